@@ -1,1 +1,1 @@
-"""What a user writes programs with: tracing, arrays and their functions, shared variables, gradients."""
+"""The user's interface to write programs: tracing, arrays and their functions, shared variables, gradients."""

@@ -1,7 +1,7 @@
-"""Loops and choices whose number of steps, or whose branch, is the framework's business: `scan`, `while_loop`, `cond`.
+"""Loops and choices that the framework executes: `scan`, `while_loop`, `cond`.
 
-The functions that they take are traced once each, to programs of their own, which become the body of the framework's
-own loop. They may use any array of the function around them: what they use becomes an argument of theirs.
+Each function given to them is traced once, to a separate program: the body of the framework's own loop. It may use
+(capture) arrays of the enclosing function, which become its arguments.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program
 from xbackend.program.shared import SharedVariable
 
-# Arrays made of nothing with more elements are made once, around the loop.
+# Constants and other generators with more elements are made once, outside of the loop.
 LARGE = 64
 
 __all__ = ["cond", "scan", "while_loop"]
 
 
 class _Body(Tracer):
-    """The function of a loop or a choice while it is traced.
+    """The tracer of a function given to a loop or a choice.
 
-    ``captured`` are the arrays of the program around it that it, and the other functions of the same loop, use.
+    ``captured`` are the arrays of the enclosing program that all functions of the loop use.
     """
 
     body = True
@@ -42,7 +42,7 @@ class _Body(Tracer):
         super().__init__()
         self.name, self.outer, self.captured = name, outer, captured
         self.inputs: list[int] = []
-        self.taken: dict[int, Array] = {}  # a node of the program around it -> the input that stands for it
+        self.taken: dict[int, Array] = {}  # a captured value of the enclosing program -> the input for it
 
     def emit(self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None) -> Array:
         if op in GENERATORS and _is_large(op, params):
@@ -78,14 +78,14 @@ class _Body(Tracer):
         self.outer.count_constant(size)
 
     def traced(self, function: Callable[..., Any], arguments: Sequence[Array | Aval], call: Callable[..., Any]) -> Any:
-        """What ``call`` gets from the function for arguments of these shapes and dtypes, as `Leaves`."""
+        """The result of ``call(function, inputs)`` with inputs of these shapes and dtypes."""
         if not callable(function):
             raise ArgumentError(f"xb.{self.name} was given {function!r:.60} in the place of a function")
         with at_work(self):
             return call(function, [self.input(a) for a in arguments])
 
     def program(self, outputs: Sequence[Array]) -> Program:
-        """The body as a program: its inputs are the arguments, and after them all that is captured."""
+        """The body as a program. Its inputs are the arguments, then all captured arrays."""
         count = len(self.inputs) - len(self.taken)
         for outer in self.captured.values():
             if outer.node not in self.taken:
@@ -108,7 +108,7 @@ def _is_large(op: str, params: Mapping[str, Any]) -> bool:
     return prod(shape) > LARGE
 
 
-Leaves = tuple[list[Array], Any]  # arrays, and the structure that they stand in; of nothing (`None`) there are none
+Leaves = tuple[list[Array], Any]  # arrays and their structure; for `None` no arrays and `None`
 
 
 def _leaves(value: Any, leaf: Callable[[Any], Array]) -> Leaves:
@@ -120,7 +120,7 @@ def _value(form: Any, leaves: Sequence[Array]) -> Any:
 
 
 def _check_kept(name: str, before: Leaves, after: Leaves, what: str) -> None:
-    """Raises `TraceError`, `ShapeError` or `DTypeError` unless arrays of the same shapes and dtypes come back."""
+    """Raises `TraceError`, `ShapeError` or `DTypeError` unless structure, shapes and dtypes stay the same."""
     (old, old_form), (new, new_form) = before, after
     if old_form != new_form:
         raise TraceError(f"xb.{name}: {what} {_form(old_form)}, then {_form(new_form)}; both are of one form")
@@ -153,10 +153,10 @@ def scan(
 ) -> tuple[Any, Any]:
     """Carry a value through a loop: ``carry, y = step(carry, x)`` for each ``x`` along the first axes of ``xs``.
 
-    ``init`` and the carry are an array or nested tuples, lists and dictionaries of arrays, whose shapes and dtypes stay
-    the same; so are ``xs``, whose first axes have one length, or `None` with a ``length``; ``y`` is such a value or
-    `None`. Returns the last carry and all ``y``, stacked along a new first axis (that of ``xs[i]`` at i, also with
-    ``reverse``, which begins at the end). As ``jax.lax.scan``:
+    ``init``, the carry, ``xs`` and ``y`` are an array or nested tuples, lists and dictionaries of arrays. The carry
+    keeps its shapes and dtypes. The first axes of ``xs`` have the same length; ``xs`` may be `None` with a ``length``,
+    and ``y`` `None`. Returns the last carry and all ``y``, stacked along a new first axis; ``reverse`` begins at the
+    end, and the ``y`` of ``xs[i]`` is still at i. As ``jax.lax.scan``:
     https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html
 
     ``step`` is traced once. Gradients go through it. Raises `ShapeError`, `DTypeError`, `TraceError` where the carry
@@ -217,10 +217,10 @@ def _length(xs: Sequence[Array], length: Any) -> int:
 
 
 def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any) -> Any:
-    """``state = body(state)`` as long as ``cond(state)``, which is one bool, beginning with ``init``.
+    """Begin with ``init`` and repeat ``state = body(state)`` while ``cond(state)``, one bool, is true.
 
     The state is an array or nested tuples, lists and dictionaries of arrays, whose shapes and dtypes stay the same.
-    No gradient goes through it, for the number of its steps is not known: use `scan`. As ``jax.lax.while_loop``:
+    No gradient goes through it, as the number of steps is unknown: use `scan`. As ``jax.lax.while_loop``:
     https://docs.jax.dev/en/latest/_autosummary/jax.lax.while_loop.html
 
     Raises `ShapeError`, `DTypeError`, `TraceError` where the state does not keep its form, or ``cond`` gives no bool.
@@ -252,7 +252,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
 
 
 def cond(p: Any, f: Callable[..., Any], g: Callable[..., Any], *x: Any) -> Any:
-    """``f(*x)`` where ``p`` (one bool) is true, else ``g(*x)``; only that one is computed where the framework can.
+    """``f(*x)`` if ``p`` (one bool) is true, else ``g(*x)``. Frameworks that can compute only this branch.
 
     Each ``x`` and the results are arrays, or nested tuples, lists and dictionaries of arrays; both functions return the
     same form, shapes and dtypes. Gradients go through it. As ``jax.lax.cond``:

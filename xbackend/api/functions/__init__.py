@@ -1,10 +1,10 @@
-"""The functions that a user writes programs with: names and semantics of the Array API standard 2025.12.
+"""The functions on arrays, with the names and semantics of the Array API standard 2025.12.
 
 https://data-apis.org/array-api/2025.12/API_specification/
 
 They work on traced arrays (inside a function given to `xbackend.trace` or ``backend.compile``), shared variables, NumPy
-arrays and Python numbers. Dtypes promote as the standard says; a mix that it leaves undefined (integer with floating
-point) raises `DTypeError`, shapes that do not fit raise `ShapeError`, both with the user's file and line.
+arrays and Python numbers. Dtypes promote as the standard says. A mix that it leaves undefined (integer with floating
+point) raises `DTypeError`, invalid shapes raise `ShapeError`, both with the user's file and line.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from xbackend.api.functions.special import *  # noqa: F403
 from xbackend.api.functions.triangles import tril, triu
 from xbackend.program.operators import FUNCTIONS
 
-# Operators and NumPy's own functions look these up: what the modules define, and not what they import.
+# Operators and NumPy's functions look these up: names that the modules define, not names that they import.
 _modules = (bits, creation, elementwise, manipulation, rearrangement, reductions, signs, sorting, special)
 _functions = (
     *(matmul, tensordot, vecdot, at, take, take_along_axis, tril, triu, einsum, conv2d),

@@ -1,4 +1,4 @@
-"""Bits of integers, and of bool, whose one bit is its truth."""
+"""Bitwise functions of integers and bool."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def _binary(name: str, of_bool: str, x1: Any, x2: Any) -> Array:
 
 
 def bitwise_and(x1: Any, x2: Any, /) -> Array:
-    """The bits that both have, element by element; shapes broadcast. Integers, or bool."""
+    """The bits set in both, element by element; shapes broadcast. Integers, or bool."""
     return _binary("bitwise_and", "logical_and", x1, x2)
 
 
 def bitwise_or(x1: Any, x2: Any, /) -> Array:
-    """The bits that one of them has, element by element; shapes broadcast. Integers, or bool."""
+    """The bits set in at least one, element by element; shapes broadcast. Integers, or bool."""
     return _binary("bitwise_or", "logical_or", x1, x2)
 
 
 def bitwise_xor(x1: Any, x2: Any, /) -> Array:
-    """The bits that one of them has and not both, element by element; shapes broadcast. Integers, or bool."""
+    """The bits set in exactly one, element by element; shapes broadcast. Integers, or bool."""
     return _binary("bitwise_xor", "logical_xor", x1, x2)
 
 
 def bitwise_invert(x: Any, /) -> Array:
-    """The bits that it has not, element by element: -x - 1 of integers with a sign, or not of bool."""
+    """Every bit inverted, element by element: -x - 1 for signed integers, not for bool."""
     tracer = current("xb.bitwise_invert")
     array = tracer.array(x)
     return tracer.emit("logical_not" if array.dtype is DType.bool else "bitwise_invert", (array,), {})
@@ -58,10 +58,10 @@ def _integers(name: str, x1: Any, x2: Any) -> list[Array]:
 
 
 def bitwise_left_shift(x1: Any, x2: Any, /) -> Array:
-    """The bits of x1 moved up by x2 places (0 or more), those beyond the last lost; shapes broadcast."""
+    """The bits of x1 shifted up by x2 places (0 or more); high bits are lost. Shapes broadcast."""
     x, places = _integers("bitwise_left_shift", x1, x2)
     bits = 8 * x.dtype.itemsize
-    # In two steps: 2 to the power of the number of the last bit is no number of the dtype.
+    # In two steps: 2 to the power of the highest bit's number does not fit into the dtype.
     half = minimum(maximum(places, 0), bits - 1)
     first = floor_divide(half, 2)
     rest = subtract(half, first)
@@ -70,8 +70,7 @@ def bitwise_left_shift(x1: Any, x2: Any, /) -> Array:
 
 
 def bitwise_right_shift(x1: Any, x2: Any, /) -> Array:
-    """The bits of x1 moved down by x2 places (0 or more), the sign kept where there is one: x1 // 2**x2; shapes
-    broadcast."""
+    """The bits of x1 shifted down by x2 places (0 or more), the sign kept: x1 // 2**x2. Shapes broadcast."""
     x, places = _integers("bitwise_right_shift", x1, x2)
     last = 8 * x.dtype.itemsize - (1 if x.dtype.is_unsigned else 2)
     divided = floor_divide(x, pow(2, minimum(maximum(places, 0), last)))

@@ -1,4 +1,4 @@
-"""Values of several devices made one for all of them."""
+"""Reductions over devices and tasks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ REDUCTIONS = ("sum", "mean")
 
 
 class Across(Protocol):
-    """The tasks of a job, as one of them: a `xbackend.engines.spec.Task`."""
+    """One task of a job: a `xbackend.engines.spec.Task`."""
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of tasks of the job."""
 
 
 def all_reduce(
@@ -30,17 +30,17 @@ def all_reduce(
     weights: Sequence[float] | None = None,
     across: Across | None = None,
 ) -> list[Array]:
-    """The sum or the mean of arrays on several devices, on each of them: a result for each value, where that is.
+    """The sum or mean of arrays on several devices: each value gets its result on its own device.
 
-    It is one op of the program. Bound to devices it is transfers to the device of the first value, the sum there in the
-    order of the values, and transfers back, so that all results are equal to the bit. ``weights``, of a mean only, say
-    how much each value counts, as the rows of a replica: sum(w_i x_i) / sum(w_i).
+    It is one op of the program. Binding makes it transfers to the device of the first value, the sum there in the order
+    of the values, and transfers back: all results are equal to the bit. ``weights`` of a mean, for example the rows of
+    each replica, give sum(w_i x_i) / sum(w_i).
 
-    ``across=task``, in a function of a cluster, reduces over the values of all tasks of the task's job: every task
-    gives as many values as the others, or ``weights`` for its own.
+    ``across=task``, in a function of a cluster, reduces over the values of all tasks of its job. Every task has the
+    same number of values, or ``weights`` for its own.
 
-    Raises `ArgumentError` for no values, another reduction or weights that do not fit, `ShapeError` and `DTypeError`
-    where values differ or have no mean.
+    Raises `ArgumentError` for no values, another reduction or invalid weights, `ShapeError` and `DTypeError` where
+    values differ or have no mean.
     """
     tracer = current("xb.all_reduce")
     arrays = [tracer.array(value) for value in values]
@@ -53,7 +53,7 @@ def all_reduce(
     if across is not None and not isinstance(getattr(across, "count", None), int):
         raise ArgumentError(f"across={across!r:.60}: across=task, the task that a job's function is given")
     tasks = 1 if across is None else across.count
-    # Weights across tasks are shared by all of them: a task of no rows has none.
+    # Weights across tasks are divided by their sum over all tasks: one task alone may have no rows.
     shares = _shares(None if across else weights, len(arrays)) if reduction == "mean" else ()
     first = arrays[0]
     for other in arrays[1:]:
@@ -76,7 +76,7 @@ def all_reduce(
 
 
 def _weighted(arrays: Sequence[Array], weights: Sequence[float], across: Across) -> list[Array]:
-    """The mean over tasks that do not know each other's weights: their sum is reduced beside the arrays."""
+    """The mean over tasks that do not know each other's weights: the weights are all-reduced, too."""
     if len(weights) != len(arrays) or any(not w >= 0 for w in weights):
         raise ArgumentError(f"weights={list(weights)!r:.60} of {len(arrays)} values: one from 0 up for each")
     tracer, dtype = current(), arrays[0].dtype
@@ -84,12 +84,12 @@ def _weighted(arrays: Sequence[Array], weights: Sequence[float], across: Across)
     params = {"shares": (), "tasks": across.count}
     total = tracer.emit_all("all_reduce", terms, params)[0]
     count = tracer.emit("all_reduce", [full((), float(sum(weights)), dtype=dtype)], params)
-    # Divided once: a compiler may make something else of a division on each device.
+    # Divided once: compilers may change divisions on several devices differently.
     return [divide(total, count)] * len(arrays)
 
 
 def _nothing(x: Array) -> Array:
-    """Zeros where ``x`` is: of no rows the mean is NaN, which a weight of 0 would not take away."""
+    """Zeros on the device of ``x``: the mean of no rows is NaN, and NaN times a weight of 0 stays NaN."""
     return where(full((), False, dtype="bool"), x, zeros_like(x))
 
 

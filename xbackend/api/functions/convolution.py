@@ -11,12 +11,12 @@ from xbackend.errors import ArgumentError, ShapeError
 
 
 def conv2d(x: Any, kernel: Any, /, *, strides: Any = 1, padding: Any = "VALID") -> Array:
-    """The cross-correlation of images (n, height, width, channels) with a kernel (height, width, channels, results), as
-    networks mean convolution: the kernel is not turned. Floating point.
+    """The convolution of neural networks: the cross-correlation of images (n, height, width, channels) with a kernel
+    (height, width, channels, results), which is not flipped. Floating point.
 
-    ``strides``: one number, or two for rows and columns. ``padding``: how many zeros stand around the image, one number
-    or pairs ``((above, below), (left, right))``; ``"VALID"`` is none, ``"SAME"`` as many as keep ceil(length / stride)
-    pixels, one more below and to the right where their number is odd. Raises `ShapeError`, `ArgumentError`.
+    ``strides``: one number, or two for rows and columns. ``padding``: the zeros around the image, one number or pairs
+    ``((above, below), (left, right))``. ``"VALID"`` is none. ``"SAME"`` pads to ceil(length / stride) pixels of the
+    result; an odd zero goes below or to the right. Raises `ShapeError`, `ArgumentError`.
     """
     tracer = current("xb.conv2d")
     images, weights = operands("conv2d", tracer, x, kernel)

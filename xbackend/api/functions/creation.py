@@ -1,6 +1,6 @@
-"""Arrays made of nothing.
+"""Creation of arrays.
 
-``device``, a device or a logical name, is that of the ops; without one it is that of the scope (`xbackend.device`).
+``device``, a device or a logical name, places the op; without it the scope does (`xbackend.device`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def _on(device: Any) -> AbstractContextManager[Any]:
 def asarray(value: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
     """A constant of the program: numbers, nested lists, NumPy arrays. Python floats are float64, integers int64.
 
-    What exists already is moved; with ``copy`` it becomes an array of its own. Raises `DTypeError` where ``copy=False``
-    and the dtype is another.
+    A traced array is moved to the device; ``copy`` makes it a separate array. Raises `DTypeError` where ``copy=False``
+    and the dtype changes.
     """
     with _on(device):
         array = current("xb.asarray").array(value)
@@ -38,7 +38,7 @@ def asarray(value: Any, /, *, dtype: Any = None, device: Any = None, copy: bool 
 
 
 def full(shape: Any, fill_value: Scalar, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array filled with a number; without a dtype it is float64, int64 or bool, as the number is."""
+    """An array filled with a number; without a dtype it is float64, int64 or bool, by the type of the number."""
     if not is_scalar(fill_value):
         raise DTypeError(f"full takes a Python number, not {fill_value!r:.60}; use xb.broadcast_to")
     kind = as_dtype(type(fill_value) if dtype is None else dtype)
@@ -48,7 +48,7 @@ def full(shape: Any, fill_value: Scalar, *, dtype: Any = None, device: Any = Non
 
 
 def _number(value: Scalar, dtype: DType) -> Scalar:
-    """The number as one of the dtype. Raises `DTypeError` for what is none: a fraction, out of range, NaN."""
+    """The number in the dtype. Raises `DTypeError` out of its range; for integers also for a fraction and NaN."""
     if dtype is DType.bool:
         return bool(value)
     try:
@@ -75,28 +75,28 @@ def _or_float(dtype: Any) -> DType:
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array whose elements say nothing, float64 unless a dtype is given: zeros."""
+    """An array of unspecified elements (zeros), float64 unless a dtype is given."""
     return zeros(shape, dtype=dtype, device=device)
 
 
 def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array whose elements say nothing in the shape, and unless given the dtype, of another: zeros."""
+    """An array of unspecified elements (zeros) with the shape, and unless given the dtype, of another."""
     return zeros_like(x, dtype=dtype, device=device)
 
 
 def full_like(x: Any, /, fill_value: Scalar, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array of the shape, and unless given the dtype, of another, filled with a number."""
+    """An array filled with a number, with the shape, and unless given the dtype, of another."""
     array = current("xb.full_like").array(x)
     return full(array.shape, fill_value, dtype=dtype or array.dtype, device=device)
 
 
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
-    """Zeros in the shape, and unless given the dtype, of another array."""
+    """Zeros with the shape, and unless given the dtype, of another array."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
 def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
-    """Ones in the shape, and unless given the dtype, of another array."""
+    """Ones with the shape, and unless given the dtype, of another array."""
     return full_like(x, 1, dtype=dtype, device=device)
 
 
@@ -110,9 +110,9 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
 def arange(
     start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, *, dtype: Any = None, device: Any = None
 ) -> Array:
-    """Evenly spaced numbers from ``start`` (or 0) up to ``stop``, which is not reached.
+    """Evenly spaced numbers from ``start`` (or 0) up to, without, ``stop``.
 
-    Raises `DTypeError` for what is no number of the dtype, `ShapeError` where there is no end.
+    Raises `DTypeError` for numbers out of the dtype's range, `ShapeError` for an infinite length.
     """
     if stop is None:
         start, stop = 0, start
@@ -133,7 +133,7 @@ def arange(
 
 
 def _steps(start: Scalar, stop: Scalar, step: Scalar) -> int:
-    """ceil((stop - start) / step), without the loss of a floating-point division for integers. Raises `ShapeError`."""
+    """ceil((stop - start) / step), exact for integers. Raises `ShapeError`."""
     try:
         if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
             length = -((start - stop) // step)
@@ -147,7 +147,7 @@ def _steps(start: Scalar, stop: Scalar, step: Scalar) -> int:
 def linspace(
     start: Scalar, stop: Scalar, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Array:
-    """``num`` evenly spaced numbers from ``start`` to ``stop``, which is one of them unless ``endpoint`` is false."""
+    """``num`` evenly spaced numbers from ``start`` to ``stop`` (included unless ``endpoint`` is false)."""
     import numpy as np
 
     if not (is_scalar(start) and is_scalar(stop)):

@@ -1,4 +1,4 @@
-"""What can be asked of dtypes: which are kinds of which, what they promote to, how exact they are.
+"""Queries of dtypes: kinds, promotion, precision and range.
 
 https://data-apis.org/array-api/2025.12/API_specification/data_type_functions.html
 """
@@ -27,7 +27,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class FloatInfo:
-    """How exact a floating-point dtype is, and how far it reaches."""
+    """The precision and range of a floating-point dtype."""
 
     bits: int
     eps: float
@@ -39,7 +39,7 @@ class FloatInfo:
 
 @dataclass(frozen=True, slots=True)
 class IntegerInfo:
-    """How far a dtype of integers reaches."""
+    """The range of an integer dtype."""
 
     bits: int
     max: int
@@ -52,7 +52,7 @@ def _dtype(value: Any) -> DType:
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """Of a floating-point dtype, or of that of an array. Raises `DTypeError`."""
+    """Precision and range of a floating-point dtype, or of an array's dtype. Raises `DTypeError`."""
     dtype = _dtype(type)
     if not dtype.is_floating:
         raise DTypeError(f"finfo is of floating-point dtypes, not of {dtype}; use xb.iinfo")
@@ -62,7 +62,7 @@ def finfo(type: Any, /) -> FloatInfo:
 
 
 def iinfo(type: Any, /) -> IntegerInfo:
-    """Of a dtype of integers, or of that of an array. Raises `DTypeError`."""
+    """The range of an integer dtype, or of an array's dtype. Raises `DTypeError`."""
     dtype = _dtype(type)
     if not dtype.is_integer:
         raise DTypeError(f"iinfo is of dtypes of integers, not of {dtype}; use xb.finfo")
@@ -71,7 +71,7 @@ def iinfo(type: Any, /) -> IntegerInfo:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is of a kind: another dtype, the standard's name of a kind, or one of a tuple of these."""
+    """Whether a dtype is of a kind: a dtype, the standard's name of a kind, or a tuple of kinds."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, one) for one in kind)
     own = as_dtype(dtype)

@@ -1,4 +1,4 @@
-"""Einstein summation, written out while a program is traced: diagonals, sums, and products of two arrays at a time."""
+"""Einstein summation. Tracing expands it to diagonals, sums, and products of two arrays at a time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Term = tuple[str, Array]  # an array, and a letter for each of its axes
 
 
 def einsum(subscripts: str, /, *arrays: Any) -> Array:
-    """The sum of products that the subscripts say, as ``"ij,jk->ik"`` for a product of matrices.
+    """The sum of products by subscripts, as ``"ij,jk->ik"`` for a product of matrices.
 
-    A letter for each axis; axes of one letter have one length, and are summed over unless it stands behind the arrow.
-    Without an arrow those letters stay, in the order of the alphabet, that are there once. ``...`` stands for the axes
-    in front of or behind those with letters, which broadcast. Products are of two arrays at a time, those first whose
-    result is smallest. Raises `ArgumentError` for subscripts that say nothing, `ShapeError` for lengths that differ.
+    Each axis has a letter. Axes with the same letter have the same length. The sum is over all letters that are not
+    after the arrow; without an arrow the result has the letters that occur once, in alphabetical order. ``...`` stands
+    for the other axes, which broadcast. Two arrays are multiplied at a time, the pair with the smallest result first.
+    Raises `ArgumentError` for invalid subscripts, `ShapeError` for lengths that differ.
     """
     tracer = current("xb.einsum")
     parts = operands("einsum", tracer, *arrays)
@@ -55,7 +55,7 @@ def einsum(subscripts: str, /, *arrays: Any) -> Array:
 
 
 def _parsed(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]:
-    """The letters of each array and of the result; the axes that ``...`` stands for have letters of their own."""
+    """The letters of each array and of the result; axes of ``...`` get unused letters."""
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
@@ -99,7 +99,7 @@ def _lengths(subscripts: str, terms: Sequence[Term]) -> dict[str, int]:
 
 
 def _reduced(term: Term, kept: set[str]) -> Term:
-    """The term with each letter once, and without those that are summed over here and are nowhere else."""
+    """The term with the diagonal of repeated letters, summed over the letters that are not ``kept``."""
     letters, array = term
     for letter in [x for x, n in Counter(letters).items() if n > 1]:
         while letters.count(letter) > 1:
@@ -116,7 +116,7 @@ def _reduced(term: Term, kept: set[str]) -> Term:
 
 
 def _next(terms: Sequence[Term], output: str, lengths: dict[str, int]) -> tuple[int, int]:
-    """The two terms whose product is smallest; of equal ones the first."""
+    """The two terms with the smallest product; the first of equal ones."""
 
     def size(i: int, j: int) -> int:
         others = {*output, *(x for k, (t, _) in enumerate(terms) if k not in (i, j) for x in t)}
@@ -127,7 +127,7 @@ def _next(terms: Sequence[Term], output: str, lengths: dict[str, int]) -> tuple[
 
 
 def _product(first: Term, second: Term, kept: set[str], lengths: dict[str, int]) -> Term:
-    """The product of two terms, summed over the letters that nothing else has."""
+    """The product of two terms, summed over their common letters that are not ``kept``."""
     left, right = first[0], second[0]
     both = [x for x in left if x in right]
     inner = [x for x in both if x not in kept]
@@ -157,7 +157,7 @@ def _ordered(term: Term, letters: Sequence[str]) -> Array:
 
 
 def _spread(term: Term, letters: str) -> Array:
-    """The array with an axis for each of these letters, of length 1 where it has none."""
+    """The array with an axis for each of these letters, of length 1 for a letter that it lacks."""
     own, array = term
     ordered = _ordered(term, [x for x in letters if x in own])
     return reshape(ordered, tuple(array.shape[own.index(x)] if x in own else 1 for x in letters))

@@ -1,4 +1,4 @@
-"""Functions of each element, and of pairs of elements."""
+"""Elementwise functions."""
 
 from __future__ import annotations
 
@@ -116,12 +116,12 @@ def positive(x: Any, /) -> Array:
 
 
 def conj(x: Any, /) -> Array:
-    """The complex conjugate, of real numbers the same numbers."""
+    """The complex conjugate: the same numbers, as all are real."""
     return _real("conj", x)
 
 
 def real(x: Any, /) -> Array:
-    """The real part, of real numbers the same numbers."""
+    """The real part: the same numbers, as all are real."""
     return _real("real", x)
 
 
@@ -139,7 +139,7 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Array:
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
-    """The values limited to the range from ``min`` to ``max``, of which one may be missing."""
+    """The values limited to the range from ``min`` to ``max``; `None` sets no limit."""
     array = current("xb.clip").array(x)
     if min is None and max is None:
         return copied(array)
@@ -149,7 +149,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
-    """The array in another dtype, and with ``device`` on another device; floating point to integer cuts the fraction
-    off. With ``copy=False`` an array that has the dtype is returned as it is."""
+    """The array in another dtype, and with ``device`` on another device; floating point to integer drops the fraction.
+    With ``copy=False`` an array that has the dtype is returned as it is."""
     result = converted(current("xb.astype").array(x), as_dtype(dtype), copy)
     return result if device is None else result.to_device(device)

@@ -1,4 +1,4 @@
-"""``xbackend.fft``: what of the standard's extension needs no complex numbers, of which xbackend has none.
+"""``xbackend.fft``: the functions of the standard's extension that need no complex numbers; xbackend has none.
 
 https://data-apis.org/array-api/2025.12/extensions/fourier_transform_functions.html
 """
@@ -31,12 +31,12 @@ def _frequencies(name: str, n: Any, d: float, dtype: Any, device: Any) -> Array:
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies of a discrete Fourier transform of n samples at distances d, those below zero last."""
+    """The frequencies of a discrete Fourier transform of n samples with spacing d; negative ones are last."""
     return _frequencies("fftfreq", n, d, dtype, device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies of a discrete Fourier transform of n real samples at distances d: none is below zero."""
+    """The frequencies of a discrete Fourier transform of n real samples with spacing d; none is negative."""
     return _frequencies("rfftfreq", n, d, dtype, device)
 
 

@@ -1,4 +1,4 @@
-"""Indexing: integers, slices, ``...`` and ``None``, known while tracing, and arrays of integers; reading and writing.
+"""Indexing, to read and to write: static integers, slices, ``...`` and ``None``, and arrays of integers.
 
 https://data-apis.org/array-api/2025.12/API_specification/indexing.html
 """
@@ -24,16 +24,16 @@ from xbackend.program.shared import SharedVariable
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a key reads and writes: the bounds of a slice, the shape of what an integer or a new axis leaves of it, and
-    the arrays of integers by their axis, which the slice takes whole."""
+    """A key for an array of this ``shape``: the bounds of a slice, the arrays of integers by axis (the slice takes
+    these axes whole), and the axes of the result."""
 
     starts: tuple[int, ...]
     stops: tuple[int | None, ...]
     steps: tuple[int, ...]
     arrays: dict[int, Array]
-    drop: tuple[int, ...]  # the axes of integers, which the result has not
-    result: tuple[int | None, ...]  # a length of each axis of the result; `None` where the arrays' own axes come
-    in_front: bool  # whether these come before all others, wherever the arrays stand
+    drop: tuple[int, ...]  # the axes indexed by integers, absent from the result
+    result: tuple[int | None, ...]  # the length of each axis of the result; `None` for the axes of the index arrays
+    in_front: bool  # whether the axes of the index arrays come first, wherever the arrays stand
     shape: tuple[int, ...]
 
     @property
@@ -42,7 +42,7 @@ class _Place:
 
     @property
     def whole(self) -> bool:
-        """Whether the slice is all of the array."""
+        """Whether the slice is the whole array."""
         each = zip(self.starts, self.stops, self.steps, self.shape, strict=True)
         return all(start == 0 and stop == n and step == 1 for start, stop, step, n in each)
 
@@ -54,7 +54,7 @@ def _integer(index: int, length: int, axis: int, shape: tuple[int, ...]) -> int:
 
 
 def _expanded(keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
-    """The keys with missing axes written out as full slices, behind the ``...`` that stands for them."""
+    """The keys with full slices for missing axes, after ``...`` or at the end. Raises `ShapeError`."""
     used = sum(1 for k in keys if k is not None and k is not Ellipsis)
     if used > rank:
         raise ShapeError(f"{used} indices for an array of rank {rank}")
@@ -68,7 +68,7 @@ def _expanded(keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
 
 
 def _slice(item: slice, length: int, axis: int) -> tuple[int, int | None, int, int]:
-    """Start, stop and step as an op of that name has them, and how many there are."""
+    """Start, stop and step of a `slice` op, and the length of the result. Raises `ShapeError`."""
     try:
         start, stop, step = item.indices(length)
     except (TypeError, ValueError) as error:
@@ -76,12 +76,12 @@ def _slice(item: slice, length: int, axis: int) -> tuple[int, int | None, int, i
     count = len(range(start, stop, step))
     if not count:
         return 0, 0, 1, 0
-    # Python's own -1 would be read as the last element by frameworks.
+    # Frameworks would read Python's -1 as the last element.
     return start, None if step < 0 and stop < 0 else stop, step, count
 
 
 def _indices(tracer: Tracer, item: Any, length: int, axis: int, shape: tuple[int, ...]) -> Array:
-    """An array of integers, those that are known checked. Raises `TraceError`, `ShapeError`."""
+    """An array of indices. Those known while tracing are checked. Raises `TraceError`, `ShapeError`, `DTypeError`."""
     if not isinstance(item, Array | SharedVariable | np.ndarray | list | tuple):
         raise TraceError(
             f"an array is indexed with integers, slices, ..., None and arrays of integers, not with {item!r:.60}"
@@ -104,7 +104,7 @@ def _indices(tracer: Tracer, item: Any, length: int, axis: int, shape: tuple[int
 
 
 def _known(indices: Array) -> Any:
-    """The numbers of an array that is a constant of the program, else `None`."""
+    """The elements of a constant of the program; `None` for other arrays."""
     return indices._tracer.values[indices.node].params.get("value")
 
 
@@ -139,7 +139,7 @@ def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:
             "arrays of integers in an index stand side by side: write x[:, i, j], or take one axis after the other "
             "with xb.take"
         )
-    # As in NumPy: an integer beside arrays counts as one, and of those that are apart the axes come first.
+    # As in NumPy: an integer beside arrays counts as an array, and if the arrays are apart, their axes come first.
     apart = bool(numbers) and numbers[-1] - numbers[0] >= len(numbers)
     in_front = apart and any(index.ndim for index in arrays.values())
     if in_front:
@@ -148,14 +148,14 @@ def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:
 
 
 def getitem(x: Any, key: Any) -> Array:
-    """``x[key]``. Raises `ShapeError` for what is out of range, `TraceError` for masks and what is no index."""
+    """``x[key]``. Raises `ShapeError` for an index out of range, `TraceError` for masks and other invalid keys."""
     tracer = current("indexing")
     array = tracer.array(x)
     place = _place(tracer, key, array.shape)
     if place.whole and not place.arrays and place.result == array.shape:
         return copied(array)
     if not place.whole:
-        # Beside arrays of integers the axes stay until these are taken.
+        # With index arrays, axes are dropped only after `take`.
         array = array._tracer.emit("slice", (array,), {**place.bounds, "drop": () if place.arrays else place.drop})
     if place.arrays:
         array, indices = _flat(array, place)
@@ -173,7 +173,7 @@ def _reshape(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _behind(array: Array, count: int, others: int) -> Array:
-    """The array with so many of its first axes put behind so many others."""
+    """The array with its first ``count`` axes moved behind the next ``others``."""
     if not count or not others:
         return array
     last = count + others
@@ -185,7 +185,7 @@ def _lengths(place: _Place, inner: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _flat(array: Array, place: _Place) -> tuple[Array, Array]:
-    """The array with the axes of the arrays of integers made one, and their positions along it."""
+    """The array with all indexed axes merged into one, and the indices along it."""
     axes = sorted(place.arrays)
     if len(axes) == 1:
         return array, place.arrays[axes[0]]
@@ -197,7 +197,7 @@ def _flat(array: Array, place: _Place) -> tuple[Array, Array]:
     for axis, index in zip(axes[1:], each[1:], strict=True):
         positions = add(multiply(positions, array.shape[axis]), index)
     for axis, index in zip(axes, each, strict=True):
-        # The position of an index that is out of range is out of range, too, and not another row's.
+        # An index out of range becomes a position out of range, not one in another row.
         if _known(place.arrays[axis]) is None:
             outside = logical_or(less(index, 0), greater_equal(index, array.shape[axis]))
             positions = where(outside, size, positions)
@@ -205,7 +205,7 @@ def _flat(array: Array, place: _Place) -> tuple[Array, Array]:
 
 
 def _inside(indices: Array, length: int) -> Array:
-    """Indices as int64, negative ones counted from the beginning."""
+    """Indices as int64; negative ones become positions from the beginning."""
     index = cast(indices, DType.int64)
     return add(index, multiply(cast(index < 0, DType.int64), length))
 
@@ -213,8 +213,8 @@ def _inside(indices: Array, length: int) -> Array:
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     """The elements of an axis at the indices, an array of integers of any rank.
 
-    A negative one counts from the end. What one that is out of range gives is left open by the standard and said in
-    docs/indexing.md, where the index is known while tracing it is an error. ``axis`` may be left out for a vector.
+    A negative index counts from the end. One out of range is an error if it is known while tracing; otherwise the
+    standard leaves the result open, and docs/indexing.md has it. ``axis`` may be left out for a vector.
     """
     tracer = current("xb.take")
     array = tracer.array(x)
@@ -227,7 +227,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
 
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
-    """The elements of an axis at indices of their own for each place beside it; both broadcast but along the axis."""
+    """The elements along an axis at separate indices for each position of the other axes, which broadcast."""
     tracer = current("xb.take_along_axis")
     array = tracer.array(x)
     number = normalize_axis(axis, array.ndim)
@@ -242,7 +242,7 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
 
 
 class At:
-    """An array that is to be written: ``xb.at(x)[1:, i].set(value)`` and ``.add(value)`` give a new one."""
+    """An array to update: ``xb.at(x)[1:, i].set(value)`` and ``.add(value)`` give a new one."""
 
     def __init__(self, array: Array) -> None:
         self._array = array
@@ -252,17 +252,17 @@ class At:
 
 
 class Written:
-    """What can be done at a place of an array."""
+    """The updates of one part of an array."""
 
     def __init__(self, array: Array, key: Any) -> None:
         self._array, self._key = array, key
 
     def set(self, value: Any) -> Array:
-        """The array with the value, which broadcasts, at the place; of several for one place any may stay."""
+        """The array with the value, which broadcasts, at the key. For a repeated index any of its values may stay."""
         return self._written("set", value)
 
     def add(self, value: Any) -> Array:
-        """The array with the value added at the place, several times where it is named several times."""
+        """The array with the value added at the key. A repeated index adds each of its values."""
         return self._written("add", value)
 
     def _written(self, how: str, value: Any) -> Array:
@@ -287,7 +287,7 @@ class Written:
 
 
 def _fitting(value: Array, shape: tuple[int, ...]) -> Array:
-    """The value in the shape of the place. Raises `ShapeError`."""
+    """The value broadcast to the shape. Raises `ShapeError`."""
     try:
         fits = broadcast_shapes(value.shape, shape) == shape
     except ShapeError:
@@ -302,5 +302,5 @@ def _broadcast(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def at(x: Any, /) -> At:
-    """An array to be written at a place: ``xb.at(x)[key].set(value)``, ``xb.at(x)[key].add(value)``."""
+    """An array to update at a key: ``xb.at(x)[key].set(value)``, ``xb.at(x)[key].add(value)``."""
     return At(current("xb.at").array(x))

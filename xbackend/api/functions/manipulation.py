@@ -1,4 +1,4 @@
-"""Other shapes, and other devices, for the same elements."""
+"""Shapes and devices of arrays, with the same elements."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from xbackend.errors import ShapeError
 
 
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
-    """The same elements, in row-major order, in another shape, of which one length may be -1.
+    """The same elements, in row-major order, in another shape. One length may be -1: it is inferred.
 
-    ``copy`` is the standard's and changes nothing: arrays of a program never change, so that nobody can tell.
+    ``copy`` is the standard's and has no effect, as arrays of a program never change.
     """
     array = current("xb.reshape").array(x)
     lengths = list(sequence(shape, "shape"))
@@ -30,7 +30,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
 
 
 def expand_dims(x: Any, /, axis: Any = 0) -> Array:
-    """The array with a new axis of length 1 at the position, or at each of a tuple of positions in the result."""
+    """The array with a new axis of length 1 at the position, or at several positions, in the result."""
     array = current("xb.expand_dims").array(x)
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     new = normalize_axes(axes, array.ndim + len(axes))
@@ -85,7 +85,7 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
 
 
 def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Array:
-    """The arrays, all of one shape, along a new axis; dtypes promote."""
+    """The arrays, all of the same shape, along a new axis; dtypes promote."""
     tracer = current("xb.stack")
     parts = [tracer.array(a) for a in arrays]
     if not parts:

@@ -37,7 +37,7 @@ def matmul(x1: Any, x2: Any, /) -> Array:
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
-    """The sum of products along the axis, whose length both have; the other axes broadcast. Raises `ShapeError`."""
+    """The sum of products along the axis, of the same length in both; other axes broadcast. Raises `ShapeError`."""
     tracer = current("xb.vecdot")
     a, b = operands("vecdot", tracer, x1, x2)
     lengths = [array.shape[normalize_axis(axis, array.ndim)] for array in (a, b)]
@@ -50,7 +50,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
 
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
-    """The sum of products over the axes: a number of them (last of the first, first of the second) or two tuples."""
+    """The sum of products over axes: the last ``axes`` of x1 with the first of x2, or two tuples of axes."""
     tracer = current("xb.tensordot")
     a, b = operands("tensordot", tracer, x1, x2)
     if isinstance(axes, int):
@@ -78,7 +78,7 @@ def outer(x1: Any, x2: Any, /) -> Array:
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
-    """The vectors at right angles to both, of three elements along the axis; the other axes broadcast."""
+    """The cross products of vectors with three elements along the axis; the other axes broadcast."""
     tracer = current("xb.linalg.cross")
     a, b = operands("cross", tracer, x1, x2)
     leading = broadcast_shapes(a.shape, b.shape)

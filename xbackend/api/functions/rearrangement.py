@@ -1,4 +1,4 @@
-"""The elements of an array in another order, repeated, or apart."""
+"""Reordering, repeating and splitting of arrays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def flip(x: Any, /, *, axis: Any = None) -> Array:
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
-    """The array with axes at other places; the others keep their order."""
+    """The array with axes moved to other positions; the other axes keep their order."""
     array = current("xb.moveaxis").array(x)
     pairs = [[normalize_axis(a, array.ndim) for a in sequence(axes, "axis")] for axes in (source, destination)]
     if len(pairs[0]) != len(pairs[1]) or any(len(set(p)) != len(p) for p in pairs):
@@ -56,8 +56,8 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
 
 
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
-    """The array with its elements moved along the axes, those beyond the end to the beginning; without axes along all
-    of them, in row-major order."""
+    """The array with its elements shifted along the axes, from the end to the beginning; without axes it is flattened
+    meanwhile."""
     array = current("xb.roll").array(x)
     if axis is None:
         return reshape(_rolled(reshape(array, (-1,)), _one(shift), 0), array.shape) if array.size else copied(array)
@@ -89,8 +89,8 @@ def _rolled(array: Array, shift: int, axis: int) -> Array:
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
     """Each element repeated, along the axis or in row-major order.
 
-    How often is one integer, or one for each element, known while tracing: the shape depends on it. Raises `TraceError`
-    for arrays that are computed.
+    ``repeats`` is one integer, or one for each element, known while tracing as the shape depends on it. Raises
+    `TraceError` for traced arrays.
     """
     array = current("xb.repeat").array(x)
     array, along = (reshape(array, (array.size,)), 0) if axis is None else (array, normalize_axis(axis, array.ndim))
@@ -109,7 +109,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
 
 
 def tile(x: Any, repetitions: Sequence[int], /) -> Array:
-    """The array as a whole repeated along each axis; axes that one of the two lacks are added in front, of length 1."""
+    """The whole array repeated along each axis. Missing axes, or repetitions, are added in front as 1."""
     array = current("xb.tile").array(x)
     counts = as_shape(repetitions)
     rank = max(array.ndim, len(counts))
@@ -121,15 +121,15 @@ def tile(x: Any, repetitions: Sequence[int], /) -> Array:
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The parts of the array along the axis, without it."""
+    """The parts of the array along the axis, which they lack."""
     array = current("xb.unstack").array(x)
     number = normalize_axis(axis, array.ndim)
     return tuple(getitem(array, (*(slice(None),) * number, i)) for i in range(array.shape[number]))
 
 
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
-    """The differences of neighbours along the axis, n times; of bool, whether they differ. ``prepend`` and ``append``
-    are put before and behind first."""
+    """The differences of neighbours along the axis, taken n times; for bool, whether they differ. ``prepend`` and
+    ``append`` are concatenated first."""
     tracer = current("xb.diff")
     parts = [tracer.array(p) for p in (prepend, x, append) if p is not None]
     number, times = normalize_axis(axis, tracer.array(x).ndim), integer(n)
@@ -143,7 +143,7 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
-    """Vectors as arrays of all combinations, each varying along its own axis; ``"xy"`` exchanges the first two."""
+    """Vectors as arrays of all combinations, each varying along its own axis; ``"xy"`` swaps the first two axes."""
     tracer = current("xb.meshgrid")
     if indexing not in ("xy", "ij"):
         raise TraceError(f"xb.meshgrid has the indexing 'xy' and 'ij', not {indexing!r:.40}")

@@ -1,4 +1,4 @@
-"""Sums, extremes and their positions, truth, running sums."""
+"""Reductions and cumulative sums and products."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def _reduce(name: str, array: Array, axis: Any, keepdims: bool) -> Array:
 
 
 def _accumulated(array: Array, dtype: Any) -> Array:
-    """What a sum or product is accumulated in: the given dtype, else int64 for integers, else its own."""
+    """The array in the dtype of accumulation: the given one, else int64 for integers, else its own."""
     if dtype is None:
         dtype = DType.int64 if array.dtype.is_integer else array.dtype
     return cast(array, as_dtype(dtype))
 
 
 def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The sum over the axes (all if None). Integers give int64 unless ``dtype`` says otherwise; of nothing it is 0."""
+    """The sum over the axes (all if None); 0 for no elements. Integers give int64 unless ``dtype`` says otherwise."""
     return _reduce("sum", _accumulated(current("xb.sum").array(x), dtype), axis, keepdims)
 
 
 def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The product over the axes (all if None). Integers give int64 unless ``dtype`` says otherwise; of nothing: 1."""
+    """The product over the axes (all if None); 1 for no elements. Integers give int64 unless ``dtype`` says otherwise."""
     return _reduce("prod", _accumulated(current("xb.prod").array(x), dtype), axis, keepdims)
 
 
@@ -56,7 +56,7 @@ def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
-    """The arithmetic mean over the axes (all if None) of a floating-point array; of nothing it is NaN."""
+    """The arithmetic mean over the axes (all if None) of a floating-point array; NaN for no elements."""
     return _reduce("mean", current("xb.mean").array(x), axis, keepdims)
 
 
@@ -66,7 +66,7 @@ def var(x: Any, /, *, axis: Any = None, correction: int | float = 0.0, keepdims:
     axes = normalize_axes(axis, array.ndim)
     n = product(array.shape[a] for a in axes)
     if n == 1:
-        # The difference from the mean is x - x, which some backends take for 0 where x is infinite or NaN, too.
+        # The difference from the mean is x - x. Some backends make it 0 even for infinite x and NaN.
         deviation = multiply(array, where(isfinite(array), zeros((), dtype=array.dtype), math.nan))
     else:
         deviation = subtract(array, mean(array, axis=axes, keepdims=True))
@@ -83,7 +83,7 @@ def _truth(array: Array) -> Array:
 
 
 def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
-    """Whether one value over the axes (all if None) is true, or not zero."""
+    """Whether a value over the axes (all if None) is true, or not zero."""
     return _reduce("any", _truth(current("xb.any").array(x)), axis, keepdims)
 
 
@@ -114,12 +114,12 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Arr
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
-    """The running sum along the axis, which may be left out for one-dimensional arrays only."""
+    """The cumulative sum along the axis, which only one-dimensional arrays may leave out."""
     return _cumulative("cumulative_sum", x, axis, dtype, 0 if include_initial else None)
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
-    """The running product along the axis, which may be left out for one-dimensional arrays only."""
+    """The cumulative product along the axis, which only one-dimensional arrays may leave out."""
     return _cumulative("cumulative_prod", x, axis, dtype, 1 if include_initial else None)
 
 

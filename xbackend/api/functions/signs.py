@@ -1,4 +1,4 @@
-"""Signs of floating-point numbers, those of zeros included."""
+"""Signs of floating-point numbers, including zeros."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xbackend.api.tracing.tracer import current
 
 
 def signbit(x: Any, /) -> Array:
-    """Whether the sign is that of a negative number, -0.0 included; of NaN it is false, whatever its sign."""
+    """Whether the sign bit is set, as in -0.0; false for NaN, whatever its sign."""
     array = current("xb.signbit").array(x)
     # A zero shows its sign in its reciprocal.
     zero = equal(array, 0.0)

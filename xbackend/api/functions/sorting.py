@@ -1,4 +1,4 @@
-"""Order: sorting, looking in what is sorted, and what is found in what."""
+"""Sorting, searching and membership."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The positions (int64) from which `sort` takes the elements; those of equal ones stay in their order."""
+    """The positions (int64) of the elements in the order of `sort`; equal elements keep their order."""
     tracer = current("xb.argsort")
     array = tracer.array(x)
     number = normalize_axis(axis, array.ndim)
@@ -39,8 +39,8 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Array:
-    """The positions (int64) in the sorted vector x1 before which the elements of x2 belong: before (``"left"``) or
-    behind (``"right"``) those that are equal. ``sorter`` is the `argsort` of an x1 that is not sorted."""
+    """The positions (int64) at which to insert the elements of x2 into the sorted vector x1: before (``"left"``) or
+    after (``"right"``) equal ones. ``sorter`` is the `argsort` of an unsorted x1."""
     tracer = current("xb.searchsorted")
     if side not in ("left", "right"):
         raise ArgumentError(f"xb.searchsorted has the sides 'left' and 'right', not {side!r:.40}")
@@ -53,7 +53,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
 
 
 def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
-    """How many elements (int64) over the axes (all if None) are not zero, or true."""
+    """The number (int64) of elements over the axes (all if None) that are true, or not zero."""
     array = current("xb.count_nonzero").array(x)
     axes = normalize_axes(axis, array.ndim)
     true = array if array.dtype is DType.bool else not_equal(array, 0)

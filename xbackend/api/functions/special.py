@@ -1,4 +1,4 @@
-"""Special functions of each element, and sums of exponentials that do not overflow."""
+"""Elementwise special functions, and sums of exponentials that do not overflow."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def erfc(x: Any, /) -> Array:
 
 
 def erfinv(x: Any, /) -> Array:
-    """The inverse of `erf`: of -1 and 1 the infinities, NaN beyond them."""
+    """The inverse of `erf`: infinite at -1 and 1, NaN beyond them."""
     return _unary("erfinv", x)
 
 
@@ -60,7 +60,7 @@ def gammaln(x: Any, /) -> Array:
 
 
 def digamma(x: Any, /) -> Array:
-    """The derivative of `gammaln`. Where that has none (0 and negative integers) it is unspecified."""
+    """The derivative of `gammaln`, unspecified at its poles (0 and negative integers)."""
     return _unary("digamma", x)
 
 
@@ -76,13 +76,13 @@ def log1mexp(x: Any, /) -> Array:
     """
     array = current("xb.log1mexp").array(x)
     near = greater(array, -math.log(2.0))
-    # Each way is gone with numbers that are its own: what is not chosen gives no NaN to a gradient.
+    # Each branch gets only numbers of its own range: the unused branch then adds no NaN to the gradient.
     of_near, of_far = where(near, array, -1.0), where(near, -1.0, array)
     return where(near, log(negative(expm1(of_near))), log1p(negative(exp(of_far))))
 
 
 def logsumexp(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
-    """log(sum(exp(x))) over the axes (all if None) of floating-point numbers, without overflow; of nothing -inf.
+    """log(sum(exp(x))) over the axes (all if None) of floating-point numbers, without overflow; -inf for no elements.
 
     Where all are -inf, so is the result, and its gradient is 0.
     """
@@ -105,7 +105,7 @@ def logaddexp(x1: Any, x2: Any, /) -> Array:
     same = logical_and(equal(a, b), isinf(a))
     difference = where(same, 0.0, subtract(b, a))
     above = greater(difference, 0.0)
-    # No absolute value: where the two are equal its gradient is 0, and that of this one is not.
+    # Not abs(): where the two are equal, its gradient is 0, which is wrong here.
     result = add(where(above, b, a), log1p(exp(where(above, negative(difference), difference))))
     return where(logical_and(same, less(a, 0.0)), -math.inf, result)
 
@@ -113,7 +113,7 @@ def logaddexp(x1: Any, x2: Any, /) -> Array:
 def hypot(x1: Any, x2: Any, /) -> Array:
     """The square root of x1**2 + x2**2 without overflow, element by element; shapes broadcast."""
     a, b = (abs(x) for x in operands("hypot", current("xb.hypot"), x1, x2))
-    # Chosen by one condition: where the two are equal, both gradients must be of the same order.
+    # One condition chooses both: where the two are equal, their gradients must follow the same order.
     below = less(a, b)
     larger, smaller = where(below, b, a), where(below, a, b)
     ratio = divide(smaller, where(equal(larger, 0.0), 1.0, larger))

@@ -43,7 +43,7 @@ def triu(x: Any, /, *, k: int = 0) -> Array:
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Array:
-    """The elements of the diagonal of matrices, or of one above (``offset`` > 0) or below it."""
+    """The diagonal of matrices, or the one ``offset`` places above (> 0) or below (< 0) it."""
     tracer = current("xb.linalg.diagonal")
     return tracer.emit("diagonal", (tracer.array(x),), {"offset": _offset("diagonal", offset)})
 

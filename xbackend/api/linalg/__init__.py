@@ -1,4 +1,4 @@
-"""``xbackend.linalg``: products, factorizations, equations and norms of matrices, as the standard's extension has them.
+"""``xbackend.linalg``: the standard's extension for products, factorizations, equations and norms of matrices.
 
 https://data-apis.org/array-api/2025.12/extensions/linear_algebra_functions.html
 """

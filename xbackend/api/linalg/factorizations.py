@@ -1,6 +1,6 @@
-"""Factorizations of matrices, what their factors tell, and systems of linear equations.
+"""Factorizations of matrices, results derived from them, and systems of linear equations.
 
-What comes of a matrix that is singular, or not positive definite, is each framework's own: docs/linear_algebra.md.
+For singular or not positive definite matrices the frameworks differ: docs/linear_algebra.md.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _matrices(name: str, x: Any) -> tuple[Tracer, Array]:
 
 
 def _rows_and_columns(array: Array) -> tuple[int, int]:
-    """How many of each; of what is no matrix the op says that it is none."""
+    """The number of each; (0, 0) for a vector, which the op then refuses."""
     return (array.shape[-2], array.shape[-1]) if array.ndim > 1 else (0, 0)
 
 
@@ -114,7 +114,7 @@ def solve_triangular(x1: Any, x2: Any, /, *, lower: bool = False) -> Array:
 
 
 def _symmetric(name: str, x: Any) -> tuple[Tracer, Array]:
-    """The mean of the matrix and its transpose: frameworks read one triangle, or both."""
+    """The mean of the matrix and its transpose: some frameworks read one triangle, some both."""
     tracer, array = _matrices(name, x)
     if not array.dtype.is_floating:
         raise DTypeError(f"{name} takes floating-point arrays, not {array.dtype}; convert with xb.astype")
@@ -139,8 +139,8 @@ def eigvalsh(x: Any, /) -> Array:
 
 
 def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
-    """Q with orthonormal columns and upper triangular R of which x is the product: of shape (..., m, n) those are
-    (..., m, k) and (..., k, n), where k is the smaller of m and n, or with ``mode="complete"`` m.
+    """x = Q @ R with orthonormal columns of Q and upper triangular R: for x of shape (..., m, n), (..., m, k) and
+    (..., k, n) with k = min(m, n), or k = m with ``mode="complete"``.
 
     The signs of Q's columns are each framework's own.
     """
@@ -148,7 +148,7 @@ def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
         raise ArgumentError(f"xb.linalg.qr has the modes 'reduced' and 'complete', not {mode!r:.40}")
     tracer, array = _matrices("qr", x)
     rows, columns = _rows_and_columns(array)
-    # The columns that are too many take no part in Q. Not every framework has a gradient of them.
+    # Columns beyond the number of rows do not affect Q, and not every framework has their gradient.
     first = array[..., :rows] if columns > rows else array
     full = int(mode == "complete" and rows > columns)
     q, r = tracer.emit_all("qr", (first,), {"full": full})
@@ -158,8 +158,8 @@ def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
 
 
 def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
-    """U, singular values and Vh with x = U * S @ Vh: of shape (..., m, n) those are (..., m, m), (..., k) and
-    (..., n, n), where k is the smaller of m and n; without ``full_matrices`` (..., m, k), (..., k) and (..., k, n).
+    """x = U * S @ Vh with singular values S: for x of shape (..., m, n) and k = min(m, n), (..., m, m), (..., k) and
+    (..., n, n), or without ``full_matrices`` (..., m, k), (..., k) and (..., k, n).
 
     The signs of singular vectors are each framework's own.
     """
@@ -170,13 +170,13 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
 
 
 def svdvals(x: Any, /) -> Array:
-    """The singular values of matrices in descending order: of shape (..., m, n) those are (..., min(m, n))."""
+    """The singular values of matrices (..., m, n) in descending order: (..., min(m, n))."""
     tracer, array = _matrices("svdvals", x)
     return tracer.emit("svdvals", (array,), {})
 
 
 def _smallest(values: Array, rtol: Any, shape: tuple[int, ...]) -> Array:
-    """What counts as zero beside the largest singular value: a share of it, which is eps * max(m, n) if None."""
+    """The largest singular value that counts as zero: ``rtol`` (eps * max(m, n) if None) times the largest one."""
     if rtol is None:
         eps = 2.0**-23 if values.dtype is DType.float32 else 2.0**-52
         share: Any = eps * (shape[-2] if shape[-2] > shape[-1] else shape[-1])
@@ -188,16 +188,16 @@ def _smallest(values: Array, rtol: Any, shape: tuple[int, ...]) -> Array:
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Array:
-    """How many singular values (int64) are larger than ``rtol`` (eps * max(m, n) if None) times the largest."""
+    """The number (int64) of singular values above ``rtol`` (eps * max(m, n) if None) times the largest."""
     array = current("xb.linalg.matrix_rank").array(x)
     values = svdvals(array)
     return sum(cast(greater(values, _smallest(values, rtol, array.shape)), DType.int64), axis=-1)
 
 
 def pinv(x: Any, /, *, rtol: Any = None) -> Array:
-    """The pseudo-inverses (Moore and Penrose) of matrices: of shape (..., m, n) those are (..., n, m).
+    """The Moore-Penrose pseudo-inverses (..., n, m) of matrices (..., m, n).
 
-    Singular values not larger than ``rtol`` (eps * max(m, n) if None) times the largest count as zero.
+    Singular values up to ``rtol`` (eps * max(m, n) if None) times the largest count as zero.
     """
     array = current("xb.linalg.pinv").array(x)
     left, values, right = svd(array, full_matrices=False)

@@ -25,7 +25,7 @@ def _floats(name: str, x: Any) -> Array:
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: int | float = 2) -> Array:
     """The p-norm of vectors along the axes (all if None): (sum(abs(x)**ord))**(1/ord).
 
-    ``ord`` may be inf (the largest absolute value), -inf (the smallest), 0 (how many are not zero).
+    ``ord`` may be inf (the largest absolute value), -inf (the smallest), 0 (the number of nonzero elements).
     """
     array = _floats("vector_norm", x)
     if not is_scalar(ord):

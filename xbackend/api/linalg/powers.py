@@ -18,13 +18,12 @@ LONGEST_CHAIN = 100_000
 
 
 def matrix_power(x: Any, n: int, /, *, method: str = "squaring") -> Array:
-    """The n-th power of a square matrix, or of each in a stack of them: shape (..., m, m), numeric; where n is negative
-    floating point, and the power of the inverse.
+    """The n-th power of square matrices (..., m, m), numeric. A negative n is a power of the inverse, of floating-point
+    matrices only.
 
     ``method="squaring"`` takes at most 2*log2(n) products (binary powering, Knuth, TAOCP vol. 2, 4.6.3, algorithm A),
-    ``method="chain"`` multiplies n-1 times, as benchmarks of devices do. Raises `ShapeError` for matrices that are not
-    square, `DTypeError` for inverses of integers, and `TraceError` for an ``n`` that is no integer, or too large for
-    the method.
+    ``method="chain"`` multiplies n-1 times, as benchmarks of devices do. Raises `ShapeError` for other matrices,
+    `DTypeError` for inverses of integers, `TraceError` for an ``n`` that is no integer or too large for the method.
     """
     array = current("xb.linalg.matrix_power").array(x)
     if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
@@ -56,6 +55,6 @@ def _squaring(array: Array, n: int) -> Array:
             result = power if result is None else matmul(result, power)
         n >>= 1
         if not n:
-            assert result is not None  # n was positive, so its highest bit was met
+            assert result is not None  # a positive n has a highest bit
             return result
         power = matmul(power, power)

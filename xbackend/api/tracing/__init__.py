@@ -1,1 +1,1 @@
-"""The user's function called once with traced arrays: what it does to them becomes the nodes of a program."""
+"""Tracing: the user's function is called once with traced arrays, and its operations become the nodes of a program."""

@@ -1,4 +1,4 @@
-"""The traced array: what a user's function sees in place of its arguments."""
+"""The traced array, which a user's function gets in place of its arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xbackend.program.program import Value
 
 
 class Recorder(Protocol):
-    """What an array knows of the tracer that made it."""
+    """The interface of a tracer to its arrays."""
 
     values: list[Value]
     open: bool

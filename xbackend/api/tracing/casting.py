@@ -1,4 +1,4 @@
-"""What users write for arrays, axes and shapes, made explicit: promotion, non-negative axes, tuples of lengths."""
+"""Normalisation of users' arguments: promotion of dtypes, non-negative axes, shapes as tuples."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def cast(array: Array, dtype: DType) -> Array:
 
 
 def copied(array: Array) -> Array:
-    """The same values as an array of its own: a gradient with respect to it is not that of the array it came from."""
+    """The same values as a separate array, with its own gradient."""
     return array._tracer.emit("reshape", (array,), {"shape": array.shape})
 
 
 def converted(array: Array, dtype: DType, copy: bool | None) -> Array:
-    """The array in a dtype. Where it has that already, with ``copy`` an array of its own; else itself, or a transfer of
-    it where the scope asks for another device than the array does."""
+    """The array in a dtype. If it has that already: with ``copy`` a separate array, else the array itself, transferred
+    if the scope asks for another device."""
     if array.dtype is not dtype:
         return cast(array, dtype)
     if copy:
@@ -39,7 +39,7 @@ def converted(array: Array, dtype: DType, copy: bool | None) -> Array:
 
 
 def operands(name: str, tracer: Tracer, *values: Any) -> list[Array]:
-    """The values as arrays of their common dtype."""
+    """The values as arrays of their common dtype. Raises `DTypeError`."""
     arrays = [None if is_scalar(v) else tracer.array(v) for v in values]
     known = [a.dtype for a in arrays if a is not None]
     if not known:
@@ -67,7 +67,7 @@ def operands(name: str, tracer: Tracer, *values: Any) -> list[Array]:
 
 
 def integer(value: Any) -> int | None:
-    """A whole number known while tracing, Python's or NumPy's, or `None` for anything else (bool among it)."""
+    """A static integer, Python's or NumPy's; `None` for anything else, bool included."""
     if type(value) is int:
         return value
     if isinstance(value, Array) or type(value).__name__ in ("bool", "bool_") or not hasattr(value, "__index__"):

@@ -12,9 +12,9 @@ from xbackend.program.program import Value
 def grad(loss: Any, wrt: Any) -> Any:
     """The gradient of ``loss``, a floating-point scalar (shape ()), with respect to an array or to several.
 
-    ``wrt`` is an array of the program, a shared variable, or a list or tuple of them; the result has the same form,
-    each gradient the shape and dtype of what it belongs to. It is computed where that lives. Gradients of gradients
-    work. Raises `GradientError` where the loss does not depend on it through floating-point numbers.
+    ``wrt`` is an array of the program, a shared variable, or a list or tuple of them; the result has the same form.
+    Each gradient has the shape, dtype and device of its array. Gradients of gradients work. Raises `GradientError`
+    where the loss does not depend on an array through floating-point values, or an op between has no gradient.
     """
     tracer = current("xb.grad")
     several = isinstance(wrt, list | tuple)
@@ -42,7 +42,7 @@ def grad(loss: Any, wrt: Any) -> Any:
 
 
 def _check_way(tracer: Tracer, reached: set[int], target: int) -> None:
-    """Raises `GradientError` where the way from the loss to the target goes through what has no gradient."""
+    """Raises `GradientError` where an op on a path from the target to the loss has no gradient."""
     refused = {i: why for i in reached if i > target and (why := _refusal(tracer.values[i]))}
     depends = {target}
     for i in range(target + 1, max(refused, default=target) + 1):
@@ -53,7 +53,7 @@ def _check_way(tracer: Tracer, reached: set[int], target: int) -> None:
 
 
 def _refusal(node: Value) -> str | None:
-    """Why no gradient goes through a node, or through one in its bodies; `None` if one does."""
+    """Why a node, or one in its bodies, has no gradient; `None` if it has."""
     if node.op == "while_loop":
         if not node.dtype.is_floating:
             return None
@@ -71,7 +71,7 @@ def _refusal(node: Value) -> str | None:
 
 
 def _differentiable(tracer: Tracer, loss: int) -> set[int]:
-    """The nodes from which the loss is reached through floating-point values only."""
+    """The predecessors of the loss along floating-point values only, with the loss."""
     reached, todo = {loss}, [loss]
     while todo:
         for i in tracer.values[todo.pop()].inputs:

@@ -1,4 +1,4 @@
-"""Calling a program inside of another: its nodes become the other's."""
+"""Calls of a program inside of another one, which gets its nodes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from xbackend.program.structure import unflatten
 
 
 def inline(program: Program, arguments: Sequence[Any]) -> Any:
-    """What the program computes of the arguments, as arrays of the program being traced, in the program's structure.
+    """The results of the program for the arguments: arrays of the program being traced, in the program's structure.
 
-    Its nodes keep their source lines, and the devices that they ask for; those that ask for none take the scope's. Its
-    shared variables stay the same, and its updates become updates of the program being traced. Raises `ArgumentError`
-    for arguments of other shapes or dtypes, `SharedVariableError` for a second update, `TraceError` outside of tracing.
+    The nodes keep their source lines and devices; nodes without a device take the scope's. Shared variables stay the
+    same, and updates become updates of the program being traced. Raises `ArgumentError` for arguments of other shapes
+    or dtypes, `SharedVariableError` for a second update, `TraceError` outside of tracing.
     """
     tracer = current(f"a call of the program {program.name}")
     if len(arguments) != len(program.inputs):
@@ -45,7 +45,7 @@ def inline(program: Program, arguments: Sequence[Any]) -> Any:
 
 
 def _argument(tracer: Tracer, node: Value, given: Array, has_gradient: bool) -> Array:
-    """What stands for an input of the program."""
+    """The array for an input of the program. Raises `ArgumentError`."""
     if (given.shape, given.dtype) != (node.shape, node.dtype):
         raise ArgumentError(
             f"argument {node.params['name']!r} is {node.aval}, was given {given!r}; shapes and dtypes are fixed when a "
@@ -53,6 +53,6 @@ def _argument(tracer: Tracer, node: Value, given: Array, has_gradient: bool) -> 
         )
     if not has_gradient:
         return given
-    # A gradient inside of the program is that of its own input. Another argument that depends on the same array is
-    # none of its business, so the input must not be that array itself.
+    # A gradient inside of the program is with respect to this input alone. Another argument may depend on the same
+    # array, so the input must be a separate one.
     return copied(given) if node.device is None else tracer.emit("transfer", (given,), {}, node.device)

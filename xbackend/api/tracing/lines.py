@@ -1,4 +1,4 @@
-"""Which line of the user's made a node, or an error."""
+"""The user's source line of a node or an error."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-# Frames in these files and folders are no user's: this package, what calls it for the user, and NumPy, whose functions
-# call it back.
+# Frames in these files and folders are not the user's: this package, and NumPy, whose functions call it back.
 _PACKAGE = Path(__file__).parents[2]
 _FOLDERS = ("program", "api", "eager", "backends", "strategies", "training")
 _NOT_THE_USERS = (
@@ -39,9 +38,9 @@ def caller() -> str:
 
 
 def raised_at(traceback: TracebackType | None, function: Callable[..., Any]) -> str:
-    """``file:line`` of the user's innermost line that an error passed through, else of the function itself.
+    """``file:line`` of the user's innermost line in the traceback, else of the function itself.
 
-    For what has no line of the user's (a strategy's function, a program), the line that had it traced.
+    For functions without a user's line (a strategy's, a program) it is the line that had them traced.
     """
     where = ""
     while traceback is not None:

@@ -1,4 +1,4 @@
-"""What was written down of a function, without what nothing needs."""
+"""Removal of dead and trivial nodes from a traced function."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from xbackend.program.program import Node, Nodes
 
 
 def pruned(written: Nodes, kept: Iterable[int], results: Collection[int]) -> tuple[tuple[Node, ...], dict[int, int]]:
-    """The nodes that ``kept`` values need, without those that change nothing, and the new number of each value.
+    """The nodes that the ``kept`` values need, without trivial reshapes, and the new number of each value.
 
-    ``results`` are those of the function: each stays a value of its own. What changes nothing, but asks for another
-    device than its input, becomes a transfer to there, so that what follows runs where it would have run. All gradients
-    of a loss become one node, as they share a backward pass.
+    Each of the function's ``results`` stays a separate value. A trivial reshape to another device becomes a transfer:
+    its successors run where they would have run. All gradients of a loss become one node, as they share a backward
+    pass.
     """
     values, needed = written.values, bytearray(len(written.values))
     for i in kept:
         needed[i] = 1
-    # What a gradient is taken with respect to is not the array that it was made of, nor is a result, with respect to
-    # which another program may take one.
+    # Targets of gradients stay separate from the arrays they copy. So do results, perhaps targets in another program.
     own, live = set(results), list[Node]()
     for node in reversed(written.nodes):
         if any(needed[i] for i in node.outputs):
@@ -54,7 +53,7 @@ def pruned(written: Nodes, kept: Iterable[int], results: Collection[int]) -> tup
 
 
 def _differentiate(left: Nodes, same: Sequence[Node], position: dict[int, int]) -> None:
-    """The gradients of one loss as one node. What each is taken with respect to is older than the loss."""
+    """Add the gradients of one loss as one node. Their targets come before the loss."""
     first = same[0]
     wrt = [position[i] for node in same for i in node.inputs[1:]]
     results = [result for node in same for result in node.results]

@@ -1,4 +1,4 @@
-"""A function that is traced is called once: what it draws, counts or keeps is found by tracing it again."""
+"""Checks that a function is traced to the same program again: random numbers, counters and kept arrays show."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from xbackend.errors import TraceError
 from xbackend.program.program import Node, Program
 from xbackend.wording import join
 
-TWICE = 1.0  # seconds that tracing may take for a function to be traced again
+TWICE = 1.0  # seconds; functions that take longer to trace are not traced again
 _CURE = "it is traced once, and that would stay: give what changes as an argument, or keep it with xb.shared"
 
 
 def trace_twice(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> TracedProgram:
-    """The traced function; where that is soon done, it is checked that it is the same program again.
+    """The traced function. If tracing is fast (`TWICE`), the function is checked by `check_repeated`.
 
     Raises what `xbackend.trace` and `check_repeated` raise.
     """
@@ -35,7 +35,7 @@ def trace_twice(function: Callable[..., Any], /, *arguments: Any, **static: Any)
 
 
 def check_repeated(program: Program, function: Callable[..., Any], /, *arguments: Any, **static: Any) -> None:
-    """Raises `TraceError` where the function, traced again, is another program than ``program``; it names the line."""
+    """Raises `TraceError`, with the line, unless the function is traced to ``program`` again."""
     try:
         again = trace(function, *arguments, **static)
     except Exception as error:
@@ -48,8 +48,7 @@ def check_repeated(program: Program, function: Callable[..., Any], /, *arguments
 
 @contextmanager
 def noticing_kept(say: Callable[[str], None]) -> Iterator[None]:
-    """What functions keep of the arrays that they are traced with in the block, and that nobody adds to later, is
-    said."""
+    """Warn by ``say`` of traced arrays that functions traced in the block keep beyond their call."""
     before = set(map(id, _left()))
     yield
     gc.collect()
@@ -73,7 +72,7 @@ def _made_at(array: Array) -> str:
 
 
 def _difference(one: Program, other: Program) -> str:
-    """The first thing that differs, with the user's line; empty where only names of shared variables do."""
+    """The first difference, with the user's line; empty where only names of shared variables differ."""
     for ours, theirs in zip(one.nodes, other.nodes, strict=False):
         if (ours.op, ours.results, ours.device) != (theirs.op, theirs.results, theirs.device):
             return f"{_described(ours)} is {_described(theirs)} then (at {theirs.source})"

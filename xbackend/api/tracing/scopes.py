@@ -1,4 +1,4 @@
-"""Scopes of the traced function: on which device what it does is to run."""
+"""Scopes of the traced function, which place its ops on devices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xbackend.devices import Device, canonical
 
 
 class _Entered(threading.local):
-    """What this thread is inside of, the innermost last."""
+    """The open scopes of this thread, the innermost last."""
 
     def __init__(self) -> None:
         self.scopes: list[str] = []
@@ -22,7 +22,7 @@ _entered = _Entered()
 
 @contextmanager
 def no_scopes() -> Iterator[None]:
-    """Another function is traced: the scopes that it is called in are not its own."""
+    """Hide the open scopes while another function is traced."""
     outside = _entered.scopes, _entered.renamings
     _entered.scopes, _entered.renamings = [], []
     try:
@@ -32,9 +32,9 @@ def no_scopes() -> Iterator[None]:
 
 
 def _meant(name: str) -> str:
-    """The device or logical name that a written one stands for inside of the scopes of `renamed`.
+    """The device or logical name that a written name means inside of the scopes of `renamed`.
 
-    The innermost scope comes first, so that what it names is renamed by those around it.
+    The innermost scope renames first, and outer ones rename its result.
     """
     for names in reversed(_entered.renamings):
         name = names.get(name, name)
@@ -42,16 +42,16 @@ def _meant(name: str) -> str:
 
 
 def place(asked: str | None) -> str | None:
-    """What a node asks for: what is written for it, else what the innermost scope says."""
+    """The device that a node asks for: its own, else that of the innermost scope."""
     if asked is not None:
         return _meant(asked)
     return _entered.scopes[-1] if _entered.scopes else None
 
 
 class device:
-    """Ops made inside of the scope are to run on this device (``gpu:1``) or logical device (``dev1``).
+    """A scope whose ops run on this device (``gpu:1``) or logical device (``dev1``).
 
-    Scopes nest, the innermost counts; one may be entered again. Raises `DeviceSpellingError` for text that is neither.
+    Scopes nest, the innermost counts; one may be entered again. Raises `DeviceSpellingError` for other text.
     """
 
     def __init__(self, name: str | Device) -> None:
@@ -65,9 +65,9 @@ class device:
 
 
 class renamed:
-    """Devices asked for inside of the scope, by their own or by logical names, are others: ``{"dev0": "dev2"}``.
+    """A scope that renames the devices asked for inside, physical or logical: ``{"dev0": "dev2"}``.
 
-    Names that are not in the mapping stay as they are. Scopes of `device` entered outside stay, too.
+    Other names stay. So do scopes of `device` entered outside.
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""State, as users make and change it: ``xbackend.shared`` and ``xbackend.update``."""
+"""State: ``xbackend.shared`` makes it and ``xbackend.update`` changes it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def shared(value: Any, name: str | None = None, device: str | Device | None = No
 
 
 def update(variable: SharedVariable, expression: Any) -> None:
-    """The shared variable takes the value of ``expression``, once per execution, after the outputs.
+    """Assign the value of ``expression`` to the shared variable, once per execution, after the outputs.
 
-    Shapes and dtypes are equal; a Python number is spread over the variable. Outputs and all updates read the old
-    values, as in Theano. Raises `SharedVariableError`, `ShapeError`, `DTypeError`.
+    Shapes and dtypes must be equal; a Python number fills the variable. Outputs and all updates read the old values, as
+    in Theano. Raises `SharedVariableError`, `ShapeError`, `DTypeError`.
     """
     tracer = current("xb.update")
     if not isinstance(variable, SharedVariable):

@@ -1,4 +1,4 @@
-"""Tracing: the user's function is called once with traced arrays, and what it does to them is written down."""
+"""Tracing: the user's function is called once with traced arrays, which record its operations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _argument_names(function: Callable[..., Any], arguments: Sequence[Any], stat
         raise ArgumentError(f"{function!r} is not a function; give xb.trace a function and example arguments")
     try:
         signature = inspect.signature(function)
-    except (ValueError, TypeError):  # some callables written in C have none; their arguments are numbered
+    except (ValueError, TypeError):  # callables in C without a signature: arguments are numbered
         return [f"x{i}" for i in range(len(arguments))]
     try:
         signature.bind(*arguments, **static)
@@ -75,12 +75,12 @@ def _argument_names(function: Callable[..., Any], arguments: Sequence[Any], stat
 def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> TracedProgram:
     """Call the function once with traced arrays and return the program that it describes.
 
-    Each positional argument is an array, a number or an `ArraySpec`, of which only shape and dtype count; keyword
-    arguments are passed to the function as they are. The function returns an array or nested tuples, lists and
-    dictionaries of arrays, or nothing if it updates shared variables.
+    Positional arguments are arrays, numbers or `ArraySpec`: only shape and dtype count. Keyword arguments are passed as
+    they are. The function returns an array or nested tuples, lists and dictionaries of arrays, or nothing if it updates
+    shared variables.
 
-    The function is called once. Random numbers, counters and lists of its own keep the values of that call. Commands
-    call it twice to find them, by `xbackend.api.tracing.repeated.check_repeated`; to do so here would double the time.
+    Random numbers, counters and lists of the function keep the values of this one call. Commands call it twice to find
+    them (`xbackend.api.tracing.repeated.check_repeated`), which would double the time here.
 
     Raises `ArgumentError`, `ShapeError`, `DTypeError`, `DeviceError`, `TraceError`, with the user's file and line.
     """
@@ -123,7 +123,7 @@ def _outputs(tracer: Tracer, result: Any) -> tuple[list[int], Any]:
 
 
 def _program(name: str, tracer: Tracer, inputs: int, outputs: list[int], form: Any) -> TracedProgram:
-    """The program without the nodes that nothing needs, and those that change nothing; its inputs stay."""
+    """The program without dead and trivial nodes; its inputs stay."""
     kept = (*range(inputs), *outputs, *tracer.updates, *tracer.updates.values())
     nodes, position = pruned(tracer.written, kept, outputs)
     shared = {position[i]: v for i, v in tracer.shared_nodes.values() if i in position}

@@ -1,4 +1,4 @@
-"""What tracing gives: a program that can be called inside of another, written down and drawn."""
+"""The result of tracing: a program to call inside of another one, to store and to draw."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from xbackend.program.program import Program
 
 
 class TracedProgram(Program):
-    """A `Program` with what its users do with it (`xbackend.Program`)."""
+    """A `Program` with the methods for its users (`xbackend.Program`)."""
 
     def __call__(self, *arrays: Any) -> Any:
-        """What the program computes of the arrays, inside of a function that is being traced: its nodes become the
-        function's.
+        """The results for the arrays, inside of a function being traced, which gets the program's nodes.
 
         To execute it, compile it: ``backend.compile(program)``. Raises `TraceError` outside of tracing,
         `ArgumentError`.

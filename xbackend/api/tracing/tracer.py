@@ -1,4 +1,4 @@
-"""The program under construction, and the one that is at work in a thread."""
+"""The tracer, which records a program, and the active one of a thread."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from xbackend.program.ops import OPS
 from xbackend.program.program import Nodes
 from xbackend.program.shared import SharedVariable
 
-# A program goes to its worker as one text, with its constants in base64: less than 2 GiB, the longest that is sent.
+# A program is sent to its worker as one text, with constants in base64. This keeps it below the limit of 2 GiB.
 CONSTANT_BYTES = 1 << 30
 
 
 class Tracer:
-    """The program under construction. ``body``: it is that of a loop or a choice, and runs on one device."""
+    """A program under construction. ``body``: it is the body of a loop or a choice, and runs on one device."""
 
     body: ClassVar[bool] = False
 
@@ -37,13 +37,13 @@ class Tracer:
         self.open = True
 
     def emit(self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None) -> Array:
-        """Add a node with one result, and casts around one that is `Op.widened`."""
+        """Add a node with one result, with casts around an op that is `Op.widened`."""
         row = OPS[op]
         if row.widened and (own := inputs[0].dtype).is_unsigned:
-            # Arithmetic of integers is that of their last bits, which are the same in a wider dtype (two's complement).
+            # The low bits of integer arithmetic are the same in a wider dtype (two's complement).
             wide = [self.emit("astype", (array,), {"dtype": own.wider}, device) for array in inputs]
             result = self.emit(op, wide, params, device)
-            # Positions have the same dtype whatever the inputs have.
+            # Positions keep their own dtype, whatever that of the inputs is.
             (kept,) = row.results([Aval(array.shape, DType.int32) for array in inputs], params)
             return self.emit("astype", (result,), {"dtype": own}, device) if kept.dtype is DType.int32 else result
         (array,) = self.emit_all(op, inputs, params, device)
@@ -52,7 +52,7 @@ class Tracer:
     def emit_all(
         self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None
     ) -> list[Array]:
-        """Add a node; its results, whose shapes and dtypes the op's own rule infers."""
+        """Add a node. Returns its results, with shapes and dtypes by the op's rule."""
         values, positions = self.values, []
         for array in inputs:
             positions.append(self.own(array).node)
@@ -61,9 +61,9 @@ class Tracer:
         return [Array(self, i, *aval) for i, aval in zip(outputs, results, strict=True)]
 
     def own(self, array: Array) -> Array:
-        """What stands for the array in this program: itself.
+        """The array in this program: itself.
 
-        Raises `TraceError` for an array that is not of this program, or of one that is traced already.
+        Raises `TraceError` for an array of another program or of a finished trace.
         """
         if not array._tracer.open:
             raise TraceError(
@@ -74,10 +74,10 @@ class Tracer:
         return array
 
     def array(self, value: Any, dtype: DType | None = None) -> Array:
-        """Anything that a user may write for an array, as one of this program.
+        """A user's value as an array of this program.
 
-        Raises `TraceError` for arrays of other programs, `DTypeError` for what has no supported dtype, `ShapeError`
-        for nested lists of different lengths, `ArgumentError` for constants that a program cannot hold.
+        Raises `TraceError` for arrays of other programs, `DTypeError` for unsupported dtypes, `ShapeError` for nested
+        lists of different lengths, `ArgumentError` for constants that a program cannot hold.
         """
         if isinstance(value, Array):
             return self.own(value)
@@ -91,7 +91,7 @@ class Tracer:
         return self.emit("constant", (), {"value": constant})
 
     def count_constant(self, size: int) -> None:
-        """Raises `ArgumentError` where a constant of so many bytes is more than the program can hold."""
+        """Raises `ArgumentError` where a constant of ``size`` bytes exceeds the limit of the program."""
         self.constant_bytes += size
         if self.constant_bytes > CONSTANT_BYTES:
             raise ArgumentError(
@@ -100,13 +100,13 @@ class Tracer:
             )
 
     def check_update(self, variable: SharedVariable) -> None:
-        """Raises `SharedVariableError` where no shared variable can be updated."""
+        """Raises `SharedVariableError` in the body of a loop or a choice."""
 
     def shared(self, variable: SharedVariable) -> Array:
         if variable.uid not in self.shared_nodes:
             params = {"name": variable.name, "shape": variable.shape, "dtype": variable.dtype}
             aval = Aval(variable.shape, variable.dtype)
-            # Its place is its own, whatever scope happens to use it first.
+            # It keeps its own device, whatever scope uses it first.
             (position,) = self.written.add("shared", (), params, [aval], device=variable.device, source=caller())
             self.shared_nodes[variable.uid] = (position, variable)
         position, _ = self.shared_nodes[variable.uid]
@@ -114,7 +114,7 @@ class Tracer:
 
 
 def returned(tracer: Tracer, value: Any) -> Array:
-    """What a traced function returned in the place of an array, as one. Raises `TraceError`."""
+    """A value that a traced function returned, as an array. Raises `TraceError`."""
     if value is None:
         raise TraceError("the function returns None in place of an array")
     if isinstance(value, Iterator | Awaitable | Set) or is_dataclass(value):
@@ -136,7 +136,7 @@ _at_work = _AtWork()
 
 
 def current(wanted: str = "this function") -> Tracer:
-    """The tracer at work in this thread. Raises `TraceError` when there is none."""
+    """The active tracer of this thread. Raises `TraceError` when there is none."""
     if not _at_work.tracers:
         raise TraceError(
             f"{wanted} works on traced arrays: call it inside of a function that is given to xb.trace or to "
@@ -147,7 +147,7 @@ def current(wanted: str = "this function") -> Tracer:
 
 @contextmanager
 def at_work(tracer: Tracer) -> Iterator[None]:
-    """Nodes made in this thread are the tracer's; after it no more are."""
+    """Make the tracer the active one of this thread, and close it at the end."""
     _at_work.tracers.append(tracer)
     try:
         with no_scopes():
