@@ -1,1 +1,1 @@
-"""Drawings of programs and of what was executed: a graph by device, as Mermaid, DOT or SVG."""
+"""Drawings of programs and executed graphs, by device, as Mermaid, DOT or SVG."""

@@ -1,6 +1,6 @@
-"""The colours of pictures on a dark page: which colour stands there in the place of each light one.
+"""Dark mode: the dark colour for each light one.
 
-Outlines stand out from both pages and stay. A fill becomes darker with its outline's hue, and the text on it light.
+Outlines stand out from both pages and stay. A fill becomes dark with its outline's hue, and the text on it light.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DARK = (
 
 
 def style(svg: str) -> str:
-    """A style sheet for a picture of its own, of the colours that are in it; empty where none is."""
+    """A style sheet for a standalone picture with the colours that it uses; empty if it uses none."""
     used = {light: dark for light, dark in DARK.items() if light in svg}
     if not used:
         return ""
@@ -37,7 +37,7 @@ def style(svg: str) -> str:
 
 
 def either(value: str) -> str:
-    """An attribute's value, each light colour in it with its dark one: for a picture in a page of both schemes.
+    """An attribute's value with each light colour paired with its dark one, for pictures in a page of both schemes.
 
     https://developer.mozilla.org/en-US/docs/Web/CSS/color_value/light-dark
     """

@@ -9,14 +9,13 @@ from xbackend.errors import UsageError
 from xbackend.program.program import Program
 
 FORMS = ("mermaid", "dot", "svg")
-# A transfer that belongs to no op goes from device to device.
 _ARROWS = {"data": "-->", "transfer": "==>", "update": "-.->"}
 
 
 def draw(program: Program, form: str = "mermaid") -> str:
     """The program as a graph coloured by device, transfers labelled with their bytes.
 
-    ``form`` is one of `FORMS`. Raises `UsageError` for others and for programs too large to read as a drawing.
+    ``form`` is one of `FORMS`. Raises `UsageError` for other forms and for programs too large for a drawing.
     """
     return written(g.of_program(program), form)
 
@@ -33,12 +32,12 @@ def written(graph: g.Graph, form: str) -> str:
 
 
 def _mermaid_text(text: str) -> str:
-    """Text that Mermaid shows as it is inside of quotes: its own entity codes for all that could be read as syntax."""
+    """Text escaped for Mermaid's quotes: entity codes for characters that could be syntax."""
     return "".join(c if c.isalnum() or c in " .,:_-[]()/=" else f"#{ord(c)};" for c in text)
 
 
 def mermaid(graphs: Sequence[g.Graph]) -> str:
-    """Graphs in the language of Mermaid, side by side if there are several; a device has one colour in all of them."""
+    """Graphs in Mermaid, several side by side; a device has the same colour in all of them."""
     several = len(graphs) > 1
     lines = ["flowchart LR" if several else "flowchart TD"]
     colours = g.colours(device for graph in graphs for device in graph.devices)
@@ -68,7 +67,7 @@ def mermaid(graphs: Sequence[g.Graph]) -> str:
 def _mermaid_graph(graph: g.Graph, prefix: str, classes: dict[str, str]) -> list[str]:
     lines = []
     for number, device in enumerate(graph.devices):
-        # Said in each: Mermaid turns what is linked to nothing outside by a quarter.
+        # A direction for each: Mermaid rotates subgraphs without outside links.
         lines += [f'  subgraph {prefix}d{number}["{_mermaid_text(device)}"]', "  direction TB"]
         for i, box in enumerate(graph.boxes):
             if box.device == device:
@@ -111,7 +110,7 @@ def _dot(graph: g.Graph) -> str:
     for edge in graph.edges:
         lines.append(f"  n{edge.source} -> n{edge.target} [label={quoted(edge.text)}{drawn[edge.kind]}];")
     for number, link in enumerate(graph.links):
-        # DOT has no edges between clusters without a box to hold on to.
+        # DOT needs boxes as the ends of edges between clusters.
         for end, device in (("s", link.source), ("t", link.target)):
             lines.append(f"  l{number}{end} [shape=plain, label={quoted(device)}];")
         lines.append(f"  l{number}s -> l{number}t [label={quoted(link.text)}, style=bold];")

@@ -1,8 +1,7 @@
-"""What a drawing shows, as plain data: boxes by device and the edges between them, for a program or an execution of it.
+"""A drawing as plain data: boxes by device and the edges between them, for a program or an execution of it.
 
-One palette for all drawings and plots: each colour is at least three times as light or dark as a white page and as a
-dark one, and text stands on a light fill of its own, so that a drawing is readable on both. `dark.py` has the colours
-that stand on a dark page in the place of the light ones.
+All drawings and plots share one palette. Its outlines have a contrast of at least three to a white and to a dark page,
+and text has its own light fill, so a drawing is readable on both. `dark.py` has the dark fills.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ PALETTE = (
     *(("#708090", "#e5e9ed"), ("#a0522d", "#f3e2d9"), ("#0891b2", "#d6f1f7")),
 )
 INK, GREY, PAPER = "#111827", "#767676", "#ffffff"
-# One hue in steps that are told apart in grey, the strongest first.
+# One hue in steps that differ even in grey, the strongest first.
 SHADES = ("#5a9bf0", "#8fbcf7", "#b9d5fa", "#dbe9fc", "#f1f5fb")
 
-# What may be special about a box: `moved` ran elsewhere than asked, `inside` is part of another op or was computed
-# while compiling, `unread` ran where the framework does not tell, `result` is no op but what the function returns.
+# Marks of a box: `moved` ran on another device than asked, `inside` is part of another op or was computed while
+# compiling, `unread` ran on an unknown device, `result` is a result of the function, not an op.
 MARKS = ("", "moved", "inside", "unread", "result")
 KINDS = ("data", "transfer", "update")
 
@@ -44,7 +43,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From box to box, by position; ``kind`` is one of `KINDS`. Only an update may go backwards."""
+    """From box to box, by position; ``kind`` is one of `KINDS`. Only updates go backwards."""
 
     source: int
     target: int
@@ -54,7 +53,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """From device to device, for a transfer that belongs to no op of the program."""
+    """From device to device: a transfer that belongs to no op of the program."""
 
     source: str
     target: str
@@ -71,7 +70,7 @@ class Graph:
     links: tuple[Link, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; what is at its default is left out."""
+        """Plain data without fields at their defaults."""
 
         def plain(record: Box | Edge | Link) -> dict[str, Any]:
             return {f.name: v for f in fields(record) if (v := getattr(record, f.name)) != f.default}
@@ -87,8 +86,8 @@ class Graph:
 
     @property
     def sound(self) -> bool:
-        """Whether it can be drawn, which that of a damaged file may not be: not too many boxes, marks and kinds that
-        there are, every edge with its two boxes, and only updates going backwards."""
+        """Whether it can be drawn, unlike one of a damaged file: not too many boxes, valid marks and kinds, two boxes
+        for every edge, and only updates going backwards."""
         count = len(self.boxes)
         ends = all(0 <= e.source < count and 0 <= e.target < count for e in self.edges)
         forwards = all(e.kind in KINDS and (e.source < e.target or e.kind == "update") for e in self.edges)
@@ -130,7 +129,7 @@ def check_size(program: Program) -> None:
 
 
 def of_program(program: Program) -> Graph:
-    """The program as it asks to be placed, or as it was bound. Raises `UsageError` for one that is too large."""
+    """The graph of a program, bound or not. Raises `UsageError` for one that is too large."""
     check_size(program)
     values, boxes, edges = program.values, list[Box](), list[Edge]()
     box = {i: number for number, node in enumerate(program.nodes) for i in node.outputs}

@@ -1,8 +1,8 @@
-"""Graphs as SVG: a column for each device, a row for each step from the inputs down; no program is needed to draw it.
+"""Graphs as SVG, without an external program: a column for each device, a row for each step from the inputs down.
 
-The layers are those of Sugiyama's method (Sugiyama, Tagawa, Toda 1981: longest path, barycentres), of bounded width as
-Coffman and Graham's (1972), so that a drawing fits a page. A value that is read several rows further down runs along a
-track of its own beside the boxes, one for all who read it.
+Layers are by Sugiyama's method (Sugiyama, Tagawa, Toda 1981: longest path, barycentres). Their width is bounded as in
+Coffman and Graham (1972), so a drawing fits a page. A value read several rows further down runs along one track beside
+the boxes, for all its readers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import product
 from xbackend.drawing import dark
 from xbackend.drawing.graph import GREY, INK, PAPER, Box, Edge, Graph, colours
 
-_LETTER = 6.6  # pixels that a letter of 11 px takes, on the wide side
+_LETTER = 6.6  # width in pixels of a letter of 11 px, rounded up
 _ROW, _HEIGHT = 62, 28
 _GAP, _TRACK, _MARGIN = 18, 14, 14
 _WIDEST = 1080  # pixels for the boxes of all graphs of a drawing
@@ -24,12 +24,12 @@ _DASHES = {"inside": ' stroke-dasharray="5 4"', "unread": ' stroke-dasharray="1 
 
 
 def _text(text: str) -> str:
-    """Text that XML can hold and that cannot turn the direction of writing."""
+    """Text escaped for XML, without characters that change the writing direction."""
     return escape("".join(c if c.isprintable() else "\ufffd" for c in text))
 
 
 class _Layout:
-    """Where everything of one graph stands, in pixels from its own upper left corner."""
+    """Positions of the parts of one graph, in pixels from its upper left corner."""
 
     def __init__(self, graph: Graph, room: float = _WIDEST) -> None:
         self.graph = graph
@@ -37,7 +37,7 @@ class _Layout:
         self.box_width = [max(60.0, len(b.text) * _LETTER + 16) for b in graph.boxes]
         self.flow = [e for e in dict.fromkeys(graph.edges) if e.kind != "update"]
         self.layers = self._layers()
-        self.tracks: dict[int, float] = {}  # x of the track of a box whose value is read further down
+        self.tracks: dict[int, float] = {}  # box -> x of its track, for values read further down
         self.lanes: list[tuple[str, float, float]] = []  # device, left, width
         columns = self._columns()
         ends: dict[int, int] = {}
@@ -52,8 +52,8 @@ class _Layout:
         self.height = _HEAD + (max(self.layers, default=0) + 1) * _ROW + 22 * len(graph.links) + _MARGIN
 
     def _layers(self) -> list[int]:
-        """Longest path from the top, further down where a row of its device is full; what has no input stands above
-        its first reader."""
+        """The row of each box: the longest path from the top, further down where the row of its device is full. Boxes
+        without inputs stand above their first reader."""
         boxes = self.graph.boxes
         fits = {device: self._fits(device) for device in self.graph.devices}
         inputs: list[list[int]] = [[] for _ in boxes]
@@ -82,20 +82,20 @@ class _Layout:
                 place(j, layer - 1, -1)
             place(i, layer, 1)
         for i in range(len(boxes)):
-            if i not in layers:  # neither reads nor is read
+            if i not in layers:  # a box without edges
                 place(i, 0, 1)
         first = min(layers.values(), default=0)
         return [layers[i] - first for i in range(len(boxes))]
 
     def _fits(self, device: str) -> int:
-        """How many boxes of a device stand side by side."""
+        """The most boxes of a device side by side."""
         widest = max(
             (w for w, box in zip(self.box_width, self.graph.boxes, strict=True) if box.device == device), default=1
         )
         return max(int(self.room / len(self.graph.devices) / (widest + _GAP)), 1)
 
     def _columns(self) -> list[int]:
-        """The place of each box in its row of its lane, by the mean place of what it reads."""
+        """The column of each box in its lane, by the mean column of its inputs (barycentre)."""
         rows: dict[tuple[str, int], list[int]] = {}
         for i, box in enumerate(self.graph.boxes):
             rows.setdefault((box.device, self.layers[i]), []).append(i)
@@ -111,7 +111,7 @@ class _Layout:
         return columns
 
     def _lane(self, device: str, left: float, columns: list[int], ends: dict[int, int]) -> float:
-        """Places the boxes and tracks of a device; returns where the next lane begins."""
+        """Place the boxes and tracks of a device. Returns the left edge of the next lane."""
         members = [i for i, box in enumerate(self.graph.boxes) if box.device == device]
         step = max((self.box_width[i] for i in members), default=0.0) + _GAP
         for i in members:
@@ -154,7 +154,7 @@ def _line(path: str, colour: str, kind: str, arrow: bool = True) -> str:
 
 
 class _Lines:
-    """The edges of a layout: lines first, then what is written on them, where it covers nothing if there is room."""
+    """The edges of a layout: first lines, then their labels, which cover nothing if there is room."""
 
     def __init__(self, layout: _Layout, palette: dict[str, tuple[str, str]]) -> None:
         self.layout, self.palette = layout, palette
@@ -178,7 +178,7 @@ class _Lines:
         return self.lines + self.notes
 
     def _edge(self, e: Edge, aside: float) -> None:
-        """An edge that enters its box ``aside`` of the middle."""
+        """An edge that enters its box ``aside`` pixels from the middle."""
         layout = self.layout
         x, y = layout.x[e.target] + aside, layout.top(e.target) - 2
         from_x, from_y = layout.x[e.source], layout.top(e.source) + _HEIGHT
@@ -191,7 +191,7 @@ class _Lines:
         self._curve(curve, colour, e)
 
     def _track(self, source: int) -> None:
-        """The way of a value down to its last reader, drawn once."""
+        """Draw the track of a value down to its last reader, once."""
         if source in self.with_track:
             return
         self.with_track.add(source)
@@ -215,7 +215,7 @@ class _Lines:
             self._note(e.text, curve)
 
     def _note(self, text: str, curve: Sequence[tuple[float, float]]) -> None:
-        """Text on a curve: in its middle, or where on or beside it it covers neither a box nor another text."""
+        """A label in the middle of a curve, or at another point near it that covers neither a box nor a label."""
         width, places = len(text) * _LETTER * 0.9 + 8, []
         for beside, t in product((0, -9, 9), (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9)):
             weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
@@ -233,7 +233,7 @@ class _Lines:
 
 
 def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """Whether two rectangles (left, top, right, bottom) have a point in common."""
+    """Whether two rectangles (left, top, right, bottom) overlap."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
@@ -258,7 +258,7 @@ def _panel(layout: _Layout, palette: dict[str, tuple[str, str]]) -> list[str]:
 
 
 def svg(graphs: Sequence[Graph], title: str = "") -> str:
-    """Graphs side by side as one SVG, the same text for the same graphs; a device has one colour in all of them."""
+    """Graphs side by side as one deterministic SVG; a device has the same colour in all of them."""
     palette = colours(device for graph in graphs for device in graph.devices)
     layouts = [_Layout(graph, _WIDEST / len(graphs)) for graph in graphs]
     width = sum(layout.width for layout in layouts) + _MARGIN

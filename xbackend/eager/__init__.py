@@ -1,1 +1,1 @@
-"""The Array API standard at once: each function of `xbackend` on arrays that live on a backend's device, op by op."""
+"""Eager execution: each function of `xbackend`, op by op, on arrays that are on a backend's device."""

@@ -1,4 +1,4 @@
-"""The array of a namespace: elements that live on a device of a backend, with the standard's operators and methods."""
+"""The array of a namespace: elements on a device of a backend, with the standard's operators and methods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xbackend.program.operators import Operators
 
 
 class ArrayKind(NamedTuple):
-    """All that a compiled op depends on of an array: its shape, its dtype, and the name of its device."""
+    """The properties of an array that a compiled op depends on: shape, dtype and the name of the device."""
 
     shape: tuple[int, ...]
     dtype: DType
@@ -24,7 +24,7 @@ class ArrayKind(NamedTuple):
 
 
 class Owner(Protocol):
-    """What an array knows of the backend that it lives on."""
+    """The interface of a namespace's runner to its arrays."""
 
     @property
     def functions(self) -> Mapping[str, Callable[..., Any]]: ...
@@ -42,7 +42,7 @@ class Owner(Protocol):
     def where(self) -> str: ...
 
 
-# What users of other libraries write by habit, and what to write here.
+# Methods of other libraries' arrays, and what to write here.
 _INSTEAD = {
     "item": "float(x), int(x) or bool(x)",
     **dict.fromkeys(("tolist", "numpy", "cpu", "get"), "np.asarray(x), which copies it to the host"),
@@ -58,7 +58,7 @@ class EagerArray(Operators):
     """An array of ``backend.namespace``: shape (), (n,), (n, m), ...; made by the functions of the namespace.
 
     Its elements are on a device of the backend; ``np.asarray``, ``float``, ``int``, ``bool`` and printing copy them to
-    the host. ``x[key] = value`` changes this array and no other one: parts and copies are arrays of their own.
+    the host. ``x[key] = value`` changes this array only: parts and copies are separate arrays.
     """
 
     __slots__ = ("_kind", "_owner", "_value")
@@ -82,7 +82,7 @@ class EagerArray(Operators):
 
     @property
     def device(self) -> Device:
-        """The device that the elements are on."""
+        """The device of the elements."""
         return self._owner.devices[self._kind.device]
 
     @property
@@ -105,7 +105,7 @@ class EagerArray(Operators):
         return moved
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
-        """The namespace that it belongs to. Raises `ArgumentError` for a version of the standard that is unknown."""
+        """The namespace of the array. Raises `ArgumentError` for an unknown version of the standard."""
         namespace = self._owner.namespace
         namespace.check_version(api_version)
         return namespace
@@ -126,8 +126,8 @@ class EagerArray(Operators):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A copy of the elements on the host. Raises `CopyNeeded` for ``copy=False``, `ArgumentError` for a stream or a
-        device that is not the host."""
+        """A copy of the elements on the host. Raises `CopyNeeded` for ``copy=False``, `ArgumentError` for a stream or
+        another device than the host."""
         kind, number = self.__dlpack_device__()
         if stream is not None:
             raise ArgumentError(f"__dlpack__ takes no stream ({stream!r:.40}): the copy is on the host when it returns")
@@ -143,7 +143,7 @@ class EagerArray(Operators):
             return host.__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where `__dlpack__` puts its copy: the host, ``(1, 0)`` in DLPack's numbers."""
+        """The device of `__dlpack__`'s copy: the host, ``(1, 0)`` in DLPack's numbers."""
         return (1, 0)
 
     def _number(self, wanted: str) -> Any:
@@ -181,7 +181,7 @@ class EagerArray(Operators):
             return f"<{self._described()}: {error}>"
         return f"array({text}, dtype={self.dtype}, device={self._kind.device})"
 
-    # The elements of a value never change: to write is to have another value.
+    # Values are immutable: writing replaces the value.
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._value = self._functions["__setitem__"](self, key, value)._value

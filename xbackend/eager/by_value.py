@@ -1,7 +1,7 @@
-"""Functions whose results have shapes that depend on values: the values are copied to the host, and found there.
+"""Functions whose results have shapes that depend on values. They copy the argument to the host and compute there.
 
-No program can hold them, as its shapes are known while it is traced; PyTorch and CuPy wait for the device here, too.
-The results are put on the device of the argument. `FUNCTIONS` is the list of them; docs/namespace.md names each.
+A program cannot hold them, as its shapes are known while it is traced; PyTorch and CuPy wait for the device here, too.
+The results are put on the argument's device. `FUNCTIONS` lists them; docs/namespace.md names each.
 
 https://data-apis.org/array-api/2025.12/design_topics/data_dependent_output_shapes.html
 """
@@ -21,8 +21,8 @@ from xbackend.errors import ArgumentError, ShapeError
 
 
 class UniqueAll(NamedTuple):
-    """``values`` (n,) sorted, where each is first (n,), where each element of the argument is among them (the
-    argument's shape), and how often each is there (n,). NaN is unequal to itself: each NaN is one of its own."""
+    """``values`` (n,) sorted, the position of the first occurrence of each (n,), the position in ``values`` of each
+    element (the argument's shape), and the number of occurrences (n,). Each NaN counts as a different value."""
 
     values: Any
     indices: Any
@@ -31,14 +31,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """The ``values`` (n,), sorted, and how often each is there (n,)."""
+    """The ``values`` (n,), sorted, and the number of occurrences of each (n,)."""
 
     values: Any
     counts: Any
 
 
 class UniqueInverse(NamedTuple):
-    """The ``values`` (n,), sorted, and where each element of the argument is among them (the argument's shape)."""
+    """The ``values`` (n,), sorted, and the position in them of each element (the argument's shape)."""
 
     values: Any
     inverse_indices: Any
@@ -82,7 +82,7 @@ def _nonzero(array: np.ndarray) -> tuple[np.ndarray, ...]:
     return np.nonzero(array)
 
 
-# name -> what it is computed with on the host, and what it is
+# name -> the function on the host, the docstring
 FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], Any], str]] = {
     "nonzero": (_nonzero, "Where the elements are not zero: a tuple with an array of positions (int64) for each axis."),
     "unique_all": (_unique_all, f"The different elements. {UniqueAll.__doc__}"),
@@ -93,7 +93,7 @@ FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], Any], str]] = {
 
 
 def _host(runner: Runner, name: str, x: Any) -> np.ndarray:
-    """The elements. Raises `ArgumentError` for what is no array of the namespace."""
+    """The elements on the host. Raises `ArgumentError` unless it is an array of the namespace."""
     if not isinstance(x, EagerArray):
         raise ArgumentError(f"{name} takes an array of the namespace, not {x!r:.60}; make one with xp.asarray")
     if x._owner is not runner:
@@ -123,7 +123,7 @@ def on_host(runner: Runner, name: str) -> Callable[[EagerArray], Any]:
 
 
 def repeat(runner: Runner, function: Callable[..., EagerArray]) -> Callable[..., EagerArray]:
-    """The API's function of that name, which takes numbers of repeats that are known, for arrays of them, too."""
+    """The API's `repeat`, which needs static numbers of repeats, extended to arrays of them."""
 
     @wraps(function)
     def repeated(x: Any, repeats: Any, /, *, axis: int | None = None) -> EagerArray:

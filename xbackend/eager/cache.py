@@ -1,4 +1,4 @@
-"""What was compiled, by what it was compiled for, up to a number."""
+"""A cache of compiled ops with a limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LIMIT = 1024
 
 
 class CacheInfo(NamedTuple):
-    """Calls that found their op compiled, calls that had it compiled, ops kept, and how many are kept at most."""
+    """Calls with a cached op (``hits``), calls that compiled one (``misses``), ops in the cache, and its limit."""
 
     hits: int
     misses: int
@@ -18,10 +18,10 @@ class CacheInfo(NamedTuple):
 
 
 class Cache:
-    """Up to ``limit`` compiled ops; beyond, the one whose last use is longest ago is forgotten. Who calls an op notes
-    the number of the call in its ``used``.
+    """A cache of up to ``limit`` compiled ops. It evicts the least recently used one: callers write the number of the
+    call into the ``used`` of an op.
 
-    What a framework keeps of what it compiled is its own affair (docs/threads.md has Numba's).
+    Frameworks have caches of their own (docs/threads.md has Numba's).
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -31,15 +31,15 @@ class Cache:
         self.kept: dict[Hashable, Any] = {}
 
     def add(self, key: Hashable, op: Any) -> None:
-        """Keep an op, and forget others where there are too many."""
+        """Add an op, and evict others beyond the limit."""
         op.used = self.calls
         self.kept[key] = op
         while len(self.kept) > self.limit:
             oldest, _ = min([*self.kept.items()], key=lambda item: item[1].used)
-            self.kept.pop(oldest, None)  # another thread may have taken the same one
+            self.kept.pop(oldest, None)  # another thread may have evicted it
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all ops."""
         self.kept.clear()
 
     def info(self) -> CacheInfo:

@@ -1,4 +1,4 @@
-"""One function for one kind of arguments: traced, compiled, and executed as often as it is called."""
+"""Compilation of a function for one kind of arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Build = Callable[[Iterator[EagerArray]], Any]
 
 
 class Compiles(Protocol):
-    """What the namespace needs of a backend."""
+    """The interface of a backend to the namespace."""
 
     name: str
     devices: tuple[Device, ...]
@@ -43,9 +43,8 @@ class Compiles(Protocol):
 
 @dataclass(slots=True)
 class CompiledOp:
-    """An op of the backend: takes values, gives values of these ``kinds``, of which ``build`` makes the result: the
-    array itself where it is ``next``. ``keep``: whether it is worth to be kept; ``used``: the number of its last call.
-    """
+    """An op of the backend, from values to values of these ``kinds``. ``build`` makes the result of their arrays; if it
+    is ``next``, the result is the one array. ``keep``: whether to cache it; ``used``: the number of its last call."""
 
     execute: Callable[..., Sequence[Any]]
     kinds: tuple[ArrayKind, ...]
@@ -56,7 +55,7 @@ class CompiledOp:
 
 @dataclass(slots=True)
 class Known:
-    """A result that depends on shapes and dtypes only, such as a dtype: nothing is computed."""
+    """A result that depends only on shapes and dtypes, such as a dtype: nothing is computed."""
 
     result: Any
     used: int = 0
@@ -64,9 +63,9 @@ class Known:
 
 @dataclass(eq=False)
 class Call:
-    """A call on its way to the tracer: the function with traced arrays in the place of its arrays.
+    """A call to be traced, with traced arrays in place of its arrays, on ``device``.
 
-    ``device`` is where it is to run; ``known`` or ``build`` and ``leaves`` are what tracing finds.
+    Tracing sets ``known``, or ``build`` and ``leaves``.
     """
 
     name: str
@@ -79,7 +78,7 @@ class Call:
     leaves: list[Array] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.__name__ = self.name  # as which the program, and errors, name it
+        self.__name__ = self.name  # for the program and for errors
 
     def __call__(self, *traced: Array) -> Any:
         arrays = iter(traced)
@@ -108,7 +107,7 @@ def _holds_arrays(result: Any) -> bool:
 
 
 def common_device(name: str, arrays: Sequence[EagerArray]) -> str | None:
-    """The device of all of the arrays, `None` where there is no array. Raises `PlacementError`."""
+    """The device of the arrays; `None` for no arrays. Raises `PlacementError` for several devices."""
     devices = list(dict.fromkeys(array._kind.device for array in arrays))
     if len(devices) > 1:
         raise PlacementError(
@@ -119,9 +118,9 @@ def common_device(name: str, arrays: Sequence[EagerArray]) -> str | None:
 
 
 def compiled(backend: Compiles, call: Call, arrays: Sequence[EagerArray]) -> CompiledOp | Known:
-    """The function compiled for arguments like these, which runs where its arrays are.
+    """The function compiled for arguments of these kinds, on the device of the arrays.
 
-    Raises what tracing and compiling raise, `PlacementError`.
+    Raises `PlacementError`, and what tracing and compiling raise.
     """
     device = call.device = common_device(call.name, arrays)
     program: Program = trace(call, *[ArraySpec(array.shape, array.dtype) for array in arrays])
@@ -133,7 +132,7 @@ def compiled(backend: Compiles, call: Call, arrays: Sequence[EagerArray]) -> Com
     executable = backend.compile(replace(program, nodes=tuple(placed)))
     kinds = [_kind(program.values[i], d) for i, d in zip(program.outputs, executable.output_devices, strict=True)]
     execute = executable.execute
-    if len(backend.devices) > 1:  # else there is no other device that it could have run on
+    if len(backend.devices) > 1:  # with one device, the placement is certain
         execute = _checked(executable)
     return CompiledOp(execute, tuple(kinds), call.build)
 
@@ -143,7 +142,7 @@ def _kind(node: Value, device: Device) -> ArrayKind:
 
 
 def _checked(executable: Any) -> Callable[..., Sequence[Any]]:
-    """What executes, and the first time sees that all of it ran on its device."""
+    """``executable.execute``; the first execution also checks the placement."""
     seen = False
 
     def execute(*values: Any) -> Sequence[Any]:
@@ -159,7 +158,7 @@ def _checked(executable: Any) -> Callable[..., Sequence[Any]]:
 
 
 def _made(backend: Compiles, program: Program, build: Build) -> CompiledOp:
-    """Arrays made of nothing (zeros, a range, ...): made on the host and put on the device, with nothing compiled."""
+    """Generators (zeros, a range, ...): made on the host and put on the device, with nothing compiled."""
     nodes = [program.values[i] for i in program.outputs]
     devices = [
         backend.default_device if n.device is None else DeviceMap().resolve(n.device, backend.devices, n.source)
@@ -170,5 +169,5 @@ def _made(backend: Compiles, program: Program, build: Build) -> CompiledOp:
         return [backend.put(generate(n), d) for n, d in zip(nodes, devices, strict=True)]
 
     kinds = tuple(_kind(n, d) for n, d in zip(nodes, devices, strict=True))
-    # A constant holds all of its elements.
+    # A cached constant would keep all its elements in memory.
     return CompiledOp(execute, kinds, build, keep=all(n.op != "constant" for n in nodes))

@@ -1,4 +1,4 @@
-"""Arrays from elsewhere: from the host, from other libraries."""
+"""Arrays from the host and from other libraries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xbackend.program.dtypes import as_dtype
 
 
 class Exchange:
-    """The functions of one namespace that take what is no array of it."""
+    """The functions of a namespace that take other arrays than its own."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -22,11 +22,11 @@ class Exchange:
     def asarray(
         self, obj: Any, /, *, dtype: Any = None, device: str | Device | None = None, copy: bool | None = None
     ) -> EagerArray:
-        """An array on the device: of numbers, nested lists, NumPy arrays, and whatever NumPy makes an array of.
+        """An array on the device, from numbers, nested lists, NumPy arrays, and anything that NumPy converts.
 
-        An array of the namespace is returned as it is where nothing is to be changed, unless ``copy`` is true. Without
-        a dtype Python floats are float64 and integers int64. Raises `DTypeError`, `ShapeError`, `DeviceUnavailable`,
-        and `CopyNeeded` where ``copy=False`` cannot be kept.
+        An array of the namespace that needs no change is returned as it is, unless ``copy`` is true. Without a dtype
+        Python floats are float64 and integers int64. Raises `DTypeError`, `ShapeError`, `DeviceUnavailable`, and
+        `CopyNeeded` where ``copy=False`` is impossible.
         """
         if isinstance(obj, EagerArray) and obj._owner is self._runner:
             return self._own(obj, dtype, device, copy)
@@ -36,9 +36,9 @@ class Exchange:
         return self._runner.put(obj, self._runner.device(device), kind)
 
     def from_dlpack(self, x: Any, /, *, device: str | Device | None = None, copy: bool | None = None) -> EagerArray:
-        """An array of another library, by DLPack, on the device; it is copied over the host.
+        """An array of another library on the device, by DLPack; it is copied over the host.
 
-        Raises `CopyNeeded` for ``copy=False``, `ArgumentError` for what has no DLPack.
+        Raises `CopyNeeded` for ``copy=False``, `ArgumentError` for objects without DLPack.
         """
         if isinstance(x, EagerArray) and x._owner is self._runner:
             return self._own(x, None, device, copy)
@@ -54,7 +54,7 @@ class Exchange:
         kind = x.dtype if dtype is None else as_dtype(dtype)
         place = x.device if device is None else self._runner.device(device)
         if (kind, place) == (x.dtype, x.device):
-            # No value is ever changed, so that a copy may hold the same one.
+            # Values are immutable, so a copy may share one.
             return EagerArray(self._runner, x._value, x._kind) if copy else x
         if copy is False:
             raise CopyNeeded(f"{x._described()} as {kind} on {place} takes a copy; leave copy=False out")

@@ -1,10 +1,10 @@
-"""Reading and writing of arrays at places.
+"""Indexing of eager arrays, to read and to write.
 
 https://data-apis.org/array-api/2025.12/API_specification/indexing.html
 
-What is static in a program (`xbackend.api.functions.indexing`) would be an op of its own for each place here. So
-integers that stand side by side are an array that the op takes: one op reads, or writes, any element. And a mask, whose
-number of places decides a shape, is copied to the host; the elements themselves are read and written on the device.
+Static integers, as in a program (`xbackend.api.functions.indexing`), would compile an op for each index. Here adjacent
+integers become an argument of the op: one op reads, or writes, any element. A mask decides a shape and is copied to the
+host; the elements are read and written on the device.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from xbackend.program.dtypes import DType
 
 
 def part(x: Any, index: Any, /, *, first: int, count: int) -> Array:
-    """The parts of an array at positions along ``count`` axes from the ``first`` on, taken as one axis."""
+    """The elements of an array at positions along ``count`` axes from ``first`` on, which are merged into one."""
     return indexing.take(manipulation.reshape(x, _joined(x.shape, first, count)), index, axis=first)
 
 
 def set_part(x: Any, index: Any, value: Any, /, *, first: int, count: int) -> Array:
-    """The array with the value where `part` reads."""
+    """The array with the value at the positions of `part`."""
     flat = manipulation.reshape(x, _joined(x.shape, first, count))
     key = (*[slice(None)] * first, index)
     return manipulation.reshape(indexing.at(flat)[key].set(value), x.shape)
@@ -52,7 +52,7 @@ def _joined(shape: tuple[int, ...], first: int, count: int) -> tuple[int, ...]:
 
 
 class _Integers(NamedTuple):
-    """Integers side by side in a key, and nothing else but whole axes: the axes, and the position in them as one."""
+    """A key of adjacent integers and whole axes: first indexed axis, number of them, position in the merged axis."""
 
     first: int
     axes: int
@@ -86,7 +86,7 @@ class Indexing:
         return result
 
     def written(self, x: EagerArray, key: Any, value: Any) -> EagerArray:
-        """What ``x`` is after ``x[key] = value``. Raises as `read` does, and `DTypeError` for other dtypes."""
+        """``x`` after ``x[key] = value``. Raises as `read` does, and `DTypeError` for other dtypes."""
         keys = _plain(key)
         mask = _mask(keys)
         if mask is not None:
@@ -103,7 +103,7 @@ class Indexing:
         return result
 
     def with_arrays(self, x: EagerArray, keys: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The key with integers as arrays where arrays stand beside them, as in NumPy: ``x[i, 2, j]``."""
+        """The key with integers adjacent to arrays as arrays, as in NumPy: ``x[i, 2, j]``."""
         places = [i for i, k in enumerate(keys) if _is_array(k) or integer(k) is not None]
         if not any(_is_array(keys[i]) for i in places) or places != list(range(places[0], places[-1] + 1)):
             return keys
@@ -148,7 +148,8 @@ class Indexing:
         return result
 
     def _check_mask(self, x: EagerArray, mask: Any) -> None:
-        """An axis of length 0 selects nothing, as in NumPy. Raises `NoSuchElement`, `ArgumentError`."""
+        """Raises `NoSuchElement` unless the mask fits, `ArgumentError` for another namespace's. As in NumPy, an axis of
+        length 0 fits and selects nothing."""
         if isinstance(mask, EagerArray) and mask._owner is not self._runner:
             raise foreign("getitem", self._runner, mask)
         shape = np.shape(mask)
@@ -157,7 +158,7 @@ class Indexing:
 
 
 class EagerAt:
-    """``xp.at(x)[key].set(value)`` and ``.add(value)``: a new array, and ``x`` as it was."""
+    """``xp.at(x)[key].set(value)`` and ``.add(value)``, which give a new array."""
 
     def __init__(self, indexing: Indexing, array: EagerArray) -> None:
         self._indexing, self._array = indexing, array
@@ -170,18 +171,18 @@ class EagerAt:
 
 
 class Place:
-    """A place of an array that is to be written."""
+    """The updates of one part of an array."""
 
     def __init__(self, indexing: Indexing, array: EagerArray, keys: tuple[Any, ...]) -> None:
         self._indexing, self._array, self._keys = indexing, array, keys
 
     def set(self, value: Any) -> EagerArray:
-        """The array with the value, which broadcasts, at the place."""
+        """The array with the value, which broadcasts, at the key."""
         result: EagerArray = self._indexing.set_at(self._array, self._keys, value)
         return result
 
     def add(self, value: Any) -> EagerArray:
-        """The array with the value added at the place, several times where it is named several times."""
+        """The array with the value added at the key. A repeated index adds each of its values."""
         result: EagerArray = self._indexing.add_at(self._array, self._keys, value)
         return result
 
@@ -218,7 +219,7 @@ def _is_mask(item: Any) -> bool:
 
 
 def _mask(keys: tuple[Any, ...]) -> Any:
-    """The mask of a key, `None` where there is none. Raises `ShapeError` where it is not alone."""
+    """The mask of a key, or `None`. Raises `ShapeError` for a mask beside other parts."""
     if len(keys) == 1:
         return keys[0] if _is_mask(keys[0]) else None
     if any(map(_is_mask, keys)):
@@ -227,7 +228,7 @@ def _mask(keys: tuple[Any, ...]) -> Any:
 
 
 def _axis(keys: tuple[Any, ...], place: int, rank: int) -> int:
-    """The axis of which the key's part at the place is the index."""
+    """The axis that part ``place`` of the key indexes."""
     before = [k for k in keys[:place] if k is not None and k is not Ellipsis]
     if any(k is Ellipsis for k in keys[:place]):
         return rank - len([k for k in keys[place:] if k is not None])
@@ -248,7 +249,7 @@ def _is_whole(item: Any) -> bool:
 
 
 def _integers(keys: tuple[Any, ...], shape: tuple[int, ...]) -> _Integers | None:
-    """What the key means if it is integers side by side and whole axes, else `None`. Raises `NoSuchElement`."""
+    """The key as `_Integers`; `None` if it has other parts. Raises `NoSuchElement`."""
     numbers = {i: n for i, k in enumerate(keys) if not _is_array(k) and (n := integer(k)) is not None}
     places = list(numbers)
     if not places or places != list(range(places[0], places[-1] + 1)):

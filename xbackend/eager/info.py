@@ -1,4 +1,4 @@
-"""What a namespace says of itself.
+"""The inspection API of a namespace.
 
 https://data-apis.org/array-api/2025.12/API_specification/inspection.html
 """
@@ -14,17 +14,17 @@ _DEFAULTS = {"real floating": DType.float64, "integral": DType.int64, "indexing"
 
 
 class Info:
-    """What `__array_namespace_info__` gives."""
+    """The result of `__array_namespace_info__`."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
     def capabilities(self) -> dict[str, bool | int | None]:
-        """Indexing by masks and shapes that depend on values are there (over the host: docs/namespace.md)."""
+        """Masks and shapes that depend on values work, over the host: docs/namespace.md."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> Device:
-        """Where arrays are made unless ``device`` says otherwise."""
+        """The device of new arrays without ``device``."""
         return self._runner.backend.default_device
 
     def devices(self) -> tuple[Device, ...]:
@@ -32,13 +32,13 @@ class Info:
         return self._runner.backend.devices
 
     def default_dtypes(self, *, device: str | Device | None = None) -> dict[str, DType]:
-        """The dtypes of what is made without one, on every device the same. There are no complex ones."""
+        """The dtypes of new arrays without ``dtype``, the same on every device. There are no complex ones."""
         self._runner.device(device)
         return dict(_DEFAULTS)
 
     def dtypes(
         self, *, device: str | Device | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
-        """The dtypes that there are, by name: all, or those of a kind or of one of several. Raises `DTypeError`."""
+        """The dtypes by name: all, or those of one or several kinds. Raises `DTypeError`."""
         self._runner.device(device)
         return {dtype.value: dtype for dtype in DType if kind is None or isdtype(dtype, kind)}

@@ -1,10 +1,10 @@
-"""``backend.namespace``: the functions of xbackend's API on arrays of a backend, at once, as the standard has them.
+"""``backend.namespace``: the Array API standard, executed eagerly on a backend.
 
 https://data-apis.org/array-api/2025.12/API_specification/
 
-There is no list of functions here: whatever the API has (`xbackend.api.functions`, and its extensions, such as
-`xbackend.api.linalg`) is in the namespace. Beside it stands what makes sense at once only: arrays from the host, and
-functions whose results have shapes that depend on values.
+It has every function of the API (`xbackend.api.functions` and extensions such as `xbackend.api.linalg`) without a
+second list, and the functions that only make sense eagerly: arrays from the host, and results whose shapes depend on
+values.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", VERSION)
 class Namespace:
     """The Array API namespace of a backend, as in ``xp = backend.namespace``.
 
-    Each function is compiled once for each set of shapes, dtypes, device and static arguments (axes, shapes, flags),
-    and kept: up to ``limit`` ops, of which the first ones are forgotten. Its arrays are `EagerArray`.
+    Each function is compiled once for each set of shapes, dtypes, device and static arguments (axes, shapes, flags).
+    Up to ``limit`` ops are cached; the least recently used are evicted. Arrays are `EagerArray`.
     """
 
     pi = math.pi
@@ -55,12 +55,12 @@ class Namespace:
         indexing, exchange = Indexing(runner), Exchange(runner)
 
         def at(x: EagerArray, /) -> EagerAt:
-            """An array to be written at a place: ``xp.at(x)[key].set(value)``, ``xp.at(x)[key].add(value)``."""
+            """An array to update at a key: ``xp.at(x)[key].set(value)``, ``xp.at(x)[key].add(value)``."""
             if not isinstance(x, EagerArray):
                 raise ArgumentError(f"at takes an array of the namespace, not {x!r:.60}; make one with xp.asarray")
             return EagerAt(indexing, x)
 
-        # In the order in which one takes the place of another of its name.
+        # Later functions replace earlier ones of the same name.
         of_the_api = {name: runner.at_once(name, getattr(functions, name)) for name in functions.NAMES}
         at_once_only = {
             **{name: by_value.on_host(runner, name) for name in by_value.FUNCTIONS},
@@ -77,29 +77,29 @@ class Namespace:
         runner.functions |= {"__getitem__": indexing.read, "__setitem__": indexing.written}
 
     def _of_extension(self, module: ModuleType, name: str) -> Any:
-        """A function of an extension, the same one where it is a function of the API, too."""
+        """A function of an extension. One that the API has, too, is the same object."""
         function = getattr(module, name)
         if getattr(functions, name, None) is function:
             return self._runner.functions[name]
         return self._runner.at_once(f"{module.__name__.rpartition('.')[2]}.{name}", function)
 
     def __array_namespace_info__(self) -> Info:
-        """What there is: devices, dtypes, capabilities."""
+        """Devices, dtypes and capabilities."""
         return Info(self._runner)
 
     def check_version(self, api_version: str | None) -> None:
-        """Raises `ArgumentError` for a version of the standard that is not known here."""
+        """Raises `ArgumentError` for an unknown version of the standard."""
         if api_version is not None and api_version not in VERSIONS:
             raise ArgumentError(
                 f"version {api_version!r} of the Array API standard is not known; there is {', '.join(VERSIONS)}"
             )
 
     def cache_info(self) -> CacheInfo:
-        """How often an op was there, how often it was compiled, how many are kept and how many at most."""
+        """The cache's hits, misses, number of ops and limit."""
         return self._runner.cache.info()
 
     def cache_clear(self) -> None:
-        """Forget all compiled ops."""
+        """Remove all compiled ops."""
         self._runner.forget()
 
     def __dir__(self) -> list[str]:

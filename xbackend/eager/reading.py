@@ -1,7 +1,7 @@
-"""What a function was called with, as what its compiled op is kept by, and the arrays in it.
+"""The arguments of a call as the cache key of its compiled op, and the arrays in them.
 
-Arrays, in lists and tuples too, are what the op takes when it runs: of them only shape, dtype and device count. All
-else is static: another axis, shape or flag is another op.
+Arrays, in lists and tuples too, are passed to the op when it runs. Only their shape, dtype and device are in the key.
+All else is static: another axis, shape or flag is another op.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from xbackend.errors import ArgumentError
 from xbackend.program.dtypes import DType
 from xbackend.program.shared import SharedVariable
 
-# What is told apart by its type and itself.
+# Types whose values are part of the key, with the type.
 _STATIC = (str, bool, int, type, range, np.dtype, Device, DType, NoneType, EllipsisType)
 
 
 class OnHost(Exception):
-    """There is an array of NumPy among the arguments, which has to be put on the device first."""
+    """Raised for a NumPy array among the arguments, which must be put on the device first."""
 
 
 def read(name: str, owner: Owner, item: Any, arrays: list[EagerArray]) -> Hashable:
-    """The key of one argument; its arrays are appended.
+    """The key of one argument; its arrays are appended to ``arrays``.
 
-    Raises `OnHost`, `ArgumentError` for arrays of another namespace and for what no function takes.
+    Raises `OnHost`, `ArgumentError` for arrays of another namespace and for types that no function takes.
     """
     if type(item) is EagerArray:
         if item._owner is not owner:
@@ -42,7 +42,7 @@ def read(name: str, owner: Owner, item: Any, arrays: list[EagerArray]) -> Hashab
     if isinstance(item, _STATIC):
         return type(item), item
     if isinstance(item, float):
-        # 0.0 and -0.0 are equal and NaN is not, but for what is compiled it is the other way round.
+        # As keys of a dictionary 0.0 and -0.0 would be equal, and NaN unequal to itself.
         return float, item.hex()
     if isinstance(item, tuple | list):
         return isinstance(item, tuple), *[read(name, owner, part, arrays) for part in item]
@@ -54,7 +54,7 @@ def read(name: str, owner: Owner, item: Any, arrays: list[EagerArray]) -> Hashab
 
 
 def filled(item: Any, arrays: Iterator[Array]) -> Any:
-    """The argument with traced arrays in the place of its arrays, in the order in which `read` found them."""
+    """The argument with traced arrays in place of its arrays, in the order of `read`."""
     if type(item) is EagerArray:
         return next(arrays)
     if isinstance(item, tuple | list):

@@ -1,4 +1,4 @@
-"""Functions of the API run at once on a backend: read what they are called with, compile what is new, execute."""
+"""Eager execution of the API's functions on a backend: read the arguments, compile if new, execute."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from xbackend.eager.reading import OnHost, hosted, read
 from xbackend.program.dtypes import DType, as_dtype, promote
 from xbackend.program.host import host_array
 
-_SCALARS = 1024  # numbers that are kept on devices
-# As the standard names arguments that may be a number beside an array, or an array beside a number.
+_SCALARS = 1024  # the most numbers cached on devices
+# The standard's names of arguments that may be a Python number beside an array.
 _OPERANDS = ("x", "x1", "x2", "min", "max", "value")
-# With a number that is known frameworks compute in another, faster way: x**2 is x * x.
+# Frameworks are faster if they know the number: x**2 is x * x.
 _KNOWN_NUMBERS = ("pow",)
 
 
 class Runner:
-    """What the arrays and functions of one namespace share: the backend, its devices, the ops compiled so far.
+    """The state shared by the arrays and functions of a namespace: the backend, its devices, the compiled ops.
 
-    ``functions`` are those of the namespace, by name; operators look them up. ``namespace`` is what the arrays give as
-    theirs. Both are set by the namespace.
+    The namespace sets ``functions``, its functions by name, which operators look up, and ``namespace``, itself.
     """
 
     def __init__(self, backend: Compiles, limit: int = LIMIT) -> None:
@@ -41,18 +40,17 @@ class Runner:
         self._scalars: dict[Hashable, EagerArray] = {}
 
     def where(self) -> str:
-        """The backend, in messages."""
+        """The name of the backend, for messages."""
         return self.backend.name
 
     def device(self, asked: str | Device | None) -> Device:
-        """The device meant, the default one for `None`. Raises `DeviceUnavailable`, `DeviceSpellingError`,
-        `UnboundDevice`."""
+        """The device, or the default one. Raises `DeviceUnavailable`, `DeviceSpellingError`, `UnboundDevice`."""
         if asked is None:
             return self.backend.default_device
         return DeviceMap().resolve(canonical(asked), self.backend.devices)
 
     def put(self, array: Any, device: Device, dtype: DType | None = None) -> EagerArray:
-        """What is on the host, as an array on the device. Raises `DTypeError`, `ShapeError`, `BackendClosed`."""
+        """A host value as an array on the device. Raises `DTypeError`, `ShapeError`, `BackendClosed`."""
         self.backend.check_open()
         host = host_array(array, "an array", dtype)
         kind = ArrayKind(host.shape, as_dtype(host.dtype, "an array: dtype"), str(device))
@@ -64,7 +62,7 @@ class Runner:
         return self.backend.get(value)
 
     def scalar(self, number: Scalar, dtype: DType, device: str) -> EagerArray:
-        """A number as an array of rank 0, put on the device once."""
+        """A number as an array of rank 0, cached on the device."""
         key = type(number), number.hex() if isinstance(number, float) else number, dtype, device
         found = self._scalars.get(key)
         if found is None:
@@ -74,12 +72,12 @@ class Runner:
         return found
 
     def forget(self) -> None:
-        """Drop what was compiled, and the numbers."""
+        """Empty the caches of ops and numbers."""
         self.cache.clear()
         self._scalars.clear()
 
     def at_once(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function of the API for arrays of this namespace."""
+        """The function of the API as one that executes eagerly on arrays of this namespace."""
         operands = () if name in _KNOWN_NUMBERS else _operands(function)
         kept, cache, check_open = self.cache.kept, self.cache, self.backend.check_open
 
@@ -94,7 +92,7 @@ class Runner:
             on_host = False
             try:
                 for item in args:
-                    if type(item) is EagerArray and item._owner is self:  # as `read` does, without calling it
+                    if type(item) is EagerArray and item._owner is self:  # `read` inlined, for speed
                         arrays.append(item)
                         parts.append(item._kind)
                     else:
@@ -129,7 +127,7 @@ class Runner:
         return op
 
     def _hosted(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with NumPy's arrays on the device of the others, or on the default one."""
+        """The arguments with NumPy arrays put on the device of the other arrays, or on the default one."""
         found = list(_arrays((*args, *kwargs.values())))
         device = found[0].device if found else self.backend.default_device
 
@@ -139,7 +137,7 @@ class Runner:
         return tuple([hosted(a, put) for a in args]), {k: hosted(a, put) for k, a in kwargs.items()}
 
     def _lifted(self, args: tuple[Any, ...], operands: tuple[int, ...]) -> tuple[Any, ...]:
-        """Numbers beside arrays as arrays of rank 0 of the dtype that they take there: another one is no other op."""
+        """Numbers beside arrays as arrays of rank 0 in the promoted dtype: other numbers then need no other op."""
         numbers = [i for i in operands if i < len(args) and not isinstance(args[i], EagerArray | np.ndarray)]
         if not numbers:
             return args
@@ -168,7 +166,7 @@ def _arrays(item: Any) -> Iterator[EagerArray]:
 
 
 def _operands(function: Callable[..., Any]) -> tuple[int, ...]:
-    """The positions of the arguments of which some may be numbers and the others arrays; empty where there is one."""
+    """The positions of arguments that may be numbers beside arrays; empty if there is only one."""
     names = list(inspect.signature(function).parameters)
     positions = tuple(i for i, name in enumerate(names) if name in _OPERANDS)
     return positions if len(positions) > 1 else ()

@@ -36,12 +36,12 @@ def _accumulated(array: Array, dtype: Any) -> Array:
 
 
 def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The sum over the axes (all if None); 0 for no elements. Integers give int64 unless ``dtype`` says otherwise."""
+    """The sum over the axes (all if None), 0 for no elements; of integers int64 unless ``dtype`` says otherwise."""
     return _reduce("sum", _accumulated(current("xb.sum").array(x), dtype), axis, keepdims)
 
 
 def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The product over the axes (all if None); 1 for no elements. Integers give int64 unless ``dtype`` says otherwise."""
+    """The product over the axes (all if None), 1 for no elements; of integers int64 unless ``dtype`` says otherwise."""
     return _reduce("prod", _accumulated(current("xb.prod").array(x), dtype), axis, keepdims)
 
 
