@@ -1,8 +1,8 @@
 """Several workloads at once: a cell for each comparison and candidate, who wins where, and means of pairs over lines.
 
-A cell has the ratio of `Comparison.ratio` and its verdict. Over workloads two candidates are compared by the
-geometric mean of the ratios of their times (Fleming and Wallace, How Not to Lie with Statistics, Communications of the
-ACM 29 (1986) 218), over those comparisons in which both have one: what a third one cannot do leaves out none of them.
+A cell has the ratio of `Comparison.ratio` and its verdict. Over workloads two candidates are compared by the geometric
+mean of the ratios of their times (Fleming and Wallace, How Not to Lie with Statistics, Communications of the ACM 29
+(1986) 218), over all comparisons in which both have one: the failure of a third excludes none of them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from xbackend.results.naming import GRADIENT
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """A candidate in a comparison: its row, `None` where it is not in it, and the ratio of its time to the one that the
-    matrix compares with, `None` for that itself and where one of the two has no time.
+    """A candidate in a comparison: its row, `None` without one, and the ratio of its time to the reference of the
+    matrix, `None` for the reference itself and without both times.
 
-    ``slowdown`` is its time over the smallest one; ``level`` whether it is not shown to be slower than that; ``winner``
-    whether it is shown to be faster than every other.
+    ``slowdown`` is its time over the smallest one; ``level``: it is not shown to be slower than that; ``winner``: it is
+    shown to be faster than every other.
     """
 
     row: Row | None
@@ -40,9 +40,9 @@ class MatrixCell:
 class Mean:
     """The geometric mean of the time of a candidate over that of another one, over the ``lines`` that both have.
 
-    ``low`` and ``high`` are its interval at `LEVEL`, Student's on the logarithms of the lines' ratios, so that it says
-    what further workloads like these would give; 0 to infinity below `FEWEST` workloads. ``shown``: that the two
-    differ is shown, of all pairs of the matrix together.
+    ``low`` and ``high`` are its interval at `LEVEL`, Student's on the logarithms of the lines' ratios, which covers
+    further workloads like these; 0 to infinity below `FEWEST` workloads. ``shown``: the two are shown to differ, at the
+    level of all pairs of the matrix together.
     """
 
     value: float
@@ -54,12 +54,12 @@ class Mean:
 
 @dataclass(frozen=True)
 class Matrix:
-    """``lines[i][j]`` is candidate ``columns[j]`` in ``comparisons[i]``, ``wins[j]`` in how many it is the winner,
-    ``absent[j]`` in how many it was to be measured and has no time.
+    """``lines[i][j]`` is candidate ``columns[j]`` in ``comparisons[i]``, ``wins[j]`` the number of its wins,
+    ``absent[j]`` that of its rows without a time.
 
-    ``pairs[j, k]`` is the mean of the time of j over that of k, for all that share a line. ``order`` has those with a
-    time, the one first that takes less than most others. ``to_baseline``: ratios of cells are to the baseline that was
-    asked for; else each to the smallest time of its comparison.
+    ``pairs[j, k]`` is the mean of the time of j over that of k, for all that share a line. ``order`` ranks the
+    candidates with a time by the number of others that take longer. ``to_baseline``: ratios of cells are to the
+    baseline that was asked for; else each to the smallest time of its comparison.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -72,7 +72,7 @@ class Matrix:
     to_baseline: bool
 
     def ahead(self, candidate: int) -> list[int]:
-        """The others that a candidate is shown to be faster than, over the lines that both have."""
+        """The others that are shown to be slower than a candidate, over their common lines."""
         return [k for (j, k), mean in self.pairs.items() if j == candidate and mean.shown and mean.value < 1]
 
 
@@ -116,12 +116,12 @@ def _line(comparison: Comparison, rows: Sequence[Row | None], to_baseline: bool)
 def means(times: Sequence[Sequence[float | None]], workloads: Sequence[str]) -> dict[tuple[int, int], Mean]:
     """The means of all pairs of candidates, either way round.
 
-    Which are shown is Holm's step-down procedure (Scandinavian Journal of Statistics 6 (1979) 65): of all pairs
-    together a wrong one is in at most 1 - `LEVEL` of suites.
+    Holm's step-down procedure decides which are shown (Scandinavian Journal of Statistics 6 (1979) 65): at most 1 -
+    `LEVEL` of suites have a wrong one among all pairs.
 
     Args:
         times: of each candidate the logarithm of its time on each line; `None` where it has none.
-        workloads: that of each line. Lines of one workload are alike and no evidence each by itself.
+        workloads: that of each line. Lines of one workload are alike, and no independent evidence.
     """
     found: dict[tuple[int, int], _Estimate] = {}
     for (j, ours), (k, theirs) in combinations(enumerate(times), 2):
@@ -153,10 +153,10 @@ class _Estimate:
 
 
 def _estimate(both: Sequence[tuple[float, str]]) -> _Estimate:
-    """Of the logarithms of ratios, each with its workload.
+    """The estimate from logarithms of ratios, each with its workload.
 
     The standard error is that of a mean of clusters (Cameron and Miller, A Practitioner's Guide to Cluster-Robust
-    Inference, Journal of Human Resources 50 (2015) 317): of lines that are all of different workloads the usual one.
+    Inference, Journal of Human Resources 50 (2015) 317): the usual one where each line has a workload of its own.
     """
     with put_off():
         from scipy import stats
@@ -174,5 +174,5 @@ def _estimate(both: Sequence[tuple[float, str]]) -> _Estimate:
 
 
 def _logarithm(cell: MatrixCell) -> float | None:
-    """That of its time."""
+    """The logarithm of its time; `None` without one."""
     return math.log(cell.row.time) if cell.row is not None and cell.row.time and math.isfinite(cell.row.time) else None

@@ -1,7 +1,7 @@
-"""The answer to the question that a comparison was made for, as one sentence: does another device help, who is fastest?
+"""The answer to the question of a comparison, as one sentence: does another device help, or who is fastest?
 
-Which question it was follows from what was measured: on one device and on more, or not. Every verdict in it is one of
-the comparison's family (`Comparison.ratio`). The terminal and the report begin with this sentence.
+The first is the question where one device and more were measured. Every verdict in it is one of the comparison's family
+(`Comparison.ratio`). The terminal and the report begin with this sentence.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from xbackend.results.schema import Process
 from xbackend.wording import counted, few, join, number, percent, plain
 from xbackend.workloads.agreement import DOUBTFUL, most
 
-_NAMED = 4  # rows that are said one by one; more are counted
-APART = 4  # comparisons that have an answer each; of more there is one of all
-WIDE = 2.0  # times: where not even that could be shown, an answer is in doubt
+_NAMED = 4  # rows that are named one by one; more are counted
+APART = 4  # comparisons with an answer each; more have one together
+WIDE = 2.0  # times: an answer is in doubt where a smaller difference could not be shown
 _MORE = f"measure with more of them (--processes 10), as below {FEWEST} there is no interval at all"
 _TOO_FEW = str(Verdict.UNKNOWN)
 _NUMBERS = {2: "two", 3: "three", 4: "four"}
@@ -42,13 +42,13 @@ def answer(comparisons: Sequence[Comparison]) -> str:
 
 
 def in_doubt(timings: Sequence[Process], ratios: Mapping[str, Ratio]) -> str:
-    """What makes all of an answer doubtful, as its beginning: most of the timings that count were disturbed, or hardly
-    a difference could have been shown for one that was; empty where nothing does."""
+    """What makes all of an answer doubtful, as its beginning: half or more of the timings that count were disturbed, or
+    a difference was shown where only large ones could be; empty without a doubt."""
     disturbed = sum(process.disturbed for process in timings)
     said = []
     if disturbed and 2 * disturbed >= len(timings):
         said.append(f"others disturbed {disturbed} of the {counted(len(timings), 'timing')} that count")
-    # Of what was not shown the answer says that itself.
+    # The answer itself says what was not shown.
     wide = {name: ratio.smallest for name, ratio in ratios.items() if ratio.shown and ratio.smallest > WIDE}
     if wide:
         widest = max(wide, key=lambda name: wide[name])
@@ -57,7 +57,7 @@ def in_doubt(timings: Sequence[Process], ratios: Mapping[str, Ratio]) -> str:
 
 
 def _against_the_oracle(comparisons: Sequence[Comparison]) -> list[str]:
-    """That the oracle and most of those that were compared with it disagree, and where."""
+    """Where most candidates disagree with the oracle, and how many."""
     said = []
     for c in comparisons:
         there = [row for row in c.rows if row.measurement.status in ("ok", "wrong")]
@@ -82,9 +82,9 @@ def named(row: Row, comparison: Comparison) -> str:
 def smallest(comparison: Comparison) -> tuple[list[Row], Row | None, list[Row]]:
     """The group of the fastest, the next row, and rows beside the group that may be as fast.
 
-    The group is the row with the smallest time and all that are not told apart from it, where each of them is shown to
-    be faster than each other row. Else the group is that row alone, and the others are beside it. The next is the first
-    row that is told apart, `None` where there is none.
+    The group is the row with the smallest time and its rivals, if each of them is shown to be faster than each other
+    row. Else the group is that row alone, and its rivals are beside it. The next is the first row that is no rival,
+    `None` where there is none.
     """
     first, *others = comparison.ranked
     top = [first, *comparison.rivals]
@@ -120,7 +120,7 @@ def _of_devices(comparisons: Sequence[Comparison], many: int) -> str:
     if absent:
         without_time = few([f"{name} ({why})" for name, why in absent]) if by_name else _counts(absent)
         parts[-1] += f"{', ' if len(parts) == 1 else '; '}not measured on {without_time}"
-    kinds = sorted({s.kind for s in found} - {REAL})  # what limits what a speed-up says
+    kinds = sorted({s.kind for s in found} - {REAL})  # limits of what a speed-up says
     of = f" ({', '.join(kinds)})" if kinds else ""
     return f"{_NUMBERS.get(many, many)} devices against one{of}{place}: {'; '.join(parts)}"
 
@@ -134,7 +134,7 @@ def _where(comparison: Comparison, comparisons: Sequence[Comparison]) -> str:
 
 
 def _scaled(comparison: Comparison, many: int) -> tuple[list[Scaling], list[tuple[str, str]]]:
-    """The speed-ups on so many devices, and the labels of what has none, each with why."""
+    """The speed-ups on so many devices, and the labels of rows without one, each with the reason."""
     found = [s for s in scalings(comparison) if s.devices == many]
     have, ones = {s.many for s in found}, {row.label: row for row in comparison.rows if row.devices == 1}
     absent = []
@@ -160,7 +160,7 @@ def _counts(absent: Sequence[tuple[str, str]]) -> str:
 
 
 def _said(where: str, found: Sequence[Scaling], total: int, by_name: bool, alone: bool) -> str:
-    """What became of one comparison of ``total`` rows; without the reasons where others stand beside it."""
+    """The outcome of one comparison of ``total`` rows; with the reasons if it stands ``alone``."""
     said: list[str] = []
     for verdict in Verdict:
         group = sorted((s for s in found if s.ratio.verdict is verdict), key=lambda s: -s.speedup)
@@ -239,7 +239,7 @@ def of_how_many(comparisons: Sequence[Comparison]) -> str:
 
 
 def _unrivalled(comparison: Comparison) -> str:
-    """What is said where less than two gave a time; empty where more did."""
+    """The sentence where fewer than two rows have a time; empty where more do."""
     if not comparison.ranked:
         return "no candidate gave a time"
     one = named(comparison.ranked[0], comparison)
@@ -263,7 +263,7 @@ def _fastest(comparison: Comparison, alone: bool) -> str:
             return f"{few(names)} are equal within {percent(same)}"
         would = percent(max(ratio.smallest for ratio in apart))
         return f"{few(names)} are not told apart ({_within(apart)}; a difference of {would} would be)"
-    # Of a group what holds for each of them.
+    # The smallest gain of a group holds for each of its members.
     gains = [ratio for row in top if (ratio := comparison.ratio(row, following)) is not None]
     ratio = max(gains, key=lambda ratio: ratio.value)
     name, interval = named(following, comparison), f"({number(1 / ratio.high)} to {number(1 / ratio.low)})"
@@ -290,7 +290,7 @@ def _equal(rows: Sequence[Row], comparison: Comparison) -> float | None:
 
 
 def _within(ratios: Sequence[Ratio]) -> str:
-    """The ratio of another time to the smallest with its interval, or of several the bounds of all intervals."""
+    """One ratio of another time to the smallest with its interval; of several, the bounds of all intervals."""
     known = [ratio for ratio in ratios if math.isfinite(ratio.low)]
     if not known:
         return _TOO_FEW

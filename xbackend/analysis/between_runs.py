@@ -1,4 +1,4 @@
-"""Two runs compared: what the gate and the history share, so that they say the same of the same two."""
+"""Two runs compared, for the gate and the history, so that both say the same of the same two."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from xbackend.analysis.statistics import Ratio, level_of
 from xbackend.results.schema import Measurement, Results, key
 
 InRun = tuple[Results, Row]
-# The machine's fingerprint, how many threads, and how many cores a device is.
+# The machine's fingerprint, the number of threads, and the cores of a device.
 Place = tuple[str, int | None, int | None]
 
 
 def change(base: InRun, head: InRun, runs: Sequence[Results]) -> Ratio | None:
     """The time in a later run over that in an earlier one; `None` where one of them has none.
 
-    ``runs`` are those in which it is seen how sessions differ.
+    ``runs`` show how sessions differ.
     """
     if not (head[1].times and base[1].times):
         return None
@@ -29,10 +29,10 @@ def change(base: InRun, head: InRun, runs: Sequence[Results]) -> Ratio | None:
 
 
 def times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> list[float]:
-    """The times of a measurement in the complete runs before ``head``, by which it is known how sessions differ.
+    """The times of a measurement in the complete runs before ``head``, which show how sessions differ.
 
-    They are runs on the same machine with as many threads, in which it was the same program and had the same versions
-    as ``base``: what other code or another version changed is no noise.
+    These runs have the machine and the threads of ``head``, and the program and the versions of ``base``: a change of
+    code or of a version is no noise.
     """
     earlier = [run for run in runs if run.complete and run.run != head.run and run.created < head.created]
     rows = [row for run in earlier if place_of(run) == place_of(head) for row in run.measurements]
@@ -43,5 +43,5 @@ def times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> l
 
 
 def place_of(run: Results) -> Place:
-    """What has to be the same of two runs for their times to be compared."""
+    """What two runs need in common for their times to be compared."""
     return run.machine.fingerprint, run.settings.threads, run.settings.cores_per_device

@@ -1,4 +1,4 @@
-"""In which release something changed: which one to look at next, and what a comparison of two says of it.
+"""Bisection of releases: which one to measure next, and the verdict on two.
 
 Verdicts are those of `family.ratio`, of two that were measured in one session.
 """
@@ -15,7 +15,7 @@ from xbackend.analysis.comparison import Row
 from xbackend.analysis.family import ratio
 from xbackend.analysis.statistics import FEWEST, Ratio, welch
 
-LEVEL_OF_STEP = 0.8  # at which a release is nearer to one end: simulated, see docs/measurement.md
+LEVEL_OF_STEP = 0.8  # of the interval that decides for one end: simulated, see docs/measurement.md
 
 
 class What(StrEnum):
@@ -27,11 +27,12 @@ class What(StrEnum):
 
 
 def search(count: int, changed: Callable[[int], bool | None]) -> list[tuple[int, int]]:
-    """The brackets of a bisection, the widest first: the last of ``count`` that is as the first, the first that is not.
+    """The brackets of a bisection of ``count`` releases, the widest first: the last unchanged one and the first changed
+    one.
 
-    Number 0 is as the first and ``count - 1`` is not. ``changed(i)`` says whether number i is not; `None` where that
-    cannot be found out, and the nearest one to the middle takes its place. All within the last bracket are of that
-    kind. About log2(count) are asked for where none is.
+    Number 0 is unchanged and ``count - 1`` is changed. ``changed(i)`` is `None` where i cannot be decided; then the
+    next nearest to the middle is tried. Inside the last bracket all are undecided. Without these about log2(count) are
+    tried.
     """
     brackets, unknown = [(0, count - 1)], set[int]()
     low, high = brackets[0]
@@ -47,9 +48,9 @@ def search(count: int, changed: Callable[[int], bool | None]) -> list[tuple[int,
 
 
 def ends(count: int, works: Callable[[int, int], tuple[bool, bool]]) -> tuple[int, int] | None:
-    """The outermost two of ``count`` that ``works(low, high)`` says work; `None` without two.
+    """The outermost two working releases of ``count``, by ``works(low, high)``; `None` without two.
 
-    Where one does not, the next is taken, then the one 2, 4, 8... further on, as old releases fail by the dozen.
+    An end that does not work moves inwards by 1, 2, 4, 8..., as old releases fail by the dozen.
     """
     low, high, up, down = 0, count - 1, 1, 1
     while low < high:
@@ -70,9 +71,9 @@ def nearer(sessions: Sequence[Session], slower: bool) -> bool | None:
     """Whether a release is nearer to the last one than to the first; `None` where that is not shown.
 
     Each session has the seconds of the processes of the release, of the first and of the last one, measured beside each
-    other, so that what sessions differ by is no part of it. The mean of its distance from their middle, weighted by
-    processes, has a Student's interval at `LEVEL_OF_STEP` (Welch and Satterthwaite). A release that is as one of the
-    ends lies half of the change from that middle, so it errs far more rarely than that level says.
+    other, so that differences between sessions cancel. The mean distance from the middle of the two, weighted by
+    processes, has a Student's interval at `LEVEL_OF_STEP` (Welch and Satterthwaite). A release equal to one end lies
+    half of the change from that middle, so errors are far rarer than that level says.
     """
     fewest = [min(map(len, session)) for session in sessions]
     if not fewest or min(fewest) < FEWEST or min(map(min, chain.from_iterable(sessions))) <= 0:
@@ -85,8 +86,7 @@ def nearer(sessions: Sequence[Session], slower: bool) -> bool | None:
 
 def change(head: Row, base: Row, what: What, from_cache: bool = False) -> Ratio | None:
     """The time, or the time of compilation, of a row over that of another one of the same session; `None` without.
-
-    It is that of compilation with an empty cache on disk, or ``from_cache``."""
+    Compilation is with an empty cache on disk, or ``from_cache``."""
     if not (head.times and base.times):
         return None
     if what is What.TIME:

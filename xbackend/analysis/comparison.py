@@ -1,4 +1,4 @@
-"""What was measured, with the figures that follow, compared: by workload and parameters, against a baseline."""
+"""The measurements and their figures, compared by workload and parameters, against a baseline."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ class Row:
 
     @property
     def devices(self) -> int:
-        """How many it had."""
         return self.measurement.devices
 
     @property
@@ -51,7 +50,7 @@ class Row:
 
     @property
     def processes(self) -> Sequence[Process]:
-        """Those that finished, also of a measurement that is not ok."""
+        """The finished processes, also of a measurement that is not ok."""
         return self.measurement.processes
 
     @cached_property
@@ -61,12 +60,12 @@ class Row:
 
     @property
     def generations(self) -> list[int]:
-        """Those of the processes."""
+        """The generations of the processes."""
         return generations(self.processes)
 
     @cached_property
     def time(self) -> float | None:
-        """The geometric mean of the processes' times, in all generations, which ratios are of; `None` without one."""
+        """The geometric mean of the processes' times in all generations, the base of ratios; `None` without one."""
         return time_of(self.times) * math.exp(self.shift) if self.times else None
 
     @property
@@ -86,29 +85,29 @@ class Row:
 
     @cached_property
     def compilations(self) -> tuple[float, ...]:
-        """Trace, lower and first call together, of each process in which one of them happened and which compiled with
-        an empty cache on disk."""
+        """Seconds of trace, lower and first call together, of each process that compiled with an empty cache on
+        disk."""
         return tuple(compilation(cold(self.processes)))
 
     @cached_property
     def from_cache(self) -> tuple[float, ...]:
-        """The same of each process that found on disk what another one had compiled."""
+        """The same of each process that found compiled code on disk."""
         return tuple(compilation(p for p in self.processes if p.cache == "warm"))
 
     @property
     def memory(self) -> Memory | None:
-        """The process with the median of the peaks of a call, of those that tell; `None` where none does."""
+        """That of the process with the median peak of a call; `None` where no process tells."""
         known = sorted((p.memory for p in self.processes if p.memory is not None), key=lambda memory: memory.call)
         return known[(len(known) - 1) // 2] if known else None
 
     def phase(self, name: str) -> float | None:
-        """The median of a phase over the processes in which it happened; one of compiling over the `cold` ones."""
+        """The median of a phase over the processes in which it happened; one of compilation over the `cold` ones."""
         processes = cold(self.processes) if name in _COMPILING else self.processes
         return median_of(getattr(process.phases, name) for process in processes)
 
 
 def cold(processes: Iterable[Process]) -> list[Process]:
-    """Those that compiled, and did not find on disk what another one had compiled."""
+    """The processes that found no compiled code on disk."""
     return [process for process in processes if process.cache != "warm"]
 
 
@@ -119,7 +118,7 @@ def compilation(processes: Iterable[Process]) -> list[float]:
 
 
 def median_of(values: Iterable[float | None]) -> float | None:
-    """The median of those that are known; `None` where none is."""
+    """The median of the known values; `None` where none is."""
     known = [value for value in values if value is not None]
     return median(known) if known else None
 
@@ -131,10 +130,10 @@ def label(row: Measurement) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was measured of one workload with the same parameters, in the order of the results.
+    """The measurements of one workload with the same parameters, in the order of the results.
 
-    ``label`` has the parameters that tell it from the other comparisons, ``family`` judges them.
-    ``cores_per_device`` is how many cores a CPU device was; `None` where several share the cores.
+    ``label`` has the parameters that tell it from the other comparisons, ``family`` judges its rows.
+    ``cores_per_device`` is the number of cores of a CPU device; `None` where several share the cores.
     """
 
     workload: str
@@ -153,16 +152,16 @@ class Comparison:
 
     @cached_property
     def ranked(self) -> list[Row]:
-        """Those that have a time, the smallest first."""
+        """The rows with a time, the smallest first."""
         return sorted((row for row in self.rows if row.times), key=lambda row: row.time or 0.0)
 
     @property
     def ordered(self) -> list[Row]:
-        """As `ranked`, and behind these the rows without a time."""
+        """The rows as `ranked`, then those without a time."""
         return [*self.ranked, *(row for row in self.rows if not row.times)]
 
     def ratio(self, row: Row, other: Row | None) -> Ratio | None:
-        """The time of a row over that of another one: what all that is said of the two comes from.
+        """The time of a row over that of another one: the source of every statement about the two.
 
         `None` where one of them has no time.
         """
@@ -187,7 +186,7 @@ class Comparison:
 
     @property
     def rivals(self) -> list[Row]:
-        """Those that the row with the smallest time is not shown to be faster than."""
+        """The rows that are not shown to be slower than the one with the smallest time."""
         return [other for other, against in self.against_first if against.verdict is not Verdict.FASTER]
 
     @property
@@ -204,8 +203,7 @@ class Comparison:
 def comparisons(results: Results, baseline: str | None = None) -> list[Comparison]:
     """The measurements by workload and parameters, each comparison with its baseline.
 
-    The statements of all of them together err in a part 1 - `LEVEL` of sessions, those of each so much less often
-    (Šidák).
+    All their statements together err in a part 1 - `LEVEL` of sessions, those of one comparison less often (Šidák).
     ``baseline`` is a backend, an environment (``pytensor==2.38.3``), or both as in a `label`. Raises `UsageError`,
     which lists those there are, if it was not measured at all.
     """
@@ -227,8 +225,8 @@ def comparisons(results: Results, baseline: str | None = None) -> list[Compariso
 
 
 def _places(results: Results) -> dict[str, str]:
-    """By label, the kinds of devices that its programs computed on, as ``cpu and gpu``: those that logical devices were
-    bound to, else those of the ops. Nothing where all are the same, unless the machine is known to have others."""
+    """The kinds of devices of each label, as ``cpu and gpu``: those of its bindings, else those of its ops. Nothing
+    where all are the same, unless the machine is known to have others."""
     kinds: dict[str, set[str]] = {}
     for m in results.measurements:
         ran = m.bindings.values() or (op.executed or op.bound for op in m.evidence.ops)
@@ -248,7 +246,7 @@ def _compared(
 
 
 def generations(processes: Iterable[Process]) -> list[int]:
-    """Those of processes; nothing where one of them is of none."""
+    """The generations of processes; nothing where a process has none."""
     found = [process.generation for process in processes]
     return [] if None in found else [number for number in found if number is not None]
 
@@ -259,7 +257,7 @@ def titled(workload: str, parameters: dict[str, Any]) -> str:
 
 
 def size_of(parameters: dict[str, Any]) -> float | None:
-    """The size, where there is one that is a positive number."""
+    """The size, if it is a positive number."""
     size = parameters.get("size")
     return float(size) if isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < 1e12 else None
 
@@ -274,7 +272,7 @@ def _names(row: Measurement) -> list[str]:
 
 
 def told_apart(one: Measurement, firsts: Iterable[Measurement]) -> str:
-    """The workload with those parameters that tell a measurement from these others."""
+    """The workload with the parameters that tell a measurement from these others."""
     rest = [m.parameters for m in firsts if m.workload == one.workload]
     telling = {k: v for k, v in one.parameters.items() if any(k not in p or value(p[k]) != value(v) for p in rest)}
     return naming.described(one.workload, telling)
@@ -285,7 +283,7 @@ def _baseline(rows: tuple[Row, ...], name: str | None) -> tuple[Row | None, str]
     timed = [row for row in rows if row.times]
     wanted = [row for row in timed if (name or ORACLE) in _names(row.measurement)]
     if wanted:
-        # The locked environment before others, as it is what the backend's name alone means.
+        # The locked environment before others: the backend's name alone means it.
         fewest = min(wanted, key=lambda row: (row.devices, row.measurement.environment != ""))
         return fewest, "as asked for" if name is not None else "the default"
     if name is not None:

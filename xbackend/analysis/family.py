@@ -4,18 +4,18 @@
     family.ratio(0, 1)
 
 It is a closed test of ranges (Ryan, Einot, Gabriel and Welsch: Welsch, Stepwise Multiple Comparison Procedures, Journal
-of the American Statistical Association 72 (1977) 566): two are told apart where they are in no set of p candidates of
-which all could be equal by the studentized range of p, at 1 - level^(p/k) of k candidates, and at 1 - level from k - 1
-candidates on.
+of the American Statistical Association 72 (1977) 566). Two candidates are told apart if every set with both is shown to
+be unequal: by the studentized range of its p candidates, at 1 - level^(p/k) of k candidates, and at 1 - level from k -
+1 candidates on.
 
 Processes of one generation take turns, so the same seconds are slow for all of them. The logarithm of a time is
 therefore the sum of an effect of its candidate, an effect of its generation, and a residual: two factors without
-interaction, by least squares (Scheffé, The Analysis of Variance (1959), chapter 4). Two candidates that were in
-different generations are compared by way of candidates that were in both.
+interaction, by least squares (Scheffé, The Analysis of Variance (1959), chapter 4). Two candidates of different
+generations are compared by way of candidates that were in both.
 
-The candidates are measured on one machine by turns, so their spread is pooled: the variance of a process is that of
-all, or its own where that is larger; a wild one adds at most five times the spread of the middle one. Of two candidates
-without generations each has its own, as in Welch's interval. Why: docs/measurement.md ("What a ratio says").
+The candidates are measured on one machine by turns, so their spread is pooled: a process has the variance of all, or of
+its candidate where that is larger. A wild candidate adds at most five times the median spread. Two candidates without
+generations each have their own variance, as in Welch's interval. Why: docs/measurement.md ("What a ratio says").
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from xbackend.analysis.generations import FEWEST_DEGREES, Fit, fit
 from xbackend.analysis.statistics import FEWEST, LEVEL, Ratio, logarithms, margin_of_sessions, student, unknown
 from xbackend.interrupts import put_off
 
-_OWN = 0.5  # degrees of freedom, from which on something is known of the spread of a candidate itself
-_WILD = 5.0  # times the middle spread: more of a candidate's spread is its own
+_OWN = 0.5  # degrees of freedom: with fewer, nothing is known of a candidate's own spread
+_WILD = 5.0  # times the median spread: the most that a candidate adds to the pooled one
 
 
 class Family:
     """Candidates, each given as seconds: one median a process. Their statements err in ``1 - level`` of sessions.
 
-    ``generations`` are those of the processes; without them, or where too few degrees of freedom are left beside them,
-    processes differ by chance alone. Candidates with fewer than `FEWEST` processes take part where the others show how
-    processes spread: a candidate that is far behind is measured once. Those with seconds that are none take no part.
+    ``generations`` are those of the processes; without them, or with too few degrees of freedom left, processes differ
+    by chance alone. Candidates with fewer than `FEWEST` processes take part if the others show how processes spread: a
+    candidate that is far behind is measured once. Candidates with impossible seconds take no part.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class Family:
         self._generations = [list(generations[i]) if generations else [] for i in self._members]
 
     def ratio(self, one: int, other: int, earlier: Sequence[float] = ()) -> Ratio:
-        """The time of a candidate over that of another one, with its interval and what that shows.
+        """The time of a candidate over that of another one, with its interval and verdict.
 
-        Where the two are of two sessions, ``earlier`` are the candidate's times in earlier ones. Sessions differ by
-        more than the processes of one; the interval is at least as wide as they show.
+        For two of different sessions, ``earlier`` are the candidate's times in earlier ones. Sessions differ by more
+        than the processes of one, so the interval is at least as wide as theirs.
         """
         ours, theirs = self._samples[one], self._samples[other]
         processes = (len(ours), len(theirs))
@@ -81,7 +81,7 @@ class Family:
 
     @property
     def between_generations(self) -> float:
-        """How many times as long the slowest generation took as the quickest; 1 where they are no part of the model."""
+        """The time of the slowest generation over that of the quickest; 1 where they are no part of the model."""
         return math.exp(self._fit.between)
 
     def itself(self, one: int) -> Ratio | None:
@@ -124,7 +124,7 @@ class Family:
         degrees = np.array([d for _, d in self._spreads], float)
         total = np.maximum(parts[:, None] + parts - 2 * covariance, 0.0)
         with np.errstate(all="ignore"):
-            # Welch and Satterthwaite; a spread that is pooled is known as well as it is, and not twice.
+            # Welch and Satterthwaite; the degrees of freedom of a pooled spread count once, not twice.
             joint = total**2 / ((parts**2 / degrees)[:, None] + parts**2 / degrees)
             pooled = len(means) > 2 or self._fit.blocked
             joint = np.full_like(joint, degrees[0]) if pooled else joint
@@ -148,7 +148,7 @@ def ratio(
 
 
 def _criticals(p: Sequence[Sequence[float]], level: float) -> list[list[float]]:
-    """Below which probability each two are told apart, from the probabilities of all differences.
+    """The critical p-value below which each two are told apart, from the p-values of all differences.
 
     It is that of the largest set of candidates with these two in which no other two are told apart by it.
     """
@@ -178,9 +178,9 @@ def _clique(near: Sequence[int], among: int, size: int) -> bool:
 
 @lru_cache
 def _levels(count: int, level: float) -> list[float]:
-    """For sets of 2, 3... of ``count`` candidates: below which probability of the difference of two, tested alone, the
-    set is not equal. It is that of the studentized range of so many with the spread known; the difference itself is
-    judged by Student's with what degrees of freedom it has."""
+    """For sets of 2, 3... of ``count`` candidates: the critical p-value of the difference of two, tested alone, below
+    which the set is unequal. It is that of the studentized range with the spread known; the difference itself is tested
+    by Student's distribution with its own degrees of freedom."""
     with put_off():
         from scipy import stats
     found = [1 - level]

@@ -1,7 +1,7 @@
 """The gate: whether a run is slower, or faster, than another one by more than a limit.
 
-The interval of a measurement's ratio (`between_runs.change`) decides: it passes where all of it lies within the limit,
-and fails where all of it lies beyond. Where it holds the limit there is no verdict.
+The interval of a measurement's ratio (`between_runs.change`) decides: within the limit it passes, beyond the limit it
+fails. An interval that holds the limit gives no verdict.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class GateOutcome(IntEnum):
     PASSED = 0
 
 
-_NINE_OF_TEN = 1.282 / 1.960  # of half an interval: so much further off a change is beyond the limit in 9 of 10 cases
+_NINE_OF_TEN = 1.282 / 1.960  # of half an interval: at that further distance a change fails in 9 of 10 cases
 _LIMIT = re.compile(r"(slower|faster):(\d{1,6}(?:\.\d{1,6})?)%")
 
 
@@ -62,7 +62,7 @@ class Limit:
         return (ratio.low, ratio.high) if self.verdict is Verdict.SLOWER else (1 / ratio.high, 1 / ratio.low)
 
     def found(self, ratio: Ratio) -> float:
-        """The factor from 1 up of a change that such a comparison would call one beyond this limit in 9 of 10 cases."""
+        """The smallest change (a factor from 1 up) that such a comparison finds beyond the limit in 9 of 10 cases."""
         return self.factor * math.pow(ratio.smallest, 1 + _NINE_OF_TEN)
 
     def __str__(self) -> str:
@@ -82,14 +82,13 @@ class Judged:
 
     @property
     def label(self) -> str:
-        """All that it differs by from others."""
         return label(self.measurement)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """All rows, what is worth knowing besides, and the outcome with its reason. ``doubts`` is the beginning of the
-    sentence where they are of the whole (`answer.in_doubt`)."""
+    """All rows, notes, and the outcome with its reason. ``doubts`` about the whole begin the sentence
+    (`answer.in_doubt`)."""
 
     outcome: GateOutcome
     reason: str
@@ -99,7 +98,7 @@ class Judgement:
 
     @property
     def sentence(self) -> str:
-        """The verdict with its reason and the numbers of the rows that decide it: of a pass, those furthest from 1."""
+        """The verdict with its reason and the ratios of the rows that decide it: of a pass, the one furthest from 1."""
         deciding = sorted((row for row in self.rows if row.outcome is self.outcome), key=_distance, reverse=True)
         more = few([self._said(row) for row in deciding], 3)
         if self.outcome is GateOutcome.PASSED and deciding:
@@ -108,7 +107,7 @@ class Judgement:
         return f"{said[0].upper()}{said[1:]}: {self.reason}{': ' if more else ''}{more}."
 
     def _said(self, row: Judged) -> str:
-        """A row by what tells it from the others, and its ratio."""
+        """A row by what tells it from the others, with its ratio."""
         measurements = [each.measurement for each in self.rows]
         where = told_apart(row.measurement, measurements)
         name = naming.label(row.measurement.backend, row.measurement.environment)
@@ -142,10 +141,10 @@ def judge(
 ) -> Judgement:
     """Judge a run by another one, the baseline.
 
-    Measurements are the same by workload, parameters, backend, environment and devices. What the baseline did not
-    measure, and what only ``head`` has, is a note. ``running`` names those of ``"BASE"`` and ``"HEAD"`` that are being
-    measured: a run that is neither that nor complete was cut off. ``runs`` are those of the store: the ones before
-    ``head`` show how much sessions differ, unless both are of one.
+    Measurements are matched by workload, parameters, backend, environment and devices. Those without a time in the
+    baseline, or in ``head`` only, are notes. ``running`` has ``"BASE"`` or ``"HEAD"`` where that run is still being
+    measured: another incomplete run was cut off. ``runs`` are those of the store: the ones before ``head`` show how
+    much sessions differ, unless both are of one.
 
     Raises:
         StoreError: a run has a measurement twice.
@@ -242,7 +241,7 @@ def decision(ratio: Ratio, limits: Sequence[Limit]) -> tuple[GateOutcome, str]:
 
 
 def power(rows: Sequence[Judged], limits: Sequence[Limit]) -> str:
-    """The limits, and what a change has to be to be found: the first line of a gate ends with it."""
+    """The limits, and the smallest change that is found: the end of a gate's first line."""
     said = f"the limits are {join(map(str, limits))}" if len(limits) > 1 else f"the limit is {limits[0]}"
     found = [limit.found(row.ratio) for limit in limits for row in rows if row.ratio is not None]
     known = [factor for factor in found if math.isfinite(factor)]
@@ -250,7 +249,7 @@ def power(rows: Sequence[Judged], limits: Sequence[Limit]) -> str:
 
 
 def unknown_sessions(ratios: Sequence[Ratio | None]) -> list[str]:
-    """That a change may be one of the session, where the store does not show how much sessions differ."""
+    """A warning that a change may be one of the session, where the store does not show how much sessions differ."""
     count = sum(ratio is not None and not ratio.sessions for ratio in ratios)
     if not count:
         return []

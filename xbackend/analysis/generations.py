@@ -1,6 +1,6 @@
-"""What candidates, and the generations of processes that took turns, make of the logarithm of a time: least squares.
+"""The least-squares model of the logarithm of a time: candidates, and generations of processes that took turns.
 
-The model is y = candidate + generation + rest. Without generations a candidate is the mean of its processes.
+The model is y = candidate + generation + residual. Without generations a candidate is the mean of its processes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from xbackend.interrupts import put_off
 
-FEWEST_DEGREES = 4  # of the rest of all together, from which on it shows how processes spread
+FEWEST_DEGREES = 4  # of all residuals together: fewer do not show how processes spread
 _DIGITS = 12  # of a logarithm of seconds
-_NONE = 1e-9  # degrees of freedom that are none
+_NONE = 1e-9  # degrees of freedom that count as 0
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Fit:
     _candidate: Any  # of each process, (processes,)
 
     def covariance(self, variances: Sequence[float]) -> Any:
-        """That of the effects, (candidates, candidates), where a process of each candidate has this variance."""
+        """Covariance of the effects, (candidates, candidates), from each candidate's variance of a process."""
         import numpy as np
 
         return self._weights * np.array(variances)[self._candidate] @ self._weights.T
@@ -45,9 +45,9 @@ class Fit:
 def fit(samples: Sequence[Sequence[float]], generations: Sequence[Sequence[int]]) -> Fit:
     """Fit the logarithms of seconds of each candidate's processes, which were in these generations.
 
-    Generations are part of the model under two conditions. They have to connect all candidates: each two were in the
-    same one, or in a chain of candidates each two neighbours were. And at least `FEWEST_DEGREES` degrees of freedom
-    have to be left. Otherwise a candidate is the mean of its processes.
+    Generations are part of the model under two conditions. They connect all candidates: any two share one, directly or
+    through a chain of candidates. And at least `FEWEST_DEGREES` degrees of freedom are left. Otherwise a candidate is
+    the mean of its processes.
     """
     with put_off():
         import numpy as np

@@ -1,4 +1,4 @@
-"""What a store's runs say over time: series by workload, machine and threads, each of lines, each of points."""
+"""A store's runs over time: series by workload, machine and threads, each of lines, each of points."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from xbackend.wording import counted, join, plain
 class Point:
     """What was measured in one run.
 
-    ``change`` is against the point before it that has a time, in a complete run; ``news`` says what versions changed,
-    ``new`` those there are since.
+    ``change`` is against the latest earlier point with a time, in a complete run; ``news`` says what versions changed,
+    ``new`` to which.
     """
 
     run: Results
@@ -107,6 +107,6 @@ def _points(members: Sequence[tuple[Results, Row]]) -> tuple[Point, ...]:
 
 
 def changes(of: Sequence[Series]) -> list[tuple[Series, Line, Point]]:
-    """What is shown to be faster or slower in the newest run of a line than in the one before."""
+    """The lines that are shown to be faster or slower in their newest run than before."""
     newest = [(each, line, line.points[-1]) for each in of for line in each.lines]
     return [(each, line, p) for each, line, p in newest if p.change is not None and p.change.shown]

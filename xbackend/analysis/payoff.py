@@ -1,12 +1,12 @@
 """After how many calls a slower compiler has paid for itself, with an interval.
 
-Until n calls are done, a candidate has taken C + n t seconds: C are the import of the framework, trace, lower and the
-first call of a process that compiled with an empty cache on disk (``from_cache``: of one that did not), t is each
-call after that. One that compiles more slowly, and is shown to be faster once compiled (`Comparison.ratio` says so),
-has overtaken another after n = (C_a - C_b) / (t_b - t_a) calls, of the means over processes. The interval holds those n
-at which the two totals are not shown to differ (Welch's test on the totals of the processes), as Fieller's interval of
-a quotient does: Fieller, Some Problems in Interval Estimation, Journal of the Royal Statistical Society B 16 (1954)
-175. What a process has of both, a slow compilation and slow calls, is so taken together.
+With n calls a candidate takes C + n t seconds: C is the import of the framework, trace, lower and the first call of a
+process that compiled with an empty cache on disk (``from_cache``: of one that did not), t is each later call. One that
+compiles more slowly, and is shown to be faster once compiled (`Comparison.ratio` says so), has overtaken another after
+n = (C_a - C_b) / (t_b - t_a) calls, of the means over processes. The interval holds the n at which the two totals are
+not shown to differ (Welch's test on the totals of the processes), as Fieller's interval of a quotient does: Fieller,
+Some Problems in Interval Estimation, Journal of the Royal Statistical Society B 16 (1954) 175. So C and t of one
+process stay together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from statistics import fmean
 from xbackend.analysis.comparison import Comparison, Row, compilation
 from xbackend.analysis.statistics import FEWEST, Verdict, difference
 
-_STEPS = 24  # halvings: to less than a digit that is shown
+_STEPS = 24  # halvings: finer than the digits that are shown
 _MOST = 1e15  # calls, after which nobody waits
 
 Costs = Sequence[tuple[float, float]]  # of each process: seconds to its first result, and of a call
@@ -27,7 +27,7 @@ Costs = Sequence[tuple[float, float]]  # of each process: seconds to its first r
 
 @dataclass(frozen=True)
 class PayOff:
-    """``row`` has overtaken ``quick``, whose first result is there first, after so many ``calls``.
+    """``row`` has overtaken ``quick``, which has its first result earlier, after so many ``calls``.
 
     ``low`` and ``high`` are the interval: nan below `FEWEST` processes a side, ``high`` infinite where no number of
     calls shows it.
@@ -41,15 +41,14 @@ class PayOff:
 
 
 def first_result(row: Row, from_cache: bool = False) -> float | None:
-    """The mean over processes of import, trace, lower and first call together, of those that compiled anew or, with
-    ``from_cache``, of those that did not; `None` where none is known."""
+    """The mean seconds of import, trace, lower and first call together, over the processes that compiled anew or, with
+    ``from_cache``, those that did not; `None` where none is known."""
     known = costs(row, from_cache)
     return fmean(seconds for seconds, _ in known) if known else None
 
 
 def quickest(comparison: Comparison) -> Row | None:
-    """The row whose first result is there first, of those with a time; `None` where one was not compiled
-    anew."""
+    """The row with a time that has its first result first; `None` where a row was not compiled anew."""
     if any(row.from_cache and not row.compilations for row in comparison.ranked):
         return None
     known = [(seconds, row) for row in comparison.ranked if (seconds := first_result(row)) is not None]
@@ -57,8 +56,8 @@ def quickest(comparison: Comparison) -> Row | None:
 
 
 def pay_off(row: Row, quick: Row, comparison: Comparison, from_cache: bool = False) -> PayOff | None:
-    """After how many calls a row of a comparison has overtaken another one; `None` where it is not shown to be faster
-    once compiled. With ``from_cache`` both are as where they compile the program the second time."""
+    """The number of calls after which a row of a comparison has overtaken another one; `None` where it is not shown to
+    be faster once compiled. With ``from_cache`` both compile the program for the second time."""
     against = comparison.ratio(row, quick)
     ours, theirs = (costs(one, from_cache and bool(one.from_cache)) for one in (row, quick))
     if against is None or against.verdict is not Verdict.FASTER or not (ours and theirs):
@@ -68,7 +67,7 @@ def pay_off(row: Row, quick: Row, comparison: Comparison, from_cache: bool = Fal
 
 
 def estimate(ours: Costs, theirs: Costs) -> float | None:
-    """After how many calls the means of the totals are the same; `None` where those of ours never are."""
+    """The number of calls after which the mean totals are equal; `None` where ours gain nothing."""
     gain = fmean(t for _, t in theirs) - fmean(t for _, t in ours)
     if gain <= 0:
         return None
@@ -76,7 +75,7 @@ def estimate(ours: Costs, theirs: Costs) -> float | None:
 
 
 def costs(row: Row, from_cache: bool = False) -> Costs:
-    """Of each process that counts and compiled something, anew or ``from_cache``."""
+    """The costs of each process that counts and compiled something, anew or ``from_cache``."""
     return [
         (seconds + (p.phases.framework_import or 0.0), p.time)
         for p in row.processes
@@ -91,7 +90,7 @@ def interval(ours: Costs, theirs: Costs, calls: float) -> tuple[float, float]:
         return math.nan, math.nan
 
     def apart(n: float) -> int:
-        """1 where ours have taken longer after n calls, -1 where they have not, 0 where neither is shown."""
+        """1 where ours are shown to take longer in n calls, -1 where shorter, 0 where neither is shown."""
         value, margin = difference([c + n * t for c, t in ours], [c + n * t for c, t in theirs])
         return 0 if abs(value) <= margin else 1 if value > 0 else -1
 

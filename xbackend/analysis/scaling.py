@@ -17,18 +17,18 @@ from xbackend.analysis.statistics import Ratio, Verdict, time_of
 from xbackend.devices import Device
 from xbackend.results.schema import Profile, key_of
 
-# What several devices are: CPU devices of one process, each with cores of its own or with those of all; or else
-# devices of their own, of one kind or of several.
+# Kinds of several devices: CPU devices of one process, with their own or with shared cores; or else separate devices,
+# of one kind or of several.
 SIMULATED, SHARING, REAL, UNEQUAL = KINDS = ("simulated by cores", "sharing cores", "real", "real, not equal")
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What of the wall time of a profiled execution went where, medians over the processes; each is 0 to 1.
+    """Shares of the wall time of a profiled execution, medians over the processes; each is 0 to 1.
 
     ``transfers``: at least one transfer was under way; ``exposed``: one was, and no device computed, so that it cost
-    time. ``idle``: of each device that was bound or computed, the part in which it computed nothing. ``together``: at
-    least two devices computed. ``wall`` is in seconds. ``parts`` are those of the call, `Profile.parts`.
+    time. ``idle``: for each device that was bound or computed, the part without computation. ``together``: at least two
+    devices computed. ``wall`` is in seconds. ``parts`` are those of the call, `Profile.parts`.
     """
 
     wall: float
@@ -44,9 +44,8 @@ class Scaling:
     """A workload with the same parameters on one device of a backend and on ``devices``.
 
     ``ratio`` is the time on several over that on one, with its verdict on several; ``kind`` is one of `KINDS`.
-    ``cores_of_one`` is how many cores one device alone keeps busy,
-    ``foreign_cores`` how many other processes did, on the busier side. ``shares`` are those on several devices; where
-    there are none, ``unprofiled`` says why.
+    ``cores_of_one`` are the cores that one device alone keeps busy, ``foreign_cores`` those that other processes did,
+    on the busier side. ``shares`` are those on several devices; where there are none, ``unprofiled`` says why.
     """
 
     many: Row
@@ -70,12 +69,12 @@ class Scaling:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """That of the speed-up; `None` where one side has too few processes for one."""
+        """The interval of the speed-up; `None` where one side has too few processes for one."""
         return (1 / self.ratio.high, 1 / self.ratio.low) if math.isfinite(self.ratio.low) else None
 
     @property
     def processes(self) -> int:
-        """Of the side that had fewer."""
+        """The number of processes of the side with fewer."""
         return min(self.ratio.processes)
 
     @property
@@ -90,7 +89,7 @@ class Scaling:
 
 
 def scalings(comparison: Comparison) -> list[Scaling]:
-    """One for each row on two devices or more whose like on one device gave a time, in their order."""
+    """One for each row on two devices or more whose counterpart on one device has a time, in their order."""
     single = {row.label: row for row in comparison.ranked if row.devices == 1}
     pairs = [(single.get(row.label), row) for row in comparison.rows if row.devices > 1]
     ratios = [(one, many, comparison.ratio(many, one)) for one, many in pairs]
@@ -139,7 +138,7 @@ def shares(profiles: Sequence[Profile], bound: Iterable[str]) -> Shares:
 
 
 def _parts(each: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The median of each part, all by the same factor so that they are the whole again."""
+    """The median of each part, scaled so that all add up to 1."""
     medians = {part: median([parts[part] for parts in each]) for part in next(iter(each), ())}
     return {part: value / math.fsum(medians.values()) for part, value in medians.items()}
 
@@ -169,9 +168,9 @@ class Sweep:
 
     @property
     def bracket(self) -> tuple[float, float] | None:
-        """The measured sizes between which several devices begin to pay or cease to, the one where they do not first.
+        """The measured sizes between which several devices begin or cease to pay, the one where they do not first.
 
-        `None` where not both ends are shown, or several such brackets are. No curve is laid through the speed-ups: they
+        `None` unless both ends are shown, and only one such bracket. No curve is laid through the speed-ups: they
         saturate, and a line through them reaches 1 elsewhere.
         """
         if not self.paying or not self.costing:
@@ -182,7 +181,7 @@ class Sweep:
 
 
 def sweeps(ledger: Iterable[Scaling]) -> list[Sweep]:
-    """The scalings by size, those whose workload has one."""
+    """The scalings by size, of workloads that have one."""
     series: dict[tuple[str, str, str, int], dict[float, Scaling]] = {}
     for scaling in ledger:
         row = scaling.many.measurement

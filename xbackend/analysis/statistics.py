@@ -1,9 +1,8 @@
-"""What a ratio of two times shows, and the time that processes give: computed from the medians of fresh processes, and
-of nothing smaller.
+"""The verdict of a ratio of two times, and the time of several processes: from the medians of fresh processes only.
 
-Whether two candidates differ is said by `family` alone: by a `Family` of all that are compared, or of two. Seconds are
-compared on the logarithmic scale, so that a ratio and its inverse are judged alike. Intervals are Student's, and a time
-is a geometric mean: docs/measurement.md ("What a ratio says") has what was simulated of others.
+Only `family` says whether two candidates differ: a `Family` of all that are compared, or of two. Seconds are compared
+on the logarithmic scale, so that a ratio and its inverse are judged alike. Intervals are Student's, and a time is a
+geometric mean: docs/measurement.md ("What a ratio says") has the simulated alternatives.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ LOOKED = 0.96  # of the verdicts of a session that may stop early: looking on th
 SAME = 0.05  # two are called equal where the interval shows a difference of 5 % at most
 FEWEST_SESSIONS = 5  # earlier runs: with fewer, nothing is known of how sessions differ
 FEWEST = 3  # processes a side: with two, nothing is known of how they spread
-SHORTEST, LONGEST = 1e-12, 1e12  # seconds that can be of this world; others are of a damaged file
+SHORTEST, LONGEST = 1e-12, 1e12  # seconds that can be; others are of a damaged file
 
 
 class Verdict(StrEnum):
@@ -93,17 +92,17 @@ class Ratio:
 
     @property
     def words(self) -> str:
-        """The verdict, of an equality within how much: ``equal within 3.2 %``."""
+        """The verdict; of an equality with its bound: ``equal within 3.2 %``."""
         return f"{self.verdict} within {percent(self.furthest)}" if self.verdict is Verdict.EQUAL else str(self.verdict)
 
 
 def level_of(results: Results) -> float:
-    """That of the statements of a session."""
+    """The level of a session's statements."""
     return LOOKED if results.settings.adaptive else LEVEL
 
 
 def unknown(value: float, processes: tuple[int, int]) -> Ratio:
-    """A ratio of too few processes, or of seconds that are none."""
+    """A ratio of too few processes, or of impossible seconds."""
     return Ratio(value, math.nan, math.nan, Verdict.UNKNOWN, processes)
 
 
@@ -164,8 +163,8 @@ def welch(samples: Sequence[Sequence[float]], level: float, weights: Sequence[fl
 
 
 def margin_of_sessions(times: Sequence[float]) -> float:
-    """Half the width of the interval of the difference of two sessions, of which earlier ones had these ``times`` in
-    seconds; 0 below `FEWEST_SESSIONS`, as nothing is known."""
+    """Half the width of the interval of the difference of two sessions, from the ``times`` in seconds of earlier ones;
+    0 below `FEWEST_SESSIONS`, as nothing is known."""
     known = logarithms(times)
     if len(known) < FEWEST_SESSIONS:
         return 0.0
@@ -173,7 +172,7 @@ def margin_of_sessions(times: Sequence[float]) -> float:
 
 
 def student(level: float, degrees: float) -> float:
-    """Within so many standard errors lies a part ``level`` of Student's distribution."""
+    """The number of standard errors within which a part ``level`` of Student's distribution lies."""
     with put_off():
         from scipy import stats
 

@@ -1,4 +1,4 @@
-"""What `xbackend cluster run` leaves behind: what became of a job on each backend, as plain data."""
+"""The results of `xbackend cluster run`: the outcome of a job on each backend, as plain data."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from xbackend.results.schema import Count, Outcome, Outcomes, Positive, Seconds
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that was lost: at which of its steps, why, what was started again, and the seconds from when it was seen
-    until steps went on."""
+    """A lost task: its step, the reason, what was started again, and the seconds from detection until steps went on."""
 
     task: str
     step: Count
@@ -21,15 +20,15 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Clustered(Outcome, frozen=True, kw_only=True):
-    """A job on a backend. Where asynchronous tasks have an order of their own its ``difference`` is `None`.
+    """A job on a backend. Its ``difference`` is `None` where asynchronous tasks have an order of their own.
 
     Attributes:
         engine, by: what joined the tasks, in words, and its name; older files have none.
         start: seconds until all tasks had met.
         seconds: of the steps of each worker, in order; those that compile are left out.
         updates: how many the parameter servers applied, each once.
-        taken: steps of all workers, those that were repeated after a loss included; 0 where nobody counted.
-        pulled, pushed: bytes that went from and to parameter servers in these.
+        taken: steps of all workers, with those repeated after a loss; 0 where nobody counted.
+        pulled, pushed: bytes from and to parameter servers in these.
         listens: the addresses that each task listened on.
         copies: whether variables of the same name are equal to the bit in all workers; `None` where there are none.
         replayed: whether the updates, repeated in one process, came to the same to the bit; `None` if not repeated.

@@ -1,8 +1,8 @@
-"""The file of a store: SQLite's, so that what was committed is there, and of the rest nothing, whatever ends a writer.
+"""The file of a store, in SQLite: committed data is there, and nothing of the rest, whatever ends a writer.
 
-SQLite notices that its pages do not fit each other, and not that one says something else: so each row has a checksum of
-its own (`schema.sealed`). A file that is damaged all the same is renamed to ``<name>.damaged``, with its journal. The
-journal is SQLite's rollback journal: beside a database in WAL mode a reader writes files, too.
+SQLite notices pages that do not fit each other, but no changed content: so each row has a checksum of its own
+(`schema.sealed`). A damaged file is renamed to ``<name>.damaged``, with its journal. The journal is SQLite's rollback
+journal: beside a database in WAL mode a reader writes files, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CREATE TABLE visits (run TEXT, place INTEGER, number INTEGER, content BLOB NOT N
 """
 _BESIDE = ("", "-journal", "-wal", "-shm")  # files that SQLite opens with a database
 _PATIENCE = 30.0  # seconds that another writer may take
-# What the system refuses says nothing about what a file holds.
+# A refusal of the system says nothing about the content of a file.
 _REFUSED = {
     *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL),
     *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOLFS, sqlite3.SQLITE_AUTH),
@@ -39,9 +39,9 @@ _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def make(path: Path) -> None:
-    """Make a file without a run, whole, where there is none yet. Raises `OSError`."""
+    """Make an empty store atomically, where there is none yet. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = hold(path.parent)  # two that find none make one
+    lock = hold(path.parent)  # two processes that find none make one
     try:
         if not there(path):
             with closing(_empty()) as new:
@@ -59,7 +59,7 @@ def _empty() -> sqlite3.Connection:
 
 @contextmanager
 def reading(path: Path, aside: bool = False) -> Iterator[sqlite3.Connection]:
-    """What a file holds, at one moment; nothing where there is no file. Not a byte of it changes.
+    """A snapshot of a file; empty where there is no file. Not a byte of it changes.
 
     With ``aside`` a damaged file is renamed. Raises `StoreError`, `DamagedStore`, `StoreVersionError`.
     """
@@ -73,9 +73,9 @@ def reading(path: Path, aside: bool = False) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def writing(path: Path, checked: bool = False) -> Iterator[sqlite3.Connection]:
-    """A transaction: what was written in it is on disk at the end, or nothing of it.
+    """A transaction: at its end all of it is on disk, or nothing.
 
-    ``checked`` looks at all of the file before; a damaged one is renamed then. Raises as `reading`.
+    ``checked`` verifies the whole file first, and renames a damaged one. Raises as `reading`.
     """
     with _transaction(path, "BEGIN IMMEDIATE", checked, aside=True) as database:
         yield database
@@ -122,7 +122,7 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
         raise sqlite3.DatabaseError("it holds no runs of xbackend compare")
     if version > VERSION:
         raise StoreVersionError(f"{path} has version {version}, this xbackend reads up to {VERSION}: upgrade xbackend")
-    # A page that the system does not give for once is a finding, too, but not the second time.
+    # A page that could not be read once is a finding, too, but not the second time.
     for _ in range(2):
         (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
         if found == "ok":
@@ -132,7 +132,7 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
 
 @contextmanager
 def _told(path: Path, what: str) -> Iterator[None]:
-    """Tell what SQLite and the system refuse as a `StoreError`, and damage as a `DamagedStore`."""
+    """Turn refusals of SQLite and the system into `StoreError`, and damage into `DamagedStore`."""
     with refused(f"{path} cannot be {what}"):
         try:
             yield
@@ -153,7 +153,7 @@ def _beside(path: Path, suffix: str) -> Path:
 
 
 def _set_aside(path: Path, number: int) -> str:
-    """Rename a damaged file, if it is still the one of that inode; what was done, in words."""
+    """Rename a damaged file, if it still has that inode; returns the words for it."""
     names = chain([f"{path.name}.damaged"], (f"{path.name}.damaged-{number}" for number in count(2)))
     with suppress(OSError):  # it is damaged all the same, and named
         aside = next(free for name in names if not there(free := path.with_name(name)))

@@ -8,7 +8,7 @@ from typing import Any
 from xbackend.wording import pairs, plain
 
 GRADIENT = "+gradient"  # behind the name of a workload: its value and the gradient of that
-FILE = "from"  # the parameter that says of which file a user's function is: no argument of it can have that name
+FILE = "from"  # the parameter with the file of a user's function: a keyword, so no argument has that name
 
 
 def label(backend: str, environment: str) -> str:

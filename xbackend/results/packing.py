@@ -1,4 +1,4 @@
-"""The data of a report as they lie beside it: JSON, packed by gzip, a tenth as large."""
+"""The data file beside a report: JSON, packed by gzip, a tenth as large."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def packed(data: bytes) -> bytes:
 
 
 def unpacked(data: bytes, path: Path | str) -> bytes:
-    """What was packed; what was not stays as it is. Raises `DamagedStore` for what cannot be, or is larger than `MOST`;
-    ``path`` is for the message."""
+    """The unpacked data; data that was not packed stays as it is. Raises `DamagedStore` where it cannot be unpacked, or
+    is larger than `MOST`; ``path`` is for the message."""
     if not data.startswith(_MAGIC):
         return data
     try:

@@ -39,7 +39,7 @@ _BACK = re.compile(r"~\d{1,9}$")
 
 
 class _Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a candidate, without its processes; ``place`` is that in the plan."""
+    """A candidate without its processes; ``place`` is its number in the plan."""
 
     run: str
     place: Count
@@ -47,7 +47,7 @@ class _Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A process without its visits; ``place`` is its ``order``, ``candidate`` the place of what it measured."""
+    """A process without its visits; ``place`` is its ``order``, ``candidate`` the place of its candidate."""
 
     run: str
     place: Count
@@ -80,8 +80,8 @@ class Run:
         self._release = weakref.finalize(self, _ended, marker, hold(marker))
 
     def record(self, measurement: Measurement, label: str = "") -> None:
-        """Keep what is known of a candidate and its processes, in the place of what was known; ``label`` is its name in
-        the order of the processes."""
+        """Keep a candidate and its processes, replacing what was known; ``label`` is its name in the order of the
+        processes."""
         known = schema.plain(measurement, f"a measurement cannot be kept in {self.path}")
         place, processes = self._places[schema.key(measurement)], known.pop("processes")
         with self._writing() as rows:
@@ -106,7 +106,7 @@ class Run:
             _put(rows, "visits", schema.plain(one, f"a visit cannot be kept in {self.path}"))
 
     def finish(self, results: Results) -> None:
-        """Put the results in the place of the plan and of what was recorded."""
+        """Replace the plan and the records by the results."""
         data = _whole(msgspec.structs.replace(results, run=self.name), self.path)
         with self._writing() as rows:
             rows.execute("UPDATE runs SET content = ? WHERE run = ?", (data, self.name))
@@ -152,8 +152,8 @@ class Store:
         return sorted(results, key=lambda run: run.created), damaged
 
     def runs(self) -> Iterator[tuple[str, Results | StoreError]]:
-        """All runs by name, the oldest first, also those that were cut off, or why one cannot be read; before them the
-        files that are damaged. Changes nothing."""
+        """All runs by name, the oldest first, also incomplete ones, or why one cannot be read; before them the damaged
+        files. Changes nothing."""
         for name in database.damaged(self.path):
             yield name, DamagedStore(_found_damaged(self.folder, [name]))
         try:
@@ -176,8 +176,8 @@ class Store:
     def load(self, name: str) -> Results:
         """The results of a run.
 
-        ``name`` is a run's name or an unambiguous beginning of it, ``latest``, ``latest~1`` for the one before, what
-        its results are called (of several the newest; ``before~1`` is the one before), or the path of a
+        ``name`` is a run's name or an unambiguous beginning of it, ``latest``, ``latest~1`` for its predecessor, the
+        name of its results (the newest of several; ``before~1`` is the predecessor of ``before``), or the path of a
         ``results.json.gz`` or of a folder with one. A run that was cut off has ``complete=False`` and its finished
         processes only.
 
@@ -195,10 +195,9 @@ class Store:
         return schema.load(path / REPORTED if os.path.isdir(path) else path)
 
     def create(self, plan: Results) -> Run:
-        """A new run, of a name of its own whoever else makes one now.
+        """A new run, with a name of its own even if others make runs now.
 
-        ``plan`` is what is going to be measured; of its rows the processes, status and reason are left out.
-        Raises `StoreError`.
+        ``plan`` has the candidates; the processes, status and reason of its rows are left out. Raises `StoreError`.
         """
         rows = [
             msgspec.structs.replace(row, status="missing", reason=NOT_COME_TO, processes=[], parity=None)
@@ -218,7 +217,7 @@ class Store:
         return run
 
     def _swept(self) -> list[str]:
-        """The runs that are measured now; what killed processes left of others is removed."""
+        """The runs that have a marker; markers of killed processes are removed."""
         markers = list(self.folder.glob(f"*{_RUNNING}"))
         for marker in markers:
             if not held(marker):
@@ -268,7 +267,7 @@ class Store:
                 yield run
 
     def _lost(self) -> str:
-        """What may have held a run that is not there, in words."""
+        """The damaged files that may have held a missing run, in words."""
         found = database.damaged(self.path)
         return f"; {_found_damaged(self.folder, found)}" if found else ""
 
@@ -299,14 +298,14 @@ def _whole(results: Results, path: Path) -> bytes:
 
 
 def _put(rows: sqlite3.Connection, table: str, told: dict[str, Any]) -> None:
-    """Write a row: what tells it from the others, and all of it as JSON, sealed."""
+    """Write a row: its key, and all of it as sealed JSON."""
     keys = [told[name] for name in ("run", "place", "number") if name in told]
     values = ", ".join("?" * (len(keys) + 1))
     rows.execute(f"INSERT OR REPLACE INTO {table} VALUES ({values})", (*keys, schema.sealed(told, indent=-1)))
 
 
 def _rows(rows: sqlite3.Connection, kind: type[_Row], run: str) -> list[_Row]:
-    """What a table has of a run. Raises `DamagedStore`."""
+    """The rows of a run in a table. Raises `DamagedStore`."""
     found, table = [], _TABLES[kind]
     for *keys, content in rows.execute(f"SELECT * FROM {table} WHERE run = ? ORDER BY 1, 2, 3", (run,)):
         try:
@@ -356,6 +355,6 @@ def _recorded(rows: sqlite3.Connection, plan: Results) -> Results:
         own = [] if row.status in UNPROVEN else processes.get(place, row.processes)
         measurements.append(msgspec.structs.replace(row, processes=own))
     last = max(labels, default=-1)
-    # A place that no session has is one of a damaged file, and no reason to make a long list.
+    # A place that no session has comes from a damaged file, and must not make a long list.
     order = [labels.get(place, "") for place in range(last + 1)] if last < 1_000_000 else []
     return msgspec.structs.replace(plan, measurements=measurements, order=order or plan.order)

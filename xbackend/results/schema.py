@@ -1,7 +1,7 @@
-"""What a comparison leaves behind: plain data with a schema, read and written by msgspec.
+"""The results of a comparison: plain data with a schema, read and written by msgspec.
 
-All times are seconds. A measurement that could not be made is a row like any other, with its reason. A file carries the
-SHA-256 of what it says, so that a flipped digit is damage and not another number; white space is not part of it.
+All times are seconds. A failed measurement is a row like any other, with its reason. A file carries the SHA-256 of its
+content, so that a flipped digit is damage and not another number; white space is not part of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from xbackend.results.packing import unpacked
 
 FOREIGN = 0.25  # cores: a process is disturbed where others used more of them meanwhile
 
-# What can be: numbers of a damaged file are often far beyond. JSON knows neither NaN nor infinities.
+# Possible values: numbers of a damaged file are often far beyond. JSON knows neither NaN nor infinities.
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Round = Annotated[float, msgspec.Meta(gt=1e-12, le=1e9)]
 Moment = Annotated[float, msgspec.Meta(ge=0, le=1e11)]  # seconds since 1970
@@ -96,7 +96,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def parts(self) -> dict[str, float]:
-        """What the moments of the call were, as parts of all of it, from 0 to 1; ``transfer`` is one alone."""
+        """The shares of the call, from 0 to 1, which add up to all of it; ``transfer`` is one without computation."""
         seconds = {"compute": self.compute, "transfer": self.exposed, "wait": self.wait, "launch": self.launch}
         return {part: s / self.call for part, s in seconds.items()}
 
@@ -115,10 +115,10 @@ def typical(profiles: Sequence[Profile]) -> Profile | None:
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes: what was resident ``before`` the inputs were there, and by how much the peak was above that while the
-    first call was made, its compilation included, and during one ``call`` after the timed rounds.
+    """Bytes: the resident set ``before`` the inputs were there, and the peak above that in the first call, its
+    compilation included, and in one ``call`` after the timed rounds.
 
-    ``devices`` are the most that were in use at once on each device, as the framework tells, which it may not.
+    ``devices`` are the peaks of use of each device, where the framework tells.
     """
 
     before: Count
@@ -147,19 +147,20 @@ class Visit(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One fresh process: where it stood in the order, when it started, and the visits that it had.
+    """One fresh process: its place in the order, its start, and its visits.
 
     A round of a visit is the mean of ``iterations`` calls made one after the other. Processes of one ``generation``
     took turns; `None` where none did.
+
     ``affinity`` are the cores that it could use, ``load`` the machine's load average of a minute when it started,
     ``accelerator_processes`` the processes of others on the GPUs, in words; `None` where the machine does not tell.
-    ``compiled`` are the compilers that were watched in the timed rounds, and did nothing; `None` of a process that was
-    not finished. ``cache`` is ``cold`` where it compiled with an empty cache on disk, ``warm`` where with what a cold
-    one left there; empty where none leaves anything. ``rewriting`` are the seconds of ``lower`` in which the framework
-    rewrote its graph, ``rewrites`` how many variables it put others in the place of; `None` where that is no step of
-    its own. The first process of a candidate has the ``checks`` of the timing itself: ``second_wait``, what another
-    wait would have added to a round, as a part of it, ``twice``, how many times as long twice the work took; it, and
-    each of several devices, has ``profile`` and ``memory`` (`None` where the system does not tell).
+    ``compiled`` are the compilers watched in the timed rounds, which did nothing; `None` of an unfinished process.
+    ``cache`` is ``cold`` where it compiled with an empty cache on disk, ``warm`` where it found the code of a cold
+    process, empty where no code is kept. ``rewriting`` are the seconds of ``lower`` in which the framework rewrote its
+    graph, ``rewrites`` the number of replaced variables; `None` where that is no step of its own. The first process of
+    a candidate has the ``checks`` of the timing itself: ``second_wait``, the part of a round that another wait would
+    add, and ``twice``, the time of twice the work over that of the work. That process, and each one with several
+    devices, has ``profile`` and ``memory`` (`None` where the system does not tell).
     """
 
     order: Count
@@ -224,7 +225,7 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
     """The relative error against the float64 oracle, the largest that passes, and the hash of the inputs.
 
     ``ulps`` is the largest error of an element in units in the last place of the output's dtype at the oracle's value;
-    `None` where no output is floating-point or it was not taken. ``derived`` is how the largest that passes is known.
+    `None` where no output is floating-point or it was not taken. ``derived`` says how the tolerance was derived.
     """
 
     relative_error: Amount
@@ -294,7 +295,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def evidence(self) -> Evidence:
-        """The placement, as what it says."""
+        """The placement, typed."""
         return msgspec.convert(self.placement, Evidence)
 
     @property
@@ -304,7 +305,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key(row: Measurement) -> Key:
-    """What a measurement is the same by in two runs: workload, parameters, backend, devices, environment."""
+    """The key of a measurement across runs: workload, parameters, backend, devices, environment."""
     return row.workload, key_of(row.parameters), row.backend, row.devices, row.environment
 
 
@@ -322,14 +323,14 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How it was measured: what was asked for (``quick``, ``thorough``, ``minutes``, ``devices``, ``threads`` of every
-    process or, with ``cores_per_device``, of every device, ``seed``, ``effort`` of one process) and what became of it.
+    process or, with ``cores_per_device``, of every device, ``seed``, ``effort`` of one process) and the course of it.
 
-    ``processes`` each candidate had, or was to have; ``blocks`` says in words what a block was; ``seconds`` all of it
-    took, ``stopped`` why it ended, ``width`` the widest interval of a time over that time. ``warnings`` concern all of
-    the run; `None` where nobody looked. What is not known has its default. ``wait`` is how many seconds it was allowed
-    to wait for other processes to leave the cores alone, ``waited`` how many of ``seconds`` it did. ``allow_nan``: NaN
-    in a result was right where the oracle had it, too. ``adaptive``: candidates got no more processes where something
-    was shown.
+    ``processes`` is their number for each candidate, made or planned; ``blocks`` says in words what a block was;
+    ``seconds`` is the length of the session, ``stopped`` why it ended, ``width`` the widest interval of a time over
+    that time. ``warnings`` concern all of the run; `None` where nobody looked. Unknown fields have their defaults.
+    ``wait`` are the seconds allowed for waiting until other processes leave the cores alone, ``waited`` those of
+    ``seconds`` spent on it. ``allow_nan``: NaN in a result was right where the oracle had it, too. ``adaptive``:
+    candidates got no more processes once something was shown.
     """
 
     quick: bool | None = None
@@ -353,9 +354,9 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """What is the content of a file: it has a ``format`` and a ``version``, and files of other versions are not read.
+    """The content of a file: it has a ``format`` and a ``version``, and files of other versions are not read.
 
-    ``MADE_BY`` is the command that writes such files, and what makes one that is damaged once more.
+    ``MADE_BY`` is the command that writes such files, and the words for making a damaged one again.
     """
 
     MADE_BY: ClassVar[tuple[str, str]]
@@ -382,7 +383,7 @@ class Results(Stored, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a training or of a job on a backend, or the ``reason`` why it did not end.
+    """The outcome of a training or of a job on a backend, or the ``reason`` why it did not end.
 
     ``difference`` is the largest difference of a weight or variable from that of the first that ended, over the largest
     element of its array; `None` of the first itself.
@@ -396,7 +397,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcomes(Stored, frozen=True, kw_only=True):
-    """What became of several; ``summary`` says in words of what."""
+    """Several outcomes; ``summary`` says in words of what."""
 
     summary: str
     created: str
@@ -448,7 +449,7 @@ def read(path: Path, kind: type[Told]) -> Told:
 
 
 def decode(data: bytes, path: Path | str, kind: type[Told]) -> Told:
-    """What a file's content is; ``path``, or where it was, is for the messages. Raises as `read` does."""
+    """The struct that a file's content holds; ``path``, or where it was, is for the messages. Raises as `read` does."""
     of, again = kind.MADE_BY
     known = {field.name: field.default for field in msgspec.structs.fields(kind)}
     try:

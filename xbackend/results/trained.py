@@ -1,4 +1,4 @@
-"""What `xbackend train` leaves behind: what became of a model on each backend and with each strategy, as plain data."""
+"""The results of `xbackend train`: the outcome of a model on each backend and with each strategy, as plain data."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Trained(Outcome, frozen=True, kw_only=True):
 
     Attributes:
         devices: how many were asked for; ``places`` are those, in the order of the logical names.
-        began: the steps that were made before, by the training whose checkpoint it went on from.
+        began: the steps before the checkpoint from which it went on.
         losses: of each step, in order.
-        seconds, rows: from the end of a step to that of the next, and rows of its batch; a first step of a shape, which
-            compiles, and what an epoch's end adds are left out.
+        seconds, rows: from the end of a step to that of the next, and rows of its batch; without the first step of a
+            shape, which compiles, and the work at an epoch's end.
         memory: the most bytes of arrays on each device at once, by `xbackend.program.memory`.
         transfers: arrays that are moved between devices in a step.
     """
@@ -48,8 +48,8 @@ class Trained(Outcome, frozen=True, kw_only=True):
 
 
 class Trainings(Outcomes, frozen=True, kw_only=True):
-    """All of one call of `xbackend train`. ``summary`` and ``optimizer`` are the model's, in words; ``devices_map`` is
-    what devices that it names were bound to."""
+    """All of one call of `xbackend train`. ``summary`` and ``optimizer`` are the model's, in words; ``devices_map`` are
+    the bindings of devices that it names."""
 
     MADE_BY = "xbackend train", "train"
     model: str
