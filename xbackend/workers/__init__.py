@@ -1,4 +1,4 @@
 """Backends in processes of their own: `RemoteBackend`, and `xbackend.open`.
 
-Imports nothing here: a worker imports this package too, and has neither uv nor platformdirs.
+This file imports nothing: a worker imports the package too, without uv and platformdirs.
 """

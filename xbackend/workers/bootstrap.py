@@ -1,7 +1,7 @@
-"""The first code that runs in a worker, as a script that `guard.py` starts; it is not imported.
+"""The first code in a worker: a script that `guard.py` starts. It is never imported.
 
-It makes packages importable by name, xbackend first of all, without putting the directory that they lie in on the
-path: that may be the user's site-packages, whose NumPy must not come before the environment's own.
+It makes xbackend and other named packages importable, without putting their directory on the path: that may be the
+user's site-packages, whose NumPy must not hide the environment's own.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-MESSAGES = 3  # the descriptor for what goes to xbackend; what is printed goes to 1 and 2, which the guard reads
-READY = b"here"  # what goes there first
+MESSAGES = 3  # the descriptor of messages to xbackend; printed text goes to 1 and 2, which the guard reads
+READY = b"here"  # the first message
 
 
 class Exposed:
-    """A finder of some top-level modules, given as name and file or package directory, and of nothing beside them."""
+    """A finder of the given top-level modules alone: name to file or package directory."""
 
     def __init__(self, modules: dict[str, str]) -> None:
         self.modules = modules
@@ -37,7 +37,7 @@ class Exposed:
 
 
 def main(modules: str) -> None:
-    """Serve until the other side closes. What is started or read here gets nothing of the messages."""
+    """Serve until the other side closes. Child processes and readers of standard input never touch the messages."""
     requests = os.dup(0)
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)

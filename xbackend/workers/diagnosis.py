@@ -12,12 +12,12 @@ from xbackend.environments import recipes, system_packages
 from xbackend.errors import XBackendError
 from xbackend.workers.opening import open as open_backend
 
-# The state in a word, the versions or the reason, what to type: nothing where it is available.
+# The state in a word, the versions or the reason, and what to type (empty if available).
 Diagnosis = tuple[str, str, str]
 
 
 def diagnose(name: str) -> Diagnosis:
-    """A backend is 'available', 'missing' or 'broken'; it is, when it computes a product of matrices in a worker."""
+    """Say whether a backend is 'available', 'missing' or 'broken'. An available one multiplies matrices in a worker."""
     entry = registry.get(name)
     environment = environments.get(entry.environment)
     recipe = recipes.recipe(entry.environment)
@@ -33,7 +33,7 @@ def diagnose(name: str) -> Diagnosis:
             versions = backend.describe().versions
             squared = backend.compile(lambda x: x @ x, matrix)(matrix)
     except XBackendError as error:
-        if lacking:  # what they are looked for by is Debian's, so only a failure shows that they are missed
+        if lacking:  # found missing by Debian's package names, so only a failure proves that they are needed
             return "missing", "; ".join([*absent, str(error).split("\n")[0]]), install[0]
         damage = environment.damage()
         reason = "; ".join([str(error).split("\n")[0], *map(str, damage[:1])])
@@ -47,7 +47,7 @@ def diagnose(name: str) -> Diagnosis:
 
 
 def verified(backends: Iterable[str], on_progress: Callable[[str], None]) -> dict[str, Diagnosis]:
-    """The environments of the backends with files that are not as they were installed, each as 'damaged'."""
+    """The environments of the backends whose files have changed since installation, each as 'damaged'."""
     damaged = {}
     for name in dict.fromkeys(registry.get(backend).environment for backend in backends):
         on_progress(f"reading environment {name}")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-ENDED_BY_XBACKEND = "xbackend ended it"  # what the guard writes
-LINES = 20  # of what it wrote last
+ENDED_BY_XBACKEND = "xbackend ended it"  # as the guard writes it
+LINES = 20  # of its last output
 DAMAGED = (
     "If the environment is damaged, `xbackend doctor --verify` names it and `xbackend env sync NAME` makes it again."
 )
@@ -17,7 +17,7 @@ _CRASHES = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGS
 
 @dataclass(frozen=True)
 class Ending:
-    """What the guard of a worker reports (see `guard.py`), or that there is none: the guard was ended too."""
+    """The report of a worker's guard (see `guard.py`); unknown if the guard was ended too."""
 
     known: bool = False
     worker: int = 0
@@ -25,24 +25,24 @@ class Ending:
     status: int | None = None
     why: str = ""
     peak_bytes: int = 0
-    oom_kills: int = 0  # by the kernel, on the whole machine, while the worker was there
+    oom_kills: int = 0  # by the kernel, on the whole machine, while the worker ran
     stderr: str = ""
 
     @classmethod
     def read(cls, report: Mapping[str, Any] | None) -> Ending:
-        """The ending that a report tells of."""
+        """The ending from a report."""
         if report is None:
             return cls()
         return cls(True, **{name: report[name] for name in cls.__dataclass_fields__ if name != "known"})
 
     @property
     def by_xbackend(self) -> bool:
-        """Whether it went on until it was ended from here: its signal then says nothing."""
+        """Whether xbackend ended it; its signal then means nothing."""
         return self.why == ENDED_BY_XBACKEND
 
     @property
     def signal_name(self) -> str:
-        """'SIGSEGV', or empty when it was no signal."""
+        """'SIGSEGV'; empty if it was no signal."""
         if self.signal is None:
             return ""
         try:
@@ -61,7 +61,7 @@ class Ending:
         return f"(process {self.worker}) was ended by {self.signal_name}"
 
     def meaning(self) -> str:
-        """A sentence about a signal that has several senders; empty for the others."""
+        """A sentence about SIGKILL, which has several senders; empty for other signals."""
         if self.signal_name != "SIGKILL" or self.by_xbackend:
             return ""
         return (
@@ -71,7 +71,7 @@ class Ending:
         )
 
     def words(self) -> str:
-        """The last lines that it wrote, indented, on lines of their own; empty when there are none."""
+        """The last lines of its output, indented; empty if there are none."""
         lines = [line for line in self.stderr.splitlines() if line.strip()][-LINES:]
         return "".join(["\nThe last lines that it wrote:", *(f"\n    {line}" for line in lines)]) if lines else ""
 
@@ -79,7 +79,7 @@ class Ending:
         """What to do."""
         if self.by_xbackend:
             return "Open the backend again."
-        if self.status == 1:  # Python's, where what serves the requests cannot be imported or is broken
+        if self.status == 1:  # Python's, if the serving code cannot be imported or is broken
             return DAMAGED
         if self.signal_name in _CRASHES:
             return (

@@ -1,17 +1,16 @@
-"""The process between xbackend and a worker: it sees to it that the worker ends, and tells how it ended.
+"""The process between xbackend and a worker: it makes sure that the worker ends, and reports how.
 
-Run as a script with the environment's Python (standard library only), on whatever machine the worker is on:
+A script for the environment's Python (standard library only), on the worker's machine:
 
     python -I -S guard.py CONFIGURATION
 
-It starts the worker in a session of its own and gives it its own input and output for the messages, so that it does not
-stand in their way. It keeps the end of what the worker prints, on either output. When the worker has ended, or when
-xbackend is gone, it kills everything that the worker started, also what left its process group, takes away the files
-that it was told of, and writes a report.
+It starts the worker in its own session, and hands it its own input and output, so messages pass directly. It keeps the
+end of the worker's printed output. When the worker has ended, or xbackend is gone, it kills all descendants of the
+worker, even outside its process group, removes the files in `leaves`, and writes a report.
 
 `CONFIGURATION` is JSON: `report` (the file to write), `environment` (variables to set; null removes one), `memory`
-(bytes of address space, or null), `cores` (those that the worker may use, or null), `modules` (what the worker shall
-be able to import, see `bootstrap.py`), `leaves` (files that it leaves where it is killed).
+(bytes of address space, or null), `cores` (those that the worker may use, or null), `modules` (importable ones, see
+`bootstrap.py`), `leaves` (files that a killed worker leaves).
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ import sys
 import time
 from typing import Any
 
-MESSAGES = 3  # the worker's descriptor for what it answers, as in `bootstrap.py`
+MESSAGES = 3  # the worker's descriptor for its answers, as in `bootstrap.py`
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 KEPT = 32_768  # bytes of error output
-PATIENCE = 0.5  # seconds that a worker has to end by itself when its input is closed
-DUMP = 1.0  # seconds that a hung worker has to write down where it hangs
+PATIENCE = 0.5  # seconds in which a worker may end by itself after its input is closed
+DUMP = 1.0  # seconds in which a hung worker may write its stack
 TICK_MS = 1000
 
 
 def prctl(option: int, value: int) -> None:
-    """Linux only; elsewhere the look at the parent's id, once a second, has to do."""
+    """Linux only; elsewhere a look at the parent's id, once a second, replaces it."""
     if sys.platform == "linux" and ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
 
@@ -76,18 +75,18 @@ def start_worker(command: list[str], configuration: dict[str, Any], stderr: int)
 
 
 class Guard:
-    """Waits for the first of: the worker ends, xbackend goes away, xbackend asks for the end."""
+    """Waits until the worker ends, xbackend is gone, or xbackend asks for the end."""
 
     def __init__(self, command: list[str], configuration: dict[str, Any]) -> None:
         self.report, self.leaves = configuration["report"], configuration["leaves"]
-        self.made = not os.path.isdir(os.path.dirname(self.report))  # on another host than xbackend
+        self.made = not os.path.isdir(os.path.dirname(self.report))  # as on another host than xbackend's
         if self.made:
             os.makedirs(os.path.dirname(self.report), mode=0o700)
         self.xbackend = os.getppid()
         self.asked = 0
         self.tail = b""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for xbackend
-        prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes a child of this process
+        prctl(PR_SET_CHILD_SUBREAPER, 1)  # orphans become children of this process
         for pipe in (0, 1):
             widen(pipe)
         self.wakeup, wake = os.pipe()
@@ -102,7 +101,7 @@ class Guard:
         os.close(stderr)
         write(f"{self.report}.pids", {"guard": os.getpid(), "worker": self.worker})
         null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)  # or xbackend would not see the end of the worker's output
+        os.dup2(null, 1)  # else xbackend would not see the end of the worker's output
 
     def _signalled(self, number: int, frame: object) -> None:
         if number != signal.SIGCHLD:
@@ -110,7 +109,7 @@ class Guard:
 
     def run(self) -> None:
         poll = select.poll()
-        poll.register(0, 0)  # only a hang-up is of interest: the input is the worker's
+        poll.register(0, 0)  # only for its hang-up: the input is the worker's
         poll.register(self.stderr, select.POLLIN)
         poll.register(self.wakeup, select.POLLIN)
         deadline, why, ended = float("inf"), "it ended by itself", None
@@ -129,12 +128,12 @@ class Guard:
             if self.asked:
                 deadline, why = self._asked(deadline), "xbackend ended it"
             if time.monotonic() >= deadline:
-                os.kill(self.worker, signal.SIGKILL)  # what it started goes when it is gone
+                os.kill(self.worker, signal.SIGKILL)  # its descendants are killed once it is gone
             ended = self._reap()
         self._finish(why, *ended)
 
     def _asked(self, deadline: float) -> float:
-        """The time of the end: at once, or after the worker has written down where it is (faulthandler does)."""
+        """The time of the end: now, or once faulthandler has had time to write the worker's stack."""
         number, self.asked = self.asked, 0
         if number == signal.SIGTERM:
             return 0.0
@@ -150,7 +149,7 @@ class Guard:
         return data
 
     def _reap(self) -> tuple[int, int] | None:
-        """Take note of children that ended; the worker's status and peak memory (bytes) once it has."""
+        """Reap children. Returns the worker's status and peak memory (bytes) once it has ended."""
         while True:
             try:
                 child, status, usage = os.wait4(-1, os.WNOHANG)
@@ -164,7 +163,7 @@ class Guard:
     def _finish(self, why: str, status: int, peak: int) -> None:
         orphans = self._kill_orphans()
         for path in self.leaves:
-            with contextlib.suppress(OSError):  # it is not there, as for a worker that has ended by itself
+            with contextlib.suppress(OSError):  # gone, as after a worker that ended by itself
                 os.unlink(path)
         while self._read() not in (b"", b"?"):
             pass
@@ -181,11 +180,11 @@ class Guard:
                 "stderr": self.tail.decode("utf-8", "replace"),
             },
         )
-        if os.getppid() != self.xbackend or self.made:  # nobody will read it
+        if os.getppid() != self.xbackend or self.made:  # nobody reads the report
             shutil.rmtree(os.path.dirname(self.report), ignore_errors=True)
 
     def _kill_orphans(self) -> list[int]:
-        """Kill what the worker left; their children become ours when they end, so look until there are none."""
+        """Kill the worker's descendants. Their children become ours when they end, so look until there are none."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.worker, signal.SIGKILL)
         killed: list[int] = []
@@ -205,9 +204,9 @@ class Guard:
 
 
 def widen(pipe: int) -> None:
-    """Let a pipe hold 1 MiB in place of 64 KiB, where that can be had: arrays pass with fewer changes of process."""
+    """Let a pipe hold 1 MiB in place of 64 KiB, if possible: arrays pass with fewer context switches."""
     if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # no pipe, or the user has enough of them
+        with contextlib.suppress(OSError):  # no pipe, or the user's limit is reached
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
 
 
@@ -216,7 +215,7 @@ def children() -> list[int]:
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(pid) for pid in file.read().split()]
-    except FileNotFoundError:  # another system, or a kernel that does not have it
+    except FileNotFoundError:  # another system, or a kernel without this file
         return []
 
 
@@ -230,12 +229,12 @@ def oom_kills() -> int:
 
 
 def write(path: str, content: dict[str, Any]) -> None:
-    """Write JSON so that a reader sees all of it or nothing."""
+    """Write JSON atomically."""
     try:
         with open(f"{path}.new", "w", encoding="utf-8") as file:
             json.dump(content, file)
         os.rename(f"{path}.new", path)
-    except OSError as error:  # xbackend ended and took the directory along
+    except OSError as error:  # xbackend ended and removed the directory
         print(f"guard: {error}", file=sys.stderr)
 
 

@@ -14,10 +14,10 @@ from xbackend.errors import ArgumentError, BackendUnavailable
 from xbackend.habits import keywords
 from xbackend.workers.protocol import LIMIT
 
-# What starting a worker takes beside the standard library and NumPy.
+# Packages that starting a worker needs beside NumPy.
 _FOR_WORKERS = ("filelock", "packaging", "platformdirs")
-# The first exclusive framework that is opened in this interpreter has it for itself.
-_here: dict[str, Settings] = {}  # environment -> the settings with which its framework was started in this process
+# The first exclusive framework opened in this interpreter excludes others.
+_here: dict[str, Settings] = {}  # environment -> the settings of its framework in this process
 
 
 @keywords
@@ -36,22 +36,22 @@ def open(
 ) -> Backend:
     """Open a backend; use it in a `with` statement or close it.
 
-    It runs in this interpreter if its packages can be imported here and no other framework was opened here, or the same
-    one with other settings. Otherwise it runs in a worker process with the framework's own environment, which is made
-    first where it is missing (minutes, once).
+    It runs in this interpreter if its packages can be imported here, unless another framework, or the same one with
+    other settings, was opened here before. Otherwise it runs in a worker process with the framework's own environment,
+    which is made first if it is missing (minutes, once).
 
     Args:
         name: one of `xbackend.backends.registry.names()`, some with options: ``pytensor-jax[rewrites=merge]``.
         virtual_devices: how many CPU devices to make of the physical one.
         visible: the devices to use, in any spelling: one, several with commas between, or a list; all if not given.
         threads: how many threads to compute with; the framework's own choice if not given.
-        cores_per_device: how many processor cores a CPU device is: it computes with so many threads, in a worker that
-            is pinned to so many cores for each of the ``virtual_devices``. If not given, devices share the cores. Where
-            the framework has one pool of threads for all of them, a device that computes while others wait may have
-            their cores: the note ``cores`` of ``backend.describe()``.
+        cores_per_device: how many processor cores a CPU device has. It computes with so many threads, in a worker
+            pinned to so many cores for each of the ``virtual_devices``. If not given, devices share the cores. If the
+            framework has one pool of threads for all devices, a computing device may use the cores of waiting ones: the
+            note ``cores`` of ``backend.describe()``.
         isolated: always use a worker.
         environment: run with another version of the framework, such as ``pytensor==2.38.3``; asks for a worker, in an
-            environment that is made first where it is missing.
+            environment that is made first if it is missing.
         limit: seconds that the worker may take for one request, `None` for no limit.
         memory: limit of the worker's address space in bytes; asks for a worker.
         on_progress: called with lines of text while an environment is made; written to the error output if not given.
@@ -92,7 +92,7 @@ def _visible(visible: str | Device | Iterable[str | Device] | None) -> tuple[str
 
 
 def _why_not_here(entry: Entry, settings: Settings) -> str:
-    """What keeps a backend from running in this interpreter; empty where nothing does."""
+    """Why a backend cannot run in this interpreter; empty if it can."""
     missing = [package for package in entry.packages if find_spec(package) is None]
     if missing:
         return f"{', '.join(missing)} cannot be imported"

@@ -1,4 +1,4 @@
-"""A worker process as seen from xbackend: started, asked, ended whole, and its end explained."""
+"""A worker process seen from xbackend: start it, send requests, end it, and explain its end."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from xbackend.workers.endings import DAMAGED, Ending
 
 PACKAGE = Path(errors.__file__).resolve().parent
 OWN_LIMIT = -1.0  # stands for the limit that the worker was started with
-CLOSING = 10.0  # seconds that a backend has to close itself
-FORCE = 4.0  # seconds after which a guard that was asked to end its worker is not waited for
+CLOSING = 10.0  # seconds in which a backend may close itself
+FORCE = 4.0  # seconds to wait for a guard that was asked to end its worker
 
 
 Start = Callable[[list[str]], Popen[bytes]]  # starts a command; its input and output are pipes
@@ -40,15 +40,15 @@ class Launch:
     """How a worker is started.
 
     Attributes:
-        label: what messages call it: "backend 'tensorflow'".
+        label: its name in messages: "backend 'tensorflow'".
         python: the interpreter of its environment.
         environment: variables set before it starts; `None` removes one.
         modules: top-level modules to make importable beside xbackend: name to file or package directory.
         memory: limit of its address space in bytes, or none.
-        limit: seconds for the start, and for a request that gives no limit of its own; `None` for no limit.
+        limit: seconds for the start, and for a request without its own limit; `None` for no limit.
         cores: the processor cores that it may use, by number; those of this process if not given.
-        start: how its guard is started, where it is not as a child of this process.
-        leaves: files, wherever it runs, that are taken away when it has ended.
+        start: starts its guard; by default as a child of this process.
+        leaves: files on its machine that are removed when it has ended.
     """
 
     label: str
@@ -63,7 +63,7 @@ class Launch:
 
 
 class Reference:
-    """Something that lives in a worker. Freed there when the last reference here is gone."""
+    """An object in a worker. It is freed there when the last reference here is gone."""
 
     __slots__ = ("__weakref__", "number", "worker")
 
@@ -72,7 +72,7 @@ class Reference:
         self.number = number
 
     def __del__(self) -> None:
-        # May run at any moment, also while a message is being sent: only noted, told with the next request.
+        # May run at any moment, even while a message is being sent: only noted, sent with the next request.
         self.worker.freed.append(self.number)
 
     def __repr__(self) -> str:
@@ -104,10 +104,10 @@ class WorkerProcess:
             raise
 
     def _connect(self, launch: Launch) -> protocol.Connection:
-        """Start guard and worker, and wait until the worker is there."""
+        """Start guard and worker, and wait until the worker is ready."""
         end = _end(launch.limit)
         try:
-            # In a session of its own: a terminal's Ctrl-C is for xbackend.
+            # In its own session: a terminal's Ctrl-C is for xbackend.
             self._guard = (launch.start or _child)(self._command(launch))
             reader, writer = (pipe.fileno() for pipe in self._pipes())
             os.set_blocking(writer, False)  # a worker that hangs does not read either
@@ -125,7 +125,7 @@ class WorkerProcess:
             "environment": {
                 "PYTHONPATH": None,
                 "PYTHONHOME": None,
-                # What frameworks write for the time of the process (generated code, mostly) goes with it.
+                # The frameworks' temporary files (generated code, mostly) are removed with it.
                 "TMPDIR": str(self._directory),
                 **launch.environment,
             },
@@ -138,7 +138,7 @@ class WorkerProcess:
         return [str(launch.python), "-I", "-S", str(guard), json.dumps(configuration)]
 
     def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
-        """What the worker answers by, and what it is asked by."""
+        """The pipes of answers and of requests."""
         assert self._guard is not None and self._guard.stdout is not None and self._guard.stdin is not None
         return self._guard.stdout, self._guard.stdin
 
@@ -153,10 +153,10 @@ class WorkerProcess:
             limit: seconds; `None` for none, not given for the worker's own.
 
         Raises:
-            WorkerDied: the process ended, or ran out of memory, or answered what was not asked, and was ended.
+            WorkerDied: the process ended; or it ran out of memory or sent a wrong answer, and was ended.
             WorkerTimeout: it did not answer in time and was ended.
-            WorkerError: the code that it ran raised something that is not an error of xbackend.
-            XBackendError: what was raised there, of the same class and with the same message.
+            WorkerError: an error of the worker's code that is none of xbackend's.
+            XBackendError: an error of xbackend's raised there, with its class and message.
         """
         seconds = self._limit if limit == OWN_LIMIT else limit
         with self._turn:
@@ -166,7 +166,7 @@ class WorkerProcess:
             message = {"number": self._asked, "operation": operation, "content": content, "free": freed}
             try:
                 parts = protocol.encoded(message, self._number)
-            except BaseException:  # something in it cannot be sent; nothing was
+            except BaseException:  # its content cannot be sent, and nothing was
                 self.freed.extend(freed)
                 raise
             try:
@@ -177,7 +177,7 @@ class WorkerProcess:
                 self._fail(self._timeout(operation, seconds), error)
             except (EOFError, OSError) as error:
                 self._fail(self._death(operation), error)
-            except BaseException:  # Ctrl-C: what the worker says from now on is the answer to an old question
+            except BaseException:  # Ctrl-C: the worker's next answer would belong to this request
                 self._failure = WorkerDied(f"{self.label}: its worker was ended when {operation!r} was interrupted")
                 self.end()
                 raise
@@ -227,7 +227,7 @@ class WorkerProcess:
             raise type(self._failure)(f"{self._failure}\n(That was earlier; open the backend again.)")
 
     def check(self) -> None:
-        """For a process that has ended. Raises `WorkerDied` where nobody was told: who asks it is told by `request`."""
+        """For an ended process. Raises `WorkerDied`, unless a caller of `request` gets it."""
         if self._turn.acquire(blocking=False):
             try:
                 if self._failure is None:
@@ -244,16 +244,16 @@ class WorkerProcess:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Process ids of `guard` and `worker`; empty before they are there and after the end."""
+        """Process ids of `guard` and `worker`; empty before the start and after the end."""
         return _read(Path(f"{self._report}.pids")) or {}
 
     def kill(self) -> None:
-        """Kill the worker; who waits for its answer gets `WorkerDied`."""
+        """Kill the worker. A waiting `request` raises `WorkerDied`."""
         with contextlib.suppress(KeyError, ProcessLookupError):
             os.kill(self.pids["worker"], signal.SIGKILL)
 
     def close(self) -> None:
-        """End the worker in peace; may be called again."""
+        """Close the backend, then end the worker; may be called again."""
         try:
             if self._failure is None and os.getpid() == self._owner:
                 self.request("close", limit=CLOSING)
@@ -263,21 +263,21 @@ class WorkerProcess:
             self.end()
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> Ending:
-        """End the worker now, with everything that it started; may be called again.
+        """End the worker now, with its descendants; may be called again.
 
         Args:
-            number: SIGQUIT lets it write down where it hangs before.
+            number: SIGQUIT lets it write its stack first.
         """
         if os.getpid() != self._owner or self._ended:
             return Ending()
-        if self._failure is None:  # at once: who sees the process gone shall not take it for a loss
+        if self._failure is None:  # set first: another thread must not take the end for a loss
             self._failure = WorkerError(f"{self.label} was closed")
         report, pids = _read(self._report), self.pids
         if self._guard is not None:
             if report is None and pids:
                 self._guard.send_signal(number)
                 report = self._await_report(FORCE)
-            if report is None:  # the guard itself does not run any more
+            if report is None:  # the guard has ended or hangs
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(pids["worker"], signal.SIGKILL) if pids else None
                 self._guard.kill()
@@ -300,7 +300,7 @@ class WorkerProcess:
 
     @property
     def runs(self) -> bool:
-        """Whether what guards the worker is there, or what leads to it on another host."""
+        """Whether the worker's guard, or the ssh that leads to it, runs."""
         return self._runs()
 
     def _runs(self) -> bool:
@@ -320,7 +320,7 @@ class WorkerProcess:
         )
 
     def _death(self, operation: str) -> WorkerDied:
-        self._await_report(2.0)  # its end is on the way; no signal of ours shall be taken for the cause
+        self._await_report(2.0)  # its own end comes first, so that no signal of ours counts as the cause
         ending = self.end()
         did = repr(operation) if operation else "nothing"
         died = WorkerAborted if ending.signal_name == "SIGABRT" and not ending.by_xbackend else WorkerDied
@@ -355,5 +355,5 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _end(seconds: float | None) -> float | None:
-    """When so many seconds are over."""
+    """The monotonic time after so many seconds."""
     return None if seconds is None else time.monotonic() + seconds

@@ -1,9 +1,8 @@
-"""What goes between xbackend and a worker: JSON, and arrays beside it as dtype, shape and bytes. Nothing is pickled.
+"""Messages between xbackend and a worker: JSON, and arrays beside it as dtype, shape and bytes. Nothing is pickled.
 
-A message is a mark and the length of its text, the text as JSON, the bytes of its arrays, and the mark again: what
-something else writes into the pipe between the two is seen, and not taken for an answer. Lists and tuples stay what
-they are; NumPy arrays and numbers come back as such, writable; a float is exact, NaN and infinities included.
-So do devices and what is known of an execution.
+A message is a mark and the length of its text, the text as JSON, the bytes of its arrays, and the mark again. So other
+output in the pipe is detected, and not taken for an answer. Lists, tuples, devices, the records of an execution, NumPy
+arrays (writable) and numbers keep their types. Floats are exact, NaN and infinities included.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from xbackend.backends.contract import Settings
 from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.devices import Device
 
-LIMIT = 600.0  # seconds that a worker may take for one request, where nothing else is said
+LIMIT = 600.0  # seconds that a worker may take for one request, by default
 MARK = b"\nxb:"
 HEAD = struct.Struct("<4sQ")
 _LONGEST = 1 << 32  # bytes of text
 _AT_ONCE = 512  # buffers; systems take 1024
-_KINDS = "biufc"  # numpy's letters for what has plain bytes
+_KINDS = "biufc"  # numpy's letters of dtypes with plain bytes
 
 
-# The dataclasses that come back as such, by name.
+# The dataclasses that keep their type, by name.
 _RECORDS = (Device, Settings, Execution, Executed, Transferred, Backward, Span, ProfiledCall)
 RECORDS: dict[str, type] = {kind.__name__: kind for kind in _RECORDS}
 
 
 class Garbled(Exception):
-    """What came is no message, or not the one that was expected."""
+    """The bytes are no message, or not the expected one."""
 
 
 Reference = Callable[[object], int | None]
@@ -44,8 +43,8 @@ Resolve = Callable[[int], object]
 
 
 class Connection:
-    """Two pipes, one to read from and one to write to, by their descriptors. ``end`` is when to give up, as
-    `time.monotonic` counts, `None` for never; the pipe to write to does not block where that is to be kept."""
+    """The descriptors of two pipes, to read from and to write to. ``end`` is the time (`time.monotonic`) to give up,
+    `None` for never; for writing it needs a non-blocking pipe."""
 
     def __init__(self, reader: int, writer: int) -> None:
         self._reader, self._writer = reader, writer
@@ -54,7 +53,7 @@ class Connection:
         self._writable.register(writer, select.POLLOUT)
 
     def write(self, *parts: bytes | memoryview, end: float | None = None) -> None:
-        """Write all of it. Raises `TimeoutError`, and `OSError` where nobody reads any more."""
+        """Write all parts. Raises `TimeoutError`, and `OSError` if the reader is gone."""
         rest = [memoryview(part) for part in parts]
         while rest:
             _wait(self._writable, end)
@@ -65,7 +64,7 @@ class Connection:
                 rest[0] = rest[0][written:]
 
     def read_into(self, buffer: memoryview, end: float | None = None) -> None:
-        """Fill a buffer. Raises `TimeoutError`, and `EOFError` where nobody writes any more."""
+        """Fill a buffer. Raises `TimeoutError`, and `EOFError` if the writer is gone."""
         while buffer:
             _wait(self._readable, end)
             count = os.readv(self._reader, [buffer])
@@ -74,7 +73,7 @@ class Connection:
             buffer = buffer[count:]
 
     def read(self, size: int, end: float | None = None) -> bytearray:
-        """So many bytes. Raises as `read_into` does."""
+        """Read ``size`` bytes. Raises as `read_into` does."""
         data = bytearray(size)
         self.read_into(memoryview(data), end)
         return data
@@ -87,10 +86,10 @@ def _wait(poll: select.poll, end: float | None) -> None:
 
 
 def encoded(content: object, reference: Reference) -> list[bytes | memoryview]:
-    """Plain data as a message, for `Connection.write`; `reference` gives the number of an object that stays where it
-    is, `None` for other objects.
+    """Plain data as a message, for `Connection.write`. ``reference`` gives the number of an object that is not sent,
+    `None` for other objects.
 
-    Raises `TypeError` for what is neither plain data nor has a number, and what ``reference`` raises.
+    Raises `TypeError` for an object that is neither plain data nor has a number, and what ``reference`` raises.
     """
     arrays: list[np.ndarray] = []
     plain = _plain(content, arrays, reference)
@@ -100,10 +99,10 @@ def encoded(content: object, reference: Reference) -> list[bytes | memoryview]:
 
 
 def receive(connection: Connection, resolve: Resolve, end: float | None = None) -> Any:
-    """Receive what `encoded` made; `resolve` gives the object that a number stands for.
+    """Receive a message of `encoded`. ``resolve`` gives the object of a number.
 
     Raises:
-        Garbled: it is not what `encoded` makes.
+        Garbled: it is no message of `encoded`.
         TimeoutError, EOFError: it did not come; see `Connection`.
     """
     head = connection.read(HEAD.size, end)
@@ -122,7 +121,7 @@ def receive(connection: Connection, resolve: Resolve, end: float | None = None) 
 
 
 def check_answer(answer: Any, number: int) -> None:
-    """See that it is the answer to the request of that number. Raises `Garbled`."""
+    """Raises `Garbled` unless it is the answer to request ``number``."""
     if not isinstance(answer, dict) or not (answer.keys() == _RESULT or answer.keys() == _ERROR):
         raise Garbled(f"{answer!r:.60}")
     if answer["number"] != number:
@@ -134,7 +133,7 @@ _ERROR = {"number", "error", "message", "ours", "out_of_memory", "traceback"}
 
 
 def _read(data: Any) -> tuple[Any, list[np.ndarray]]:
-    """The content of a message, and its arrays without what they hold. Raises `Garbled`."""
+    """The content of a message, and its arrays, still unfilled. Raises `Garbled`."""
     try:
         message = json.loads(data)
         dtypes = [(np.dtype(dtype), shape) for dtype, shape in message["arrays"]]
@@ -151,7 +150,7 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 
 def _plain(item: object, arrays: list[np.ndarray], reference: Reference) -> object:
-    """The JSON of an item: numbers, text and lists as they are, all else as an object with one key."""
+    """An item as JSON: numbers, text and lists unchanged, all else as an object with one key."""
     if isinstance(item, np.ndarray | np.generic):
         if item.dtype.kind not in _KINDS:
             raise TypeError(f"arrays of dtype {item.dtype} cannot be sent to or from a worker")

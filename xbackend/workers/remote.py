@@ -31,13 +31,13 @@ T = TypeVar("T")
 
 
 class RemoteBackend(Backend):
-    """The backend of that name in a worker process of its own.
+    """A backend in its own worker process.
 
-    ``process_start`` and ``framework_import`` are the seconds until its process answered, and from there until its
-    framework was there; ``cores`` are those that its process is pinned to, `None` where it may use all.
+    ``process_start`` is the seconds until its process answered, ``framework_import`` those from then until its
+    framework had started. ``cores`` are the cores that its process is pinned to, `None` for all.
 
-    Functions are traced and bound here, where the user's lines are known; the placed program goes over as data. Values
-    stay in the worker; here they are references, freed there when they are gone here.
+    Functions are traced and bound here, where the user's lines are known. The placed program is sent as data. Values
+    stay in the worker: here they are references, and a dropped reference frees its value.
 
     Args:
         name: a registered backend, with options or without.
@@ -47,16 +47,15 @@ class RemoteBackend(Backend):
         limit: seconds that one request may take, `None` for no limit.
         memory: limit of the worker's address space in bytes, `None` for none.
         environment: more environment variables for the worker; `None` removes one.
-        modules: top-level modules that the worker shall be able to import beside xbackend and its environment's: name
-            to file or package directory.
-        label: what messages call it beside its name.
-        start: how its process is started, where it is not as a child of this one.
-        leaves: files, wherever it runs, that are taken away when it has ended.
-        turn: which of several processes side by side it is, from 0 on: where devices have cores, each takes the next.
+        modules: more top-level modules that the worker can import: name to file or package directory.
+        label: added to its name in messages.
+        start: starts its guard; by default as a child of this process.
+        leaves: files on its machine that are removed when it has ended.
+        turn: its number among processes side by side, from 0: if devices have cores, each process takes the next.
 
     Raises:
-        BackendUnavailable: its environment is not there, or the framework says that it cannot run here.
-        EnvironmentFailed: the requirement names no environment that this backend can run in.
+        BackendUnavailable: its environment is missing, or its framework cannot run here.
+        EnvironmentFailed: the requirement names no environment for this backend.
         WorkerError: the process could not be started or ended early.
     """
 
@@ -98,7 +97,7 @@ class RemoteBackend(Backend):
         begun = time.perf_counter()
         self.worker = WorkerProcess(self._launch)
         answered = time.perf_counter()
-        # For a backend that is dropped without being closed.
+        # For a backend that is dropped without a close.
         self._finalizer = weakref.finalize(self, self.worker.end)
         try:
             devices = self.begin()
@@ -163,25 +162,25 @@ class RemoteBackend(Backend):
         self.worker.close()
 
     def call(self, function: str, *arguments: object, limit: float | None = OWN_LIMIT) -> Any:
-        """Run a function inside the worker and return what it returns.
+        """Run a function in the worker and return its result.
 
         Args:
-            function: `module:name`, importable there: of xbackend, of its environment, or of `modules`. It gets the
-                hosted backend and then the arguments.
+            function: `module:name`, importable there: of xbackend, of its environment, or of `modules`. Its first
+                argument is the hosted backend.
             arguments: plain data (text, numbers, `None`, lists, tuples, dictionaries, NumPy arrays), values of this
-                backend, and its executables (there: `Built`). The result is plain data too; what is wrapped in
-                `xbackend.workers.serving.Held` stays there, and comes back as a value.
+                backend, and its executables (there: `Built`). The result is plain data too. An object wrapped in
+                `xbackend.workers.serving.Held` stays in the worker, and is returned as a value.
             limit: seconds, `None` for none; the backend's own if not given.
 
         Raises:
-            XBackendError: what the function raised; `WorkerError` if that is no error of xbackend.
+            XBackendError: the function's error; `WorkerError` if that is none of xbackend's.
         """
         self.check_open()
         return self.worker.request("call", function, [_argument(a) for a in arguments], limit=limit)
 
 
 def typed(answer: Any, kind: type[T]) -> T:
-    """Plain data that a worker answered, as what it stands for. Raises `WorkerError` where it is something else."""
+    """A worker's plain answer, converted to ``kind``. Raises `WorkerError` if it does not fit."""
     try:
         return msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:
@@ -212,8 +211,8 @@ def _python(name: str, requirement: str) -> Path:
 def ready_environment(
     name: str, requirement: str | None = None, on_progress: Callable[[str], None] | None = None
 ) -> environments.Environment:
-    """The environment that a backend runs in (see `environment_of`), made first where it is missing; ``on_progress`` is
-    called with lines of text while it is.
+    """The environment of a backend (see `environment_of`), made first if it is missing. ``on_progress`` is called with
+    lines of text meanwhile.
 
     Raises `EnvironmentFailed`.
     """
@@ -222,7 +221,7 @@ def ready_environment(
 
 
 def environment_of(name: str, requirement: str | None = None) -> environments.Environment:
-    """The environment that a backend runs in: its own, or the one of another version of its framework.
+    """The environment of a backend: its own, or that of another version of its framework.
 
     Raises:
         EnvironmentFailed: there is no such environment, or it is of another framework.

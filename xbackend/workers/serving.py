@@ -1,6 +1,6 @@
-"""The side of a worker: hosts one backend and answers requests until it is told to stop.
+"""The worker's side: host one backend, and answer requests until told to stop.
 
-It imports the standard library, NumPy, and what the hosted backend imports.
+It imports the standard library, NumPy, and the imports of the hosted backend.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ OF_THE_BACKEND = (
     "synchronize",
     "compilations",
     "memory_peaks",
-)  # asked of it as they are
-COMPUTING = ("execute", "profile", "get", "get_all", "device_of", "synchronize")  # computes, or waits for that
+)  # the backend's own methods
+COMPUTING = ("execute", "profile", "get", "get_all", "device_of", "synchronize")  # compute, or wait for a computation
 
 
 class Held:
-    """Wraps what is to stay in the worker: the other side gets a reference to it."""
+    """Wraps an object that stays in the worker. The other side gets a reference."""
 
     def __init__(self, content: object) -> None:
         self.content = content
 
 
 class Host:
-    """The other operations that can be asked for, one method each."""
+    """The other operations, one method each."""
 
     def __init__(self) -> None:
         self.held: dict[int, object] = {}
@@ -65,7 +65,7 @@ class Host:
         return self._backend
 
     def start(self, name: str, settings: Settings, joined: dict[str, Any] | None = None) -> list[Device]:
-        """``joined``: what the engine is told that joins this process with others; it comes before the framework."""
+        """``joined`` has an engine's arguments. It joins this process with others before the framework starts."""
         engine = None
         if joined is not None:
             module, _, cls = joined["engine"].partition(":")
@@ -95,7 +95,7 @@ class Host:
         return built.profile(*values)
 
     def new_storage(self, uid: str, name: str, array: np.ndarray, device: Device) -> Held:
-        # Under the same uid as on the other side: the programs that come name their variables by it.
+        # With the other side's uid: programs name their variables by it.
         variable = SharedVariable(array, name, uid=uid)
         self.backend.ensure_storage(variable, device)
         return Held(variable)  # the backend keeps the storage for as long as the variable is held
@@ -119,8 +119,8 @@ class Host:
             self._backend.close()
 
     def described(self, error: BaseException, operation: str) -> dict[str, Any]:
-        """The error of an operation as plain data. What executes a program may refuse its numbers, and whoever waits
-        for what it gives is told."""
+        """The error of an operation as plain data. If a program refuses its numbers, any operation that waits for its
+        results may raise that."""
         backend = self._backend
         trace = "".join(traceback.format_exception(error))
         if backend is not None and operation in COMPUTING:
@@ -137,7 +137,7 @@ class Host:
 def serve(requests: int, answers: int) -> NoReturn:
     """Answer requests, one after the other, until 'close' or until the connection ends.
 
-    They come and go by these descriptors; an answer carries the number of its request.
+    ``requests`` and ``answers`` are descriptors. An answer has the number of its request.
     """
     connection, host, server = protocol.Connection(requests, answers), Host(), os.getpid()
     while True:
@@ -154,7 +154,7 @@ def serve(requests: int, answers: int) -> NoReturn:
             answer = {**number, "result": getattr(asked, operation)(*request["content"])}
             _only(server)
             connection.write(*protocol.encoded(answer, host.number))
-        except BaseException as error:  # SystemExit and KeyboardInterrupt too: it is the other side that decides
+        except BaseException as error:  # SystemExit and KeyboardInterrupt too: the other side decides
             _only(server)
             described = {**number, **host.described(error, request["operation"])}
             connection.write(*protocol.encoded(described, host.number))
@@ -164,13 +164,13 @@ def serve(requests: int, answers: int) -> NoReturn:
 
 
 def _only(server: int) -> None:
-    """End a process that a function forked and that came back from it: the other one answers."""
+    """End a process that a called function forked and let return: the original process answers."""
     if os.getpid() != server:
         os._exit(0)
 
 
 def _leave(status: int) -> NoReturn:
-    """End without the frameworks' hooks, which at the end of a process are slow and may crash or hang."""
+    """End without the frameworks' exit hooks, which are slow and may crash or hang."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
