@@ -1,7 +1,6 @@
 """``xbackend.training``: a model in training; optimisers, schedules, layers, batches of a data set, checkpoints.
 
-A model is a plain function of arrays, its loss, and its initial weights (`xbackend.strategies`): what is here goes on
-with these two.
+A model is its loss, a plain function of arrays, and its initial weights (`xbackend.strategies`).
 """
 
 from xbackend.training import checkpoints, layers, schedules, sources

@@ -1,4 +1,4 @@
-"""The rows of a data set in batches: in a seeded order, each row once in an epoch, the last batch with what is left."""
+"""The rows of a data set in batches: in a seeded order, each row once in an epoch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from xbackend.program.host import host_array
 class Batches:
     """Batches of arrays with the same number of rows (axis 0), as tuples in the order of the arrays.
 
-    The order of an epoch is a permutation drawn from ``seed`` and the number of the epoch, so that it can be had again
-    from these two: a checkpoint keeps them and the place in the epoch (`state`). With ``partial`` the last batch has
-    what is left, without it is left out. With ``seeds`` the last array of a batch is one uint32 for each row, drawn
-    anew in each epoch, for `layers.dropout`.
+    The order of an epoch is a permutation drawn from ``seed`` and the number of the epoch. A checkpoint keeps these two
+    and the place in the epoch (`state`). The remaining rows are a smaller last batch if ``partial``, else they are left
+    out. With ``seeds`` the last array of a batch has one uint32 for each row, drawn anew in each epoch, for
+    `layers.dropout`.
 
-    Raises `ArgumentError` and `ShapeError` for arrays without rows, of different numbers of rows, or no batch.
+    Raises `ArgumentError` and `ShapeError` for arrays without rows, different numbers of rows, or a size without a
+    batch.
     """
 
     def __init__(
@@ -43,14 +44,14 @@ class Batches:
         if size > self.rows and not partial:
             raise ArgumentError(f"batches of {size} rows of a data set of {self.rows}: none is full")
         self.size, self.seed, self.shuffled, self.partial, self.seeds = size, seed, shuffled, partial, seeds
-        self.epoch = self.place = 0  # the epoch, and how many rows of it were given
+        self.epoch = self.place = 0  # the epoch, and the number of its rows already given
 
     def __len__(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches of an epoch."""
         return -(-self.rows // self.size) if self.partial else self.rows // self.size
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
-        """The batches that are left of this epoch; after the last one the next epoch begins."""
+        """The remaining batches of this epoch. After the last one the next epoch begins."""
         generator = np.random.default_rng([self.seed, self.epoch])
         order = generator.permutation(self.rows) if self.shuffled else np.arange(self.rows)
         seeds = generator.integers(1 << 32, size=self.rows, dtype=np.uint32)
@@ -61,12 +62,12 @@ class Batches:
         self.epoch, self.place = self.epoch + 1, 0
 
     def state(self) -> dict[str, int]:
-        """What a checkpoint keeps of it."""
+        """The state for a checkpoint."""
         how = {"size": self.size, "rows": self.rows, "shuffled": int(self.shuffled), "partial": int(self.partial)}
         return {"seed": self.seed, "epoch": self.epoch, "place": self.place, **how}
 
     def restore(self, state: Mapping[str, int]) -> None:
-        """Go on where the state was taken. Raises `ArgumentError` for one of another data set."""
+        """Go on from a state. Raises `ArgumentError` for that of another data set."""
         if state.get("place", -1) not in range(self.rows + 1) or state.get("epoch", -1) < 0:
             raise ArgumentError(f"the order of the data {dict(state)} is not one of {self.rows} rows")
         self.seed, self.epoch, self.place = state["seed"], state["epoch"], state["place"]

@@ -1,8 +1,8 @@
-"""Checkpoints: the variables of a model in training, whole or not at all, as safetensors that any framework reads.
+"""Checkpoints: the variables of a model in training, written whole, as safetensors that any framework reads.
 
-A folder holds files ``step-00000100.safetensors``; what has another name is the user's. Tensors have the names of
-`Copy.named`; the metadata say of which model (its fingerprint), which step, the order of the data, and the SHA-256 of
-all tensors: safetensors has no check.
+A folder holds files ``step-00000100.safetensors``; other files are the user's. Tensors have the names of `Copy.named`.
+The metadata have the model's fingerprint, the step, the order of the data, and the SHA-256 of all tensors, as
+safetensors has no checksum.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ MOST = 1 << 36  # bytes of a file that is read
 _SUFFIX = ".safetensors"
 _NAME = re.compile(rf"step-([0-9]+){re.escape(_SUFFIX)}")
 _BEING_WRITTEN = re.compile(rf"\.{_NAME.pattern}\.[0-9a-f]+")
-_LEFT = 60.0  # seconds after which a file that is being written was left by a process that was killed
+_LEFT = 60.0  # seconds after which an unfinished file counts as that of a killed process
 
 
-_SAID = ("format", "version", "model", "step", "data")  # what is said of the arrays
+_SAID = ("format", "version", "model", "step", "data")  # the metadata
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds: arrays by name, the fingerprint of the model, the step, the order of the data."""
+    """The content of a checkpoint: arrays by name, the model's fingerprint, the step, the order of the data."""
 
     arrays: Mapping[str, np.ndarray]
     model: str
@@ -48,7 +48,7 @@ class Checkpoint:
 
 
 def _digest(arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> str:
-    """SHA-256 of the arrays and of what is said of them, but for the checksum itself."""
+    """SHA-256 of the arrays and the other metadata."""
     digest = hashlib.sha256(json.dumps([about[key] for key in _SAID]).encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
@@ -58,7 +58,7 @@ def _digest(arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> str:
 
 @contextmanager
 def _library() -> Iterator[tuple[Any, type[Exception]]]:
-    """safetensors for NumPy, and what it raises."""
+    """safetensors for NumPy, and its exception."""
     try:
         import safetensors
         import safetensors.numpy as numbers
@@ -68,9 +68,9 @@ def _library() -> Iterator[tuple[Any, type[Exception]]]:
 
 
 def write(folder: str | PathLike[str], checkpoint: Checkpoint) -> Path:
-    """Write it whole; it is on disk when this returns. Older ones but for the newest `KEPT` are removed after that.
+    """Write a checkpoint whole: it is on disk on return. Then remove all but the newest `KEPT`.
 
-    Raises `StoreError` where the system refuses, a full disk among it: what was there before is still there.
+    Raises `StoreError` where the system refuses, as with a full disk; earlier checkpoints are kept then.
     """
     arrays = {name: np.asarray(array, order="C") for name, array in checkpoint.arrays.items()}
     about = {
@@ -86,7 +86,7 @@ def write(folder: str | PathLike[str], checkpoint: Checkpoint) -> Path:
     with _library() as (numbers, _), refused(f"checkpoint {path} cannot be written"):
         write_whole(path, numbers.save(arrays, metadata=about))
         for old in [one for one in files(folder) if one.is_file()][KEPT:]:
-            if old != path:  # those of a longer training may lie there
+            if old != path:  # a longer training may have left newer ones
                 old.unlink(missing_ok=True)
         for left in folder.iterdir():
             with suppress(FileNotFoundError):
@@ -97,21 +97,21 @@ def write(folder: str | PathLike[str], checkpoint: Checkpoint) -> Path:
 
 
 def place(folder: str | PathLike[str], step: int) -> Path:
-    """Where the checkpoint of a step is in a folder."""
+    """The path of a step's checkpoint in a folder."""
     return Path(folder) / f"step-{step:08d}{_SUFFIX}"
 
 
 def files(folder: str | PathLike[str]) -> list[Path]:
-    """What has the name of a checkpoint in a folder, the newest first."""
+    """The paths in a folder that are named as checkpoints, the newest first."""
     found = [(int(name[1]), path) for path in Path(folder).glob("step-*") if (name := _NAME.fullmatch(path.name))]
     return [path for _, path in sorted(found, reverse=True)]
 
 
 @contextmanager
 def alone(folder: str | PathLike[str]) -> Iterator[None]:
-    """Hold a folder, made if need be, so that nobody else trains with its checkpoints meanwhile.
+    """Lock a folder of checkpoints, made if need be, for one training.
 
-    Raises `CheckpointError` where somebody does, and `StoreError` where it cannot be made.
+    Raises `CheckpointError` if another one holds it, and `StoreError` if it cannot be made.
     """
     with refused(f"checkpoints cannot be written to {folder}"):
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -129,10 +129,10 @@ def alone(folder: str | PathLike[str]) -> Iterator[None]:
 
 
 def read(path: Path, model: str | None = None) -> Checkpoint:
-    """What a file holds.
+    """Read a checkpoint.
 
-    Raises `CheckpointError` for one that is damaged, of a newer version, or, where a fingerprint is given, of another
-    model, and `StoreError` where it cannot be read.
+    Raises `CheckpointError` for one that is damaged, of a newer version, or not of the fingerprint ``model``, and
+    `StoreError` for a file that cannot be read.
     """
     with refused(f"checkpoint {path} cannot be read"):
         try:
@@ -168,7 +168,7 @@ def read(path: Path, model: str | None = None) -> Checkpoint:
 
 
 class _Unreadable(CheckpointError):
-    """Nobody knows what it holds: the one before is tried."""
+    """The content is unknown: the previous checkpoint is tried."""
 
 
 def _damaged(path: Path, why: str) -> CheckpointError:
@@ -181,9 +181,9 @@ def _metadata(data: bytes) -> dict[str, Any]:
 
 
 def newest(folder: str | PathLike[str], model: str | None = None) -> tuple[Checkpoint | None, list[str]]:
-    """The newest whole one of a folder, `None` where there is none; and what is wrong with the newer ones.
+    """The newest whole checkpoint of a folder, `None` without any; and messages about the damaged newer ones.
 
-    Raises `CheckpointError` where none can be read, and for the first one of another model.
+    Raises `CheckpointError` if none can be read, or if the newest readable one is of another model.
     """
     wrong: list[str] = []
     for path in files(folder):

@@ -1,6 +1,6 @@
-"""Event files that TensorBoard opens: scalars, histograms, and a program by device.
+"""Event files for TensorBoard: scalars, histograms, and a program by device.
 
-Written with the tensorboard package (``pip install 'xbackend[events]'``): its own records and protocol buffers.
+They are written with the tensorboard package (``pip install 'xbackend[events]'``).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _BINS = 30
 
 
 class Events:
-    """An event file in a folder, written to until it is closed; a context manager.
+    """An event file in a folder, open until it is closed; a context manager.
 
-    A ``scope`` (``train``, ``test``) is a folder below, which TensorBoard shows as a run of its own. Raises
-    `StoreError` where the tensorboard package is not there, or the folder cannot be made.
+    A ``scope`` (``train``, ``test``) is a subfolder, which TensorBoard shows as a separate run. Raises `StoreError`
+    without the tensorboard package, or if the folder cannot be made.
     """
 
     def __init__(self, folder: str | PathLike[str], scope: str = "") -> None:
@@ -51,15 +51,15 @@ class Events:
         self.close()
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Numbers of a step by name."""
+        """Add a step's numbers, by name."""
         self._add(step, [self._summary.Value(tag=name, simple_value=value) for name, value in values.items()])
 
     def histograms(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """How the elements of arrays are distributed at a step, by name."""
+        """Add a histogram of each array's elements at a step, by name."""
         self._add(step, [self._summary.Value(tag=name, histo=self._counted(array)) for name, array in arrays.items()])
 
     def program(self, program: Program) -> None:
-        """The nodes of a program with their devices; of an executable's, those that they were placed on."""
+        """Add the nodes of a program with their devices. The program of an executable has the devices of placement."""
         graph = self._graph()
         names = [f"{node.params.get('name', node.op)}_{node.outputs[0]}" for node in program.nodes]
         of = {
@@ -72,7 +72,7 @@ class Events:
         self._writer.add_event(self._event(graph_def=graph.SerializeToString(), wall_time=time.time()))
 
     def close(self) -> None:
-        """Write what is left, and wait for it."""
+        """Write the remaining events, and wait until they are on disk."""
         self._writer.close()
 
     def _add(self, step: int, values: list[Any]) -> None:

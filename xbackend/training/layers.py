@@ -1,4 +1,4 @@
-"""What models are made of: functions of arrays with their rows along axis 0, and of their weights."""
+"""Layers and losses: functions of arrays with their rows along axis 0, and of weights."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from xbackend.strategies.evaluating import evaluates
 
 
 def dense(x: Any, w: Any, b: Any = None) -> Array:
-    """x @ w + b of rows of numbers: [n, i], [i, o] and [o] give [n, o]."""
+    """x @ w + b: [n, i], [i, o] and [o] give [n, o]."""
     made = xp.matmul(current("dense").array(x), w)
     return made if b is None else xp.add(made, b)
 
 
 def convolution(x: Any, w: Any, b: Any = None, *, strides: Any = 1, padding: Any = "VALID") -> Array:
-    """`xbackend.conv2d` of images [n, h, w, channels], with one number for each channel that comes out added."""
+    """`xbackend.conv2d` of images [n, h, w, channels], plus ``b`` [channels of the result]."""
     made = xp.conv2d(x, w, strides=strides, padding=padding)
     return made if b is None else xp.add(made, b)
 
@@ -37,8 +37,8 @@ def _chosen(name: str, logits: Any, labels: Any) -> tuple[Array, Array]:
 def cross_entropy(logits: Any, labels: Any) -> Array:
     """The mean over rows of -log softmax(logits)[label], of floating-point [rows, classes] and integers [rows].
 
-    Computed as logsumexp(logits) - logits[label], which overflows nowhere. A label that is no class makes it NaN, the
-    same on every backend, which stops a training.
+    Computed as logsumexp(logits) - logits[label], which never overflows. A label that is no class gives NaN on every
+    backend, and NaN stops a training.
     """
     scores, of = _chosen("cross_entropy", logits, labels)
     own = xp.expand_dims(of, axis=1) == xp.arange(scores.shape[1], dtype=of.dtype)
@@ -48,20 +48,20 @@ def cross_entropy(logits: Any, labels: Any) -> Array:
 
 
 def accuracy(logits: Any, labels: Any) -> Array:
-    """The share of rows whose largest score is that of the label, a scalar of the dtype of the scores."""
+    """The share of rows whose label has the largest score, a scalar of the scores' dtype."""
     scores, of = _chosen("accuracy", logits, labels)
     found = xp.argmax(scores, axis=1) == of
     return xp.mean(xp.astype(found, scores.dtype))
 
 
 def dropout(x: Any, rate: float, seeds: Any, *, layer: int = 0) -> Array:
-    """Each element of floating-point rows zero with the probability ``rate``, the others divided by 1 - rate; in an
-    evaluation (`Training.evaluate`) the rows as they are.
+    """Floating-point rows with each element zero with the probability ``rate``, and the others divided by 1 - rate. In
+    an evaluation (`Training.evaluate`) the rows are unchanged.
 
-    ``seeds`` is one uint32 for each row (`Batches` has them with ``seeds=``), ``layer`` a number that tells the layers
-    of a model apart. Which elements are dropped depends on the seed of the row, the layer and the place in the row: it
-    is the same on every backend, and however rows are spread over devices. The bits are those of a mixing function of
-    32 bits (C. Wellons, lowbias32, https://nullprogram.com/blog/2018/07/31/).
+    ``seeds`` has one uint32 for each row (`Batches` makes them with ``seeds=``); each ``layer`` of a model has its own
+    number. An element is dropped by its row's seed, the layer and its place in the row: the same on every backend, for
+    any distribution of rows over devices. The bits are those of a mixing function of 32 bits (C. Wellons, lowbias32,
+    https://nullprogram.com/blog/2018/07/31/).
     """
     tracer = current("dropout")
     rows, own = tracer.array(x), tracer.array(seeds)

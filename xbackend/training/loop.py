@@ -28,16 +28,16 @@ from xbackend.training.sources import Stream
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch came to: means over the rows, of the train and of the test scope, each with its own statistics."""
+    """The results of an epoch: means over the rows of the training batches, and over those of the test batches."""
 
     number: int
-    steps: int  # made since training began
+    steps: int  # since training began
     train: Mapping[str, float]
     test: Mapping[str, float] = field(default_factory=dict)
 
 
 class _Mean:
-    """Means over rows of what several batches gave."""
+    """Means over the rows of several batches."""
 
     def __init__(self) -> None:
         self.rows, self.sums = 0, dict[str, float]()
@@ -54,10 +54,10 @@ class _Mean:
 class Training:
     """A model in training.
 
-    ``loss(weights, *batch)`` and initial ``weights`` (arrays by name) are the model, as `xbackend.strategies` takes it.
-    Without a ``strategy`` all is on the backend's default device. ``devices`` binds the names that the strategy and the
-    loss use. A step is compiled once for each shape of a batch;
-    with ``device_memory`` one whose arrays take more bytes on a device is refused (`DeviceMemoryError`).
+    The model is ``loss(weights, *batch)`` with initial ``weights`` (arrays by name), as for `xbackend.strategies`.
+    Without a ``strategy`` all is on the backend's default device. ``devices`` binds the device names of strategy and
+    loss. A step is compiled once for each shape of a batch. If its arrays need more than ``device_memory`` bytes on a
+    device, it is refused (`DeviceMemoryError`).
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class Training:
         self._evaluate = self.strategy.evaluation(loss, self.copies)
         self._compiled: dict[Any, Any] = {}
         self.rows = 0  # of the last batch
-        self._own: set[Path] = set()  # folders whose newest checkpoint this training went on from or wrote
+        self._own: set[Path] = set()  # folders whose newest checkpoint this training restored or wrote
 
     def restart(self, weights: Mapping[str, Any]) -> None:
-        """Begin again before the first step, from other initial weights; what was compiled stays.
+        """Begin again before the first step, from other initial weights. Compiled steps are kept.
 
         Raises `TrainingError` for weights of other names, shapes or dtypes.
         """
@@ -102,9 +102,9 @@ class Training:
         self._initial, self.rows, self._own = given, 0, set()
 
     def step(self, *batch: Any) -> dict[str, float]:
-        """Make a step: its loss under ``loss``, the further scalars, and what each replica found under its scope.
+        """Make a step. Returns its ``loss``, the further scalars, and those of each replica under its prefix.
 
-        Raises `TrainingError` where the loss is no finite number; the weights are those after the step then.
+        Raises `TrainingError` if the loss is not finite; the weights have been updated by then.
         """
         found = self._run("step", self._step, batch)
         self.rows = len(batch[0])
@@ -116,11 +116,11 @@ class Training:
         return found
 
     def evaluate(self, *batch: Any) -> dict[str, float]:
-        """What a step would find, without making it."""
+        """The loss and further scalars of a batch, without a step."""
         return self._run("evaluation", self._evaluate, batch)
 
     def means(self, batches: Iterable[Sequence[Any]]) -> dict[str, float]:
-        """Means over the rows of what batches come to in an evaluation; empty for none."""
+        """Means over the rows of evaluated batches; empty without batches."""
         found = _Mean()
         for batch in batches:
             found.add(len(batch[0]), self.evaluate(*batch))
@@ -141,7 +141,7 @@ class Training:
 
     @property
     def executables(self) -> tuple[Any, ...]:
-        """What was compiled so far."""
+        """All that was compiled so far."""
         return tuple(self._compiled.values())
 
     @property
@@ -154,7 +154,7 @@ class Training:
 
     @property
     def steps(self) -> int:
-        """How many steps were made."""
+        """The number of steps made."""
         return int(self.backend.get_value(self.copies[0].count))
 
     def values(self, copy: int = 0) -> dict[str, np.ndarray]:
@@ -162,11 +162,11 @@ class Training:
         return {name: self.backend.get_value(of) for name, of in self.copies[copy].named().items()}
 
     def weights(self) -> dict[str, np.ndarray]:
-        """The weights as they are now."""
+        """The present weights."""
         return {name: self.backend.get_value(of) for name, of in self.copies[0].weights.items()}
 
     def check_copies(self) -> None:
-        """Raises `TrainingError` where copies of a variable are not equal to the bit."""
+        """Raises `TrainingError` unless all copies of a variable are equal to the bit."""
         first = self.values()
         for number in range(1, len(self.copies)):
             for name, value in self.values(number).items():
@@ -177,7 +177,7 @@ class Training:
     def _going_on(
         self, folder: Path | None, model: str, batches: Batches | Stream, on_notice: Callable[[str], None]
     ) -> Iterator[None]:
-        """Go on from the newest checkpoint of a folder, if there is one; nobody else does in the block."""
+        """Go on from the newest checkpoint of a folder, if any. The block holds the folder's lock."""
         if folder is None:
             yield
             return
@@ -193,8 +193,8 @@ class Training:
             yield
 
     def _check_finite(self, loss: float = 0.0) -> None:
-        """Raises `TrainingError`: what is no number in a weight, or in the ``loss`` of the test rows, need not be seen
-        in the loss of the step."""
+        """Raises `TrainingError` if a weight, or the ``loss`` of the test rows, is not finite. The loss of a step need
+        not show it."""
         wrong = [f"the weight {name!r}" for name, value in self.weights().items() if not np.all(np.isfinite(value))]
         if not math.isfinite(loss):
             wrong.append("the loss of the test rows")
@@ -202,7 +202,7 @@ class Training:
             raise TrainingError(f"{wrong[0]} is not finite after step {self.steps}")
 
     def model(self, *batch: Any) -> str:
-        """The fingerprint of the model: of its loss, whatever the strategy, the devices and the number of rows."""
+        """The fingerprint of the model's loss, independent of strategy, devices and number of rows."""
         specs = [ArraySpec((2, *np.shape(array)[1:]), np.asarray(array).dtype) for array in batch]
         names = list(self._initial)
 
@@ -213,11 +213,10 @@ class Training:
         return replace(program, nodes=tuple(replace(node, device=None) for node in program.nodes)).fingerprint
 
     def save(self, folder: str | PathLike[str], batches: Batches | Stream) -> Path:
-        """Write a checkpoint; on disk when this returns.
+        """Write a checkpoint: it is on disk on return.
 
-        Raises `StoreError`, `TrainingError` where a weight is not finite, and `CheckpointError` for a folder with
-        checkpoints of another model, with newer ones that this training does not go on from, or that another training
-        goes on in.
+        Raises `StoreError`, `TrainingError` if a weight is not finite, and `CheckpointError` if another training holds
+        the folder, or it has checkpoints of another model, or newer ones that this training has not restored.
         """
         self._check_finite()
         folder, model = Path(folder), self._model_of(batches)
@@ -236,9 +235,9 @@ class Training:
         return checkpoints.write(folder, Checkpoint(self.values(), model, self.steps, batches.state()))
 
     def restore(self, checkpoint: Checkpoint, batches: Batches | Stream | None = None) -> None:
-        """Go on from a checkpoint, of whatever backend and strategy: every copy takes its values.
+        """Go on from a checkpoint of any backend and strategy: every copy takes its values.
 
-        Raises `CheckpointError` for one of another model, another optimiser or another order of the data.
+        Raises `CheckpointError` for one of another model, optimiser or order of the data.
         """
         if batches is not None:
             if checkpoint.model != self._model_of(batches):
@@ -278,22 +277,22 @@ class Training:
         on_step: Callable[[int, Mapping[str, float]], None] | None = None,
         on_epoch: Callable[[Epoch], None] | None = None,
     ) -> list[Epoch]:
-        """Train until ``epochs`` of the data were seen, those before a checkpoint among them.
+        """Train for ``epochs`` epochs in all, those before a restored checkpoint included.
 
-        ``test`` are batches that are evaluated after each epoch. With ``folder`` a checkpoint is written after each
-        epoch, and what lies there is gone on from; what was wrong with newer ones goes to ``on_notice``. With
-        ``patience`` it stops when the loss of the test batches (else of the train batches) was not below its least one,
-        since it began or went on, for so many epochs.
+        ``test`` are batches evaluated after each epoch. With ``folder``, training goes on from its newest checkpoint
+        and writes one after each epoch; ``on_notice`` is told of damaged newer ones. With ``patience`` it stops after
+        so many epochs without a new minimum of the test loss (the training loss without ``test``), counted within this
+        call.
 
-        Raises `TrainingError` where the loss, or a weight at the end of an epoch, is no finite number, after naming the
-        last checkpoint, `CheckpointError` for checkpoints of another model, optimiser or order of the data and for a
-        folder that another training goes on in, and what `step` and `save` raise.
+        Raises `TrainingError` if the loss, or a weight at the end of an epoch, is not finite, with the path of the last
+        checkpoint, `CheckpointError` for checkpoints of another model, optimiser or order of the data and for a folder
+        that another training holds, and what `step` and `save` raise.
         """
         self._check_fit(patience)
         folder = None if folder is None else Path(folder)
         model = "" if folder is None else self._model_of(batches)
         held, done = [*(test or ())], list[Epoch]()
-        if self.device_memory is not None and held:  # refused before anything is computed
+        if self.device_memory is not None and held:  # refuse before anything is computed
             self._executable("evaluation", self._evaluate, held[0])
         with self._going_on(folder, model, batches, on_notice):
             least, since, steps = math.inf, 0, self.steps
@@ -306,7 +305,7 @@ class Training:
                     steps += 1
                     if on_step is not None:
                         on_step(steps, scalars)
-                if not mean.rows:  # no batch was left of it
+                if not mean.rows:  # the epoch had no batch left
                     continue
                 epoch = Epoch(number, steps, mean.found(), self.means(held))
                 done.append(epoch)
@@ -324,7 +323,7 @@ class Training:
 
 
 def _check_order(found: Checkpoint, batches: Batches | Stream, those: str) -> None:
-    """Raises `CheckpointError` where batches of another order or size, or of other rows, were trained with."""
+    """Raises `CheckpointError` if the checkpoint's batches had another order, size or number of rows."""
     now = batches.state()
     if ("size" in found.data) != ("size" in now):
         kinds = ("a data set", "a generator") if "size" in found.data else ("a generator", "a data set")
@@ -339,7 +338,7 @@ def _check_order(found: Checkpoint, batches: Batches | Stream, those: str) -> No
 
 @contextmanager
 def _last_named(folder: Path | None, model: str) -> Iterator[None]:
-    """A `TrainingError` in the block says which checkpoint there is to go on from."""
+    """Add the path of the last checkpoint to a `TrainingError` of the block."""
     try:
         yield
     except TrainingError as error:

@@ -1,4 +1,4 @@
-"""A model of a user's file: a loss, its initial weights, its data, and how it is trained.
+"""A model in a user's file: a loss, its initial weights, its data, and its training options.
 
 @xb.model(optimizer=xb.training.SGD(0.1, momentum=0.9), batch=32, epochs=5)
 def classifier(weights, x, labels):
@@ -32,15 +32,15 @@ Made = TypeVar("Made", bound=Callable[..., Any])
 
 
 class Model:
-    """What `xbackend train` trains; made by `model`, above the function of its loss.
+    """A model for `xbackend train`, made by `model` above the function of its loss.
 
     Attributes:
-        name, summary: of the function, its name and the first line of its docstring.
-        loss: ``loss(weights, *batch)``, as `xbackend.strategies` takes it.
-        optimizer, batch, epochs: how it is trained where nobody says otherwise.
-        partial: whether the last batch of an epoch, with what is left, is trained with too.
-        seeds: whether the last array of a batch is one uint32 for each row (`layers.dropout`).
-        places: the device of a variable by its name, for model parallel training.
+        name, summary: the function's name and the first line of its docstring.
+        loss: ``loss(weights, *batch)``, as for `xbackend.strategies`.
+        optimizer, batch, epochs: the defaults of its training.
+        partial: whether an epoch ends with a smaller batch of the remaining rows.
+        seeds: whether the last array of a batch has one uint32 for each row (`layers.dropout`).
+        places: the device of each variable by name, for model parallel training.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class Model:
         return make
 
     def data(self, make: Made) -> Made:
-        """``make(rng)`` returns the arrays to train with, or these and those to test with, each with the same number of
-        rows in axis 0. In the place of the first ones it may be a `Stream`."""
+        """``make(rng)`` returns the training arrays, or these and the test arrays; each group has one number of rows
+        (axis 0). The training arrays may be a `Stream` instead."""
         self._data = make
         return make
 
@@ -95,10 +95,9 @@ class Model:
         return {name: host_array(value, f"the weight {name!r}") for name, value in made.items()}
 
     def batches(self, seed: int = 0, size: int | None = None) -> tuple[Batches | Stream, list[tuple[np.ndarray, ...]]]:
-        """Batches to train with, of ``size`` rows where that is given, and those to test with, none where it has no
-        such arrays.
+        """Training batches, of ``size`` rows if given, and test batches, none without test arrays.
 
-        Raises `TrainingError` for data that are none, and for a size that they cannot have.
+        Raises `TrainingError` for invalid data, and for a size that they cannot have.
         """
         made = self._made(self._data, "data", np.random.default_rng([seed, 1]))
         train, test = made if _is_pair(made) else (made, ())
@@ -135,14 +134,14 @@ def _is_arrays(value: Any) -> bool:
 
 
 def _is_pair(made: Any) -> bool:
-    """Whether it is what to train with and what to test with."""
+    """Whether it has training data and test arrays."""
     if not isinstance(made, tuple | list) or len(made) != 2 or not isinstance(made[1], tuple | list):
         return False
     return isinstance(made[0], Stream) or _is_arrays(made[0])
 
 
 def model(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Make a `Model` of the function below, with the options of it."""
+    """Make a `Model` of the decorated function, with these options."""
     if function is not None:
         return Model(function, **options)
     return lambda loss: Model(loss, **options)

@@ -1,8 +1,8 @@
-"""Optimisers: what becomes of a weight by its gradient, as ops of the program. The formulas are optax's, as of 0.2.8.
+"""Optimisers: the update of a weight from its gradient, as ops of the program. The formulas are those of optax 0.2.8.
 
-An optimiser names the arrays that it keeps beside each weight (its slots); they live where the weight lives, so that an
-update moves nothing. Where Keras differs: its momentum multiplies by the rate before it accumulates, so that a schedule
-acts on what was accumulated before; its Adam and RMSprop have an epsilon of 1e-7, where optax has 1e-8.
+An optimiser keeps arrays for each weight, its slots. They are on the weight's device, so an update transfers nothing.
+Keras differs: its momentum multiplies by the rate before it accumulates, so that a change of the rate does not act on
+the sum so far; its Adam and RMSprop have an epsilon of 1e-7, where optax has 1e-8.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from xbackend.api.tracing.casting import cast
 from xbackend.api.tracing.tracer import current
 from xbackend.errors import ArgumentError
 
-# The learning rate: a number, or what it is at a step, an int64 scalar that counts from 0.
+# The learning rate: a number, or a function of the step, an int64 scalar that counts from 0.
 Rate = float | Callable[[Array], Any]
 
 
 class Optimizer(abc.ABC):
     """How weights follow their gradients.
 
-    ``rate`` is a number or a schedule (`xbackend.training.schedules`); with ``clip`` gradients whose norm together, the
-    root of the sum of all squares, is larger are scaled to that norm (optax: `clip_by_global_norm`).
+    ``rate`` is a number or a schedule (`xbackend.training.schedules`). ``clip`` bounds the global norm of all
+    gradients, the root of the sum of their squares: larger ones are scaled to it (optax: `clip_by_global_norm`).
     """
 
     rate: Rate
@@ -37,11 +37,11 @@ class Optimizer(abc.ABC):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """The names of the arrays that are kept for each weight, zeros at the beginning."""
+        """The names of the arrays kept for each weight. They begin as zeros."""
         return ()
 
     def limited(self, gradients: Sequence[Array]) -> Callable[[Array], Array]:
-        """What becomes of each gradient by all of them."""
+        """A function that scales each gradient by the global norm of ``gradients``."""
         limit = self.clip
         if limit is None:
             return lambda gradient: gradient
@@ -53,16 +53,16 @@ class Optimizer(abc.ABC):
     def update(
         self, weight: Array, gradient: Array, slots: Mapping[str, Array], step: Array
     ) -> tuple[Array, dict[str, Array]]:
-        """The weight and its slots after a step, the ``step``-th (an int64 scalar, 0 at the first)."""
+        """The weight and its slots after step ``step`` (an int64 scalar, from 0)."""
 
     def rate_at(self, step: Array, like: Array) -> Any:
-        """The rate of a step: a number, or a scalar of the dtype of a weight."""
+        """The rate of a step: a number, or a scalar of the dtype of ``like``, a weight."""
         rate = self.rate(step) if callable(self.rate) else self.rate
         return rate if isinstance(rate, int | float) else cast(current("a rate").array(rate), like.dtype)
 
 
 def _checked(optimizer: Optimizer, **bounds: tuple[Any, float]) -> None:
-    """Numbers are from 0 to below their bounds; the rate and what gradients are clipped to are above 0."""
+    """Numbers must be from 0 to below their bounds, rate and clip above 0."""
     own = type(optimizer).__name__
     for what, (value, below) in bounds.items():
         if not _is_number(value) or not 0 <= value < below:

@@ -1,4 +1,4 @@
-"""Learning rates that change: functions of the step, an int64 scalar that counts from 0. The formulas are optax's."""
+"""Schedules of the learning rate: functions of the step, an int64 scalar from 0. The formulas are optax's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _check(steps: Any) -> None:
 
 
 def exponential(rate: float, decay: float, steps: int, *, staircase: bool = False) -> Schedule:
-    """rate * decay ** (step / steps), of whole quotients with ``staircase``. optax: `exponential_decay`."""
+    """rate * decay ** (step / steps); ``staircase`` floors the quotient. optax: `exponential_decay`."""
     _check(steps)
 
     def at(step: Any) -> Any:
@@ -61,7 +61,7 @@ def piecewise(rate: float, factors: Mapping[int, float]) -> Schedule:
 
 
 def warmed_up(schedule: Schedule, rate: float, steps: int) -> Schedule:
-    """From 0 to the rate over the steps, evenly; after that the schedule, which begins at 0 then. optax:
+    """Linear from 0 to ``rate`` over ``steps``; then ``schedule``, which counts its steps from there. optax:
     `join_schedules` of `linear_schedule` and the other."""
     _check(steps)
 

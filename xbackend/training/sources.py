@@ -1,4 +1,4 @@
-"""Where the arrays of a data set come from: files (npz, csv), and a generator that makes them batch by batch."""
+"""Sources of a data set's arrays: files (npz, csv), and a generator of batches."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ MOST = 1 << 36  # bytes of a file
 
 
 def npz(path: str | os.PathLike[str], *names: str) -> tuple[np.ndarray, ...]:
-    """The arrays of these names in a file that `numpy.savez` wrote; all, in their order, without names.
+    """The named arrays of a file written by `numpy.savez`; without names all, in their order.
 
-    Raises `StoreError` where it cannot be read, and `TrainingError` for one that is damaged, lacks a name, or changed
-    while it was read.
+    Raises `StoreError` if it cannot be read, and `TrainingError` if it is damaged, lacks a name, or changed meanwhile.
     """
     data = _read(path)
     try:
@@ -35,16 +34,16 @@ def npz(path: str | os.PathLike[str], *names: str) -> tuple[np.ndarray, ...]:
             return tuple(host_array(found[name], f"{name} of {os.fspath(path)}") for name in names or found.files)
     except TrainingError:
         raise
-    except Exception as error:  # zipfile, struct and numpy have errors of their own for what is damaged
+    except Exception as error:  # zipfile, struct and numpy raise various errors for a damaged file
         raise TrainingError(f"{os.fspath(path)} is no file of arrays: {type(error).__name__}: {error}") from None
 
 
 def table(path: str | os.PathLike[str], labels: str) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of a csv file with a line of names: float64 [rows, columns] of all others, and of the column ``labels``
-    the whole numbers, int64 [rows].
+    """The rows of a csv file whose first line has names. The column ``labels`` (whole numbers) is returned second, as
+    int64 [rows]; the other columns first, as float64 [rows, columns].
 
-    Raises `StoreError` where it cannot be read, `TrainingError` for a cell that is no number, with its line, and where
-    it changed while it was read.
+    Raises `StoreError` if it cannot be read, `TrainingError`, with the line, for a cell that is no number, and if it
+    changed meanwhile.
     """
     where = os.fspath(path)
     lines = csv.reader(io.StringIO(_read(path).decode("utf-8-sig", errors="replace")))
@@ -67,7 +66,7 @@ def table(path: str | os.PathLike[str], labels: str) -> tuple[np.ndarray, np.nda
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file that stayed as it was while it was read."""
+    """The content of a file. Raises `TrainingError` if it changed while it was read."""
     with refused(f"{os.fspath(path)} cannot be read"):
         before = _state(path)
         data = read_file(path, MOST)
@@ -83,10 +82,10 @@ def _state(path: str | os.PathLike[str]) -> tuple[int, int, int]:
 
 
 class Stream:
-    """Batches that a generator makes: ``make(rng)`` yields tuples of arrays with as many rows each, ``steps`` of them
-    in an epoch, drawn from ``rng``, a `numpy.random.Generator` with the seed and the number of the epoch.
+    """Batches from a generator. ``make(rng)`` yields tuples of arrays with the same number of rows, ``steps`` in an
+    epoch. ``rng`` is a `numpy.random.Generator` seeded with ``seed`` and the number of the epoch.
 
-    It can be had again from these two, and is gone on with by making what was given before once more.
+    A restored stream makes the batches before its place again and skips them.
     """
 
     seeds = False
@@ -98,13 +97,13 @@ class Stream:
         self.epoch = self.place = 0
 
     def __len__(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches of an epoch."""
         return self.steps
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
-        """The batches that are left of this epoch; after the last one the next epoch begins.
+        """The remaining batches of this epoch. After the last one the next epoch begins.
 
-        Raises `TrainingError` where the generator ends before, `ShapeError` for a batch of different numbers of rows.
+        Raises `TrainingError` if the generator ends too early, `ShapeError` for a batch of different numbers of rows.
         """
         for batch in islice(self._made(), self.place, self.steps):
             self.place += 1
@@ -129,11 +128,11 @@ class Stream:
         raise TrainingError("the generator makes no batch")
 
     def state(self) -> dict[str, int]:
-        """What a checkpoint keeps of it."""
+        """The state for a checkpoint."""
         return {"seed": self.seed, "epoch": self.epoch, "place": self.place, "steps": self.steps}
 
     def restore(self, state: Mapping[str, int]) -> None:
-        """Go on where the state was taken. Raises `ArgumentError` for one of other batches."""
+        """Go on from a state. Raises `ArgumentError` for that of other batches."""
         if state.get("place", -1) not in range(self.steps + 1) or state.get("epoch", -1) < 0:
             raise ArgumentError(f"the order of the data {dict(state)} is not one of {self.steps} batches")
         self.seed, self.epoch, self.place = state["seed"], state["epoch"], state["place"]

@@ -1,8 +1,7 @@
-"""A step of training as a workload: what `xbackend compare` measures of a model.
+"""A step of training as a workload, which `xbackend compare` measures.
 
-Its arrays are a batch and what the strategy's variables hold at first; its results the loss, the further scalars, and
-what becomes of each variable. So a step is a function as any other: every call makes the same step, and what is checked
-are the weights after it.
+Its arrays are a batch and the initial values of the strategy's variables. Its results are the loss, the further
+scalars, and the new value of each variable. So every call makes the same step, and the new weights are checked.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ MOST = 64  # replicas in one graph
 def step_of(model: Model) -> Workload:
     """The workload of a model's step.
 
-    Parameters: ``strategy`` (one of `NAMES`), ``replicas`` (of towers and mirrored, each on a logical device, dev0 and
-    so on, or on one of them where fewer are measured), ``batch`` (rows).
+    Parameters: ``strategy`` (one of `NAMES`), ``replicas`` (of towers and mirrored: each on its logical device, dev0
+    and so on; they share devices if fewer are measured), ``batch`` (rows).
     """
     names = cache(lambda: [*model.start()])  # of the weights
 
