@@ -27,12 +27,12 @@ class What(StrEnum):
 
 
 def search(count: int, changed: Callable[[int], bool | None]) -> list[tuple[int, int]]:
-    """The brackets of a bisection of ``count`` releases, the widest first: the last unchanged one and the first changed
+    """The brackets of a bisection of ``count`` releases, the widest first: the last unchanged and the first changed
     one.
 
     Number 0 is unchanged and ``count - 1`` is changed. ``changed(i)`` is `None` where i cannot be decided; then the
-    next nearest to the middle is tried. Inside the last bracket all are undecided. Without these about log2(count) are
-    tried.
+    next nearest to the middle is tried. Inside the last bracket all are undecided. About log2(count) are tried without
+    these.
     """
     brackets, unknown = [(0, count - 1)], set[int]()
     low, high = brackets[0]

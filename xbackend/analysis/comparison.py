@@ -85,8 +85,7 @@ class Row:
 
     @cached_property
     def compilations(self) -> tuple[float, ...]:
-        """Seconds of trace, lower and first call together, of each process that compiled with an empty cache on
-        disk."""
+        """Seconds of trace, lower and first call together, of each process with an empty cache on disk."""
         return tuple(compilation(cold(self.processes)))
 
     @cached_property

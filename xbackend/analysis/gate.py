@@ -87,8 +87,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Judgement:
-    """All rows, notes, and the outcome with its reason. ``doubts`` about the whole begin the sentence
-    (`answer.in_doubt`)."""
+    """All rows, notes, and the outcome with its reason. `answer.in_doubt` gives ``doubts`` about the whole."""
 
     outcome: GateOutcome
     reason: str

@@ -200,8 +200,8 @@ class Candidate:
     def cold(self, most: float) -> bool:
         """Whether its next process compiles with an empty cache of compiled code.
 
-        The first process compiles cold, those of `WARM` do not. The others do, until ``most`` seconds were spent in
-        compiling cold.
+        The first process compiles cold, those of `WARM` do not. The others do, until compiling cold took ``most``
+        seconds.
         """
         number = len(self.processes)
         if number in WARM:
@@ -277,8 +277,7 @@ def _drawn(processes: Sequence[Process]) -> list[Process]:
 
 
 def thread_warnings(description: Description, threads: int, pinned: bool = False) -> Iterator[str]:
-    """A pool with more threads than asked for, unless the process is ``pinned`` to fewer cores; or only smaller
-    pools."""
+    """A pool with more threads than asked for, unless ``pinned`` to fewer cores; or only smaller pools."""
     pools = {name: count for name, count in description.threads.items() if count is not None}
     more = [f"{name} {count}" for name, count in pools.items() if count > threads and not pinned]
     if more:

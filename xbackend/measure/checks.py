@@ -36,8 +36,7 @@ def check_waiting(
     compared with its time after a pause as long as the round (``expected`` seconds). The fastest of a few counts: other
     processes only ever add.
 
-    Returns ``second_wait`` (part of a round) and ``device_to_host`` (seconds). Raises `TimingError`: only launches were
-    timed.
+    Returns ``second_wait`` (part of a round) and ``device_to_host`` (seconds). Raises `TimingError`: it timed launches.
     """
     waits, copies, rounds = list[float](), list[float](), list[float]()
     for attempt in range(ATTEMPTS):

@@ -31,8 +31,7 @@ def jobs(
     asked: JobSpec, pairs: Sequence[tuple[str, type[Engine]]], *, replay: bool, on_end: Told, allow_nan: bool = False
 ) -> Jobs:
     """Run the job on each backend with its engine. A failure is a row with its reason, unless it is the only run. Each
-    of several runs has its own folder of checkpoints. One that ends with NaN or infinities is not verified, unless
-    ``allow_nan``.
+    of several runs has its own folder of checkpoints. One with NaN or infinities is not verified, unless ``allow_nan``.
 
     Raises `UsageError` for errors of the user's functions, and for a ``replay`` without a record.
     """

@@ -59,8 +59,7 @@ def tracked(modules: Iterable[str]) -> list[str]:
 def compare(cases: Mapping[str, Sequence[Case]], **options: Any) -> Results:
     """Measure the cases of each of two commits in one session; `of_commit` has the results of each.
 
-    ``options`` and errors are those of `session.compare`. The results, also in the store, are one run with the commit
-    as a parameter.
+    ``options`` and errors are those of `session.compare`. The results, stored ones too, have the commit as a parameter.
     """
     marked: list[Case] = []
     for one, own in cases.items():

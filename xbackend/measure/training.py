@@ -186,8 +186,7 @@ class _One:
         return found, made.weights()
 
     def _before(self, made: Training, batches: Batches | Stream, test: Held) -> Epoch:
-        """The last epoch of a training that had ended before. Raises `ArgumentError` if it had more epochs than asked
-        for."""
+        """The last epoch of a training that had ended before. Raises `ArgumentError` if more epochs than asked for."""
         if batches.epoch > self.asked.epochs:
             raise ArgumentError(
                 f"{batches.epoch} epochs were trained before, and {self.asked.epochs} are asked for: ask for as many "

@@ -31,8 +31,7 @@ class Worker:
         return None if process is None else process.pids.get("worker")
 
     def signal(self, name: str) -> None:
-        """``SIGSTOP`` stops its process with all its threads, as waiting threads of a pool may spin; ``SIGCONT``
-        resumes it."""
+        """``SIGSTOP`` stops its process with all threads, as a pool's waiting ones may spin; ``SIGCONT`` resumes it."""
         number, pid = getattr(signal, name, None), self.pid
         if number is not None and pid is not None:  # else another system, or its next answer says that it has ended
             with suppress(ProcessLookupError):

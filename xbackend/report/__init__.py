@@ -43,9 +43,9 @@ def files(name: str, blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> 
 def write(told: Stored, folder: Path, baseline: str | None = None, *, again: bool = False) -> Path:
     """Write a report and its data into a folder, made if need be; returns the path of the document.
 
-    Each file is written whole, the document at the end. Then plots go that only the one before showed. Other files
-    stay, and ``again`` the data, too. Raises what `render` raises, and `StoreError` where the folder cannot be written;
-    then nothing has changed.
+    Each file is written whole, the document last. Then plots that only the previous report showed are removed. Other
+    files stay, with ``again`` also the data. Raises what `render` raises, and `StoreError` where the folder cannot be
+    written; then nothing has changed.
     """
     kind, before = kinds.of(told), ""
     document, written = f"{kind.document}.md", render(told, baseline)
@@ -62,7 +62,7 @@ def write(told: Stored, folder: Path, baseline: str | None = None, *, again: boo
 
 
 def write_times(results: Results, folder: Path, baseline: str | None = None) -> Path | None:
-    """As `write`, but a report that has times stays where these results have none: then nothing is written."""
+    """As `write`, but nothing is written where the report in the folder has times and these results have none."""
     if not _has_times(results):
         with suppress(StoreError):  # one that cannot be read does not stay
             if _has_times(load(folder / kinds.COMPARISON.file)):
@@ -75,7 +75,7 @@ def _has_times(results: Results) -> bool:
 
 
 def write_files(files: Mapping[str, bytes], folder: Path, last: str) -> Path:
-    """Write files whole into a folder, ``last`` after what it shows; returns the path of that. Raises `StoreError`."""
+    """Write files whole into a folder, ``last`` at the end; returns its path. Raises `StoreError`."""
     for name in sorted(files, key=lambda name: (name == last, name)):
         with refused(f"the report cannot be written to {folder / name}"):
             write_whole(folder / name, files[name])

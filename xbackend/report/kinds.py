@@ -16,7 +16,7 @@ from xbackend.wording import grouped
 
 
 class ReportKind(Struct, frozen=True):
-    """A kind of report: its data lie in ``file``, ``<document>.md`` and ``.html`` are written, ``said`` says them."""
+    """A kind of report: data in ``file``, documents ``<document>.md`` and ``.html``, and the module ``said``."""
 
     told: type[Stored]
     file: str
@@ -41,6 +41,6 @@ def of(told: Stored) -> ReportKind:
 
 
 def there(reports: Path) -> dict[str, list[ReportKind]]:
-    """The reports in the folders of ``reports``, by name: the kinds of which data lie there."""
+    """The reports in the folders of ``reports``: by name, the kinds whose data lie there."""
     found = ((path.parent.name, kind) for kind in KINDS for path in reports.glob(f"[!.]*/{kind.file}"))
     return dict(sorted(grouped(found).items()))

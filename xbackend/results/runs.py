@@ -80,7 +80,7 @@ class Run:
         self._release = weakref.finalize(self, _ended, marker, hold(marker))
 
     def record(self, measurement: Measurement, label: str = "") -> None:
-        """Keep a candidate and its processes, replacing what was known; ``label`` is its name in the order of the
+        """Keep a candidate and its processes, replacing what was known; ``label`` names it in the order of
         processes."""
         known = schema.plain(measurement, f"a measurement cannot be kept in {self.path}")
         place, processes = self._places[schema.key(measurement)], known.pop("processes")

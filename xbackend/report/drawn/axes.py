@@ -45,7 +45,7 @@ def bar(row: Row) -> tuple[float, float] | None:
 
 
 def errors(rows: Sequence[Row], rated: bool = False) -> list[list[float]]:
-    """How far the intervals reach below and above the times, ``rated`` the operations over time; 0 without one."""
+    """The reach of the intervals below and above the times, or ``rated`` the rates of operations; 0 without one."""
     ends = []
     for row in rows:
         time, rate = row.time or 0.0, row.gflops or 0.0
@@ -57,7 +57,7 @@ def errors(rows: Sequence[Row], rated: bool = False) -> list[list[float]]:
 def note(
     axes: Any, words: str, at: Sequence[float], offset: tuple[float, float], of: Any = "data", **looks: Any
 ) -> None:
-    """Words so many points from a place, in the coordinates ``of`` something; to its right if nothing else is said."""
+    """Words at an ``offset`` in points from a place, in the coordinates ``of``; to its right by default."""
     axes.annotate(words, at, offset, of, "offset points", **{"va": "center", "fontsize": 8.5, **looks})
 
 

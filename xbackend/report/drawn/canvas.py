@@ -3,9 +3,9 @@
 matplotlib is imported when the first plot is drawn. Text stays text: it can be searched and takes the reader's font.
 The background is transparent; text and axes are a grey that stands out from white and from black.
 
-A backend has its own colour and its own marker. Every colour is at least three times as light or dark as a white page
-and as a dark one. Any two differ by 18 or more in CIELAB, as seen by everybody and without red or green cones (Machado,
-Oliveira and Fernandes 2009, https://doi.org/10.1109/TVCG.2009.113). The markers tell them apart in grey.
+A backend has its own colour and its own marker. Every colour has a contrast of three or more to a white page and to a
+dark one. Any two differ by 18 or more in CIELAB, with full vision and without red or green cones (Machado, Oliveira and
+Fernandes 2009, https://doi.org/10.1109/TVCG.2009.113). The markers tell them apart in grey.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _STYLE: Any = dict.fromkeys((*_GREY, "text.color", "xtick.color", "ytick.color")
 def style(backend: str) -> dict[str, Any]:
     """Colour and marker of a backend, or of one with options, as matplotlib's ``plot`` takes them.
 
-    A name of stored results that is not registered has those of a place beyond the registry, always the same.
+    An unregistered name of stored results has those of a place beyond the registry, always the same.
     """
     names = registry.names()
     base = registry.base(backend)
@@ -57,7 +57,7 @@ def style(backend: str) -> dict[str, Any]:
 
 @contextmanager
 def canvas(height: float) -> Iterator[tuple[Any, Callable[[str], bytes]]]:
-    """A figure so many inches high and what turns it into SVG with a title, under settings of its own."""
+    """A figure of this height in inches, and a function that makes titled SVG of it, under settings of its own."""
     with put_off():
         import matplotlib as mpl
         from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -83,7 +83,7 @@ def canvas(height: float) -> Iterator[tuple[Any, Callable[[str], bytes]]]:
 def _tidy(svg: str) -> bytes:
     """Without type declaration and metadata, whose addresses a viewer might fetch, and with stable names."""
     svg = re.sub(r"<!DOCTYPE[^>]*>\n", "", svg, count=1)
-    # Matplotlib names a clip path by a hash of its place, to the last bit, which the layout does not always give alike.
+    # Matplotlib names a clip path by a hash of its place, which the layout does not always repeat to the last bit.
     for number, name in enumerate(re.findall(r'<clipPath id="(p[0-9a-f]+)">', svg)):
         svg = svg.replace(f'="{name}">', f'="clip{number}">').replace(f"url(#{name})", f"url(#clip{number})")
     svg = re.sub(r" <metadata>.*?</metadata>\n", "", svg, count=1, flags=re.DOTALL)

@@ -14,9 +14,9 @@ from xbackend.wording import counted
 _COMPLETE: Any = {"marker": "o", "markersize": 5.5}
 _INCOMPLETE: Any = {"marker": "_", "markersize": 11, "markeredgewidth": 2.4}
 _PANEL = 1.35  # inches
-_LETTERS = 80  # as many letters of the smallest size have room in the width of a panel
-_DATES = 6  # as many dates have room below a panel
-_ROOM = 1.1  # so many times the largest and the smallest time are on an axis at least
+_LETTERS = 80  # letters of the smallest size that fit into the width of a panel
+_DATES = 6  # dates that fit below a panel
+_ROOM = 1.1  # times: an axis has at least so much room beyond the largest and the smallest time
 
 
 def picture(series: Series, title: str) -> bytes:
@@ -64,7 +64,7 @@ def _line(axes: Any, line: Line, places: dict[int, int], colour: str) -> Any:
 
 
 def _marks(axes: Any, lines: Sequence[Line], places: dict[int, int]) -> None:
-    """A dashed line where versions changed, with the new ones, on the side of it that has more room for them."""
+    """A dashed line where versions changed, with the new ones on its roomier side."""
     news = {places[id(p.run)] - 0.5: p.new for line in lines for p in line.points if p.new}
     left, right = -0.6, len(places) - 0.4
     ends = [left, *sorted(news), right]
@@ -77,7 +77,7 @@ def _marks(axes: Any, lines: Sequence[Line], places: dict[int, int]) -> None:
 
 
 def _time_axis(axes: Any, points: Sequence[Point]) -> None:
-    """From a little below to a little above what is there; a wide interval leaves the panel, not the others flat."""
+    """A range a little wider than the times; a wide interval leaves the panel, so that the others are not flat."""
     from matplotlib.ticker import MaxNLocator
 
     times = [p.measured.time or 0.0 for p in points]

@@ -1,4 +1,4 @@
-"""The plot of trainings: the loss over the epochs, and how far the losses of all are from those of the first one."""
+"""The plot of trainings: the loss over the epochs, and the differences of all losses from the first training's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLES = ("-", "--", ":", "-.")
 def picture(done: Sequence[Trained], named: Callable[[Trained], str], limit: float, title: str) -> bytes:
     """The loss of each training over its epochs, and below the relative difference of each step from the first one's.
 
-    Trainings that differ by no more than ``limit``, that of roundings, are one line: their largest difference.
+    Trainings within ``limit``, the limit of roundings, are one line: their largest difference.
     """
     first = done[0]
     far = {id(run): _far(run, first) for run in done}
@@ -51,7 +51,7 @@ def picture(done: Sequence[Trained], named: Callable[[Trained], str], limit: flo
 
 
 def _difference_axis(axes: Any, limit: float) -> None:
-    """Logarithmic up to what roundings may make at least, which is a line: what lies far below it is none."""
+    """A logarithmic axis around the limit of roundings, drawn as a line: differences far below it mean nothing."""
     axes.set_yscale("log")
     low, high = axes.get_ylim() if any(len(line.get_ydata()) for line in axes.lines) else (limit, limit)
     if limit:
@@ -63,7 +63,7 @@ def _difference_axis(axes: Any, limit: float) -> None:
 
 
 def _points(values: Mapping[int, float]) -> tuple[list[int], list[float]]:
-    """Where there is something: a logarithm has no place for 0."""
+    """The points that are not 0, for which a logarithmic axis has no place."""
     return [i for i, value in values.items() if value], [value for value in values.values() if value]
 
 

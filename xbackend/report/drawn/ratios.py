@@ -22,11 +22,11 @@ from xbackend.report.said import text
 from xbackend.wording import plain
 
 _COLUMNS = 4
-_TITLES = (50, 20, 12, 9)  # letters that have room above a panel of so many columns
-_MOST = 8  # panels: of more a picture shows no more
+_TITLES = (50, 20, 12, 9)  # letters that fit above a panel, by the number of columns
+_MOST = 8  # panels of a picture at most
 _WRITTEN = 2  # columns: with more of them there is no room for numbers
 _STROKE: Any = {"marker": "|", "markersize": 12, "markeredgewidth": 2.4}  # no difference is shown
-_OUTLIER = 3.0  # quartile distances beyond the quartiles: what is farther off is an arrow at the edge
+_OUTLIER = 3.0  # quartile distances beyond the quartiles: a ratio farther off is an arrow at the edge
 
 
 class Panel(Struct, frozen=True):
@@ -127,7 +127,7 @@ def _order(drawn: Ratios) -> list[str]:
 
 
 def _limits(panels: Sequence[Panel]) -> tuple[float, float]:
-    """The ends of the axis: 1, the ideal, and every value and interval that is not far off from the others."""
+    """The ends of the axis, which holds 1, the ideal, and all values and intervals but outliers."""
     logs = [math.log(m.value) for panel in panels for m in panel.ratios.values()]
     first, _, third = quantiles(logs, n=4) if len(logs) > 3 else (min(logs), 0.0, max(logs))
     reach = max(_OUTLIER * (third - first), math.log(2))
@@ -151,7 +151,7 @@ def _background(axes: Any, panel: Panel, columns: int) -> None:
 
 
 def _mark(axes: Any, place: int, looks: dict[str, Any], ratio: Ratio, columns: int) -> None:
-    """A ratio from 1 on with its interval; an arrow where it is off the axis, or where the interval leaves it."""
+    """A line from 1 to a ratio, with its interval; an arrow where one of them leaves the axis."""
     left, right = axes.get_xlim()
     value, *ends = (min(max(each, left), right) for each in (ratio.value, ratio.low, ratio.high))
     colour = looks["color"]

@@ -16,9 +16,9 @@ from xbackend.report.said import text
 from xbackend.results.schema import Profile, typical
 from xbackend.wording import join, plain
 
-_ROWS = 16  # devices of a panel: of more a picture shows no more
+_ROWS = 16  # devices of a panel at most
 _LABEL = 60
-_LONG = 3.0  # times the middle one: an execution that took longer leaves the common axis
+_LONG = 3.0  # times the median: a longer execution leaves the common axis
 
 READING = (
     "A row is a device, a bar in its colour a stretch in which it computed, a grey bar one in which it received a "
@@ -37,7 +37,7 @@ class Timeline(Struct, frozen=True):
 
 
 def timelines(comparison: Comparison, devices: int) -> list[Timeline]:
-    """Those of the rows with so many devices and a time that have stored spans."""
+    """The timelines of rows with so many devices, a time and stored spans."""
     found = []
     for row in comparison.rows:
         profile = typical([p.profile for p in row.processes if p.profile and p.profile.spans])
@@ -51,7 +51,7 @@ def timelines(comparison: Comparison, devices: int) -> list[Timeline]:
 
 
 def picture(drawn: Sequence[Timeline], title: str) -> bytes:
-    """A panel for each backend, all on one axis of time; one that took `_LONG` times the middle one leaves it."""
+    """A panel for each backend, all on one axis of time; one longer than `_LONG` times the median leaves it."""
     heights = [0.42 + 0.2 * len(line.devices) for line in drawn]
     walls = [line.profile.wall for line in drawn]
     unit = text.time_unit(walls)

@@ -13,11 +13,11 @@ from xbackend.report.drawn.canvas import GREY, canvas, style
 from xbackend.report.said import text
 from xbackend.wording import grouped
 
-# So many times the median time the longest is drawn on a linear axis; above it would flatten the rest.
+# The longest time on a linear axis, in medians; a longer one would flatten the rest.
 _WIDE = 4
 _COLUMNS = 3
 _LOOKS = {"markersize": 4.5, "linewidth": 1.3, "elinewidth": 1, "capsize": 2}
-_TOGETHER = 1.3  # ends of lines that are closer than so many times have one label
+_TOGETHER = 1.3  # times: ends of lines that are closer share a label
 
 BySize = list[tuple[float, Comparison]]
 
@@ -32,8 +32,8 @@ def over_sizes(comparisons: Sequence[Comparison]) -> dict[str, BySize]:
 def medians(comparison: Comparison, title: str) -> bytes:
     """A line for each backend, the fastest above; one row at least must have a time.
 
-    A dot is a process, a line the interval, a mark the time, below its number of devices. A cross stroke is the ideal:
-    the time on the fewest devices over how many times as many the most are.
+    A dot is a process, a line the interval, a mark the time, below its number of devices. A cross stroke is the ideal
+    time on the most devices, scaled from that on the fewest.
     """
     by_label = grouped((row.label, row) for row in comparison.ordered)
     several = len({row.devices for row in comparison.rows}) > 1
@@ -64,7 +64,7 @@ def _time_axis(axes: Any, unit: tuple[str, float], low: float, high: float, midd
 
 
 def _line(axes: Any, place: int, rows: Sequence[Row], unit: tuple[str, float], several: bool) -> None:
-    """The rows of a backend, which differ in how many devices they have if there are ``several`` numbers of them."""
+    """The rows of a backend, which differ in their number of devices if there are ``several``."""
     looks = style(rows[0].measurement.backend)
     marks = [(row.time / unit[1], row) for row in rows if row.time is not None]
     words = [row.measurement.status if row.measurement.status != "ok" else "no time" for row in rows if not row.time]
@@ -137,7 +137,7 @@ def _curve(points: Sequence[tuple[float, Row]], rated: bool) -> tuple[list[float
 
 
 def _ends(axes: Any, ends: Mapping[int, Sequence[float]]) -> None:
-    """Behind each line how many devices it is of; those that end nearly together have one place."""
+    """The number of devices at the end of each line; lines that end nearly together share a label."""
     groups: list[list[int]] = []
     for devices, (_, value) in sorted(ends.items(), key=lambda end: end[1][1]):
         if groups and value < _TOGETHER * ends[groups[-1][-1]][1]:
@@ -149,7 +149,7 @@ def _ends(axes: Any, ends: Mapping[int, Sequence[float]]) -> None:
 
 
 def _that_fit(ticks: Sequence[float]) -> list[str]:
-    """The words below sizes on the axis of a panel; those that would touch the last or the one before are empty."""
+    """The labels of sizes on the axis of a panel; one that would touch its predecessor or the last is empty."""
     words = [tick(each) for each in ticks]
     points = 70 / math.log(ticks[-1] / ticks[0])  # of the width of a panel
     last = len(ticks) - 1

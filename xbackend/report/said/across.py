@@ -37,7 +37,7 @@ def cell(one: MatrixCell) -> tuple[str, str]:
 
 
 def lines(matrix: Matrix) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Each line with its label, as `cell` says its cells; below them those that sum the others up."""
+    """Each line with its label and its cells, as `cell` says them; below them the sums of the columns."""
     labels = [comparison.label for comparison in matrix.comparisons]
     sums = {"fastest on": matrix.wins, **({"no time on": matrix.absent} if any(matrix.absent) else {})}
     each = zip(labels, ([cell(one) for one in line] for line in matrix.lines), strict=True)
@@ -45,7 +45,7 @@ def lines(matrix: Matrix) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def means(matrix: Matrix) -> list[dict[str, str]]:
-    """What all lines say together, a row for each candidate; none of less than two."""
+    """The means over all lines, a row for each candidate; none of less than two."""
     first, *others = matrix.order or (0,)
     rows = []
     for j in matrix.order if others else ():

@@ -62,7 +62,6 @@ def machine(results: Results) -> list[Block]:
 
 
 def settings(results: Results) -> list[Block]:
-    """The settings of the run."""
     return _facts("setting", msgspec.to_builtins(results.settings))
 
 
@@ -87,7 +86,7 @@ def order(results: Results) -> list[Block]:
 
 
 def _run(process: Process | None, first: float) -> dict[str, str]:
-    """What of a process stands in the order; `None` of one that did not finish."""
+    """The cells of a process in the table of the order; `None` of one that did not finish."""
     empty = dict.fromkeys(("process began", "visits", "rounds", "time", "cores", "load", "others"), text.NOTHING)
     if process is None:
         return {**empty, "time": "did not finish"}

@@ -1,4 +1,4 @@
-"""The report of a job on a cluster: did it come to the same everywhere, how long is a step, what was lost."""
+"""The report of a job on a cluster: do its variables agree everywhere, how long is a step, which tasks were lost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def order(jobs: Jobs) -> str:
 
 
 def _ended(jobs: Jobs) -> Ended[Clustered]:
-    """Which runs ended alike, in whatever dtype. Of several on a backend the name says also what joined each."""
+    """The runs that should end alike, in whatever dtype. Several on one backend have the engine in their names."""
     backends = [run.backend for run in jobs.runs]
 
     def name(run: Clustered) -> str:
@@ -45,7 +45,7 @@ def _ended(jobs: Jobs) -> Ended[Clustered]:
 
 
 def said(jobs: Jobs) -> Said[Clustered]:
-    """What the variables of all say, and a row for each run."""
+    """The answer about the variables of all, and a row for each run."""
     runs = _ended(jobs)
     done = runs.done
     answer = f"{plain(jobs.job)}, {tasks(jobs)}, {counted(jobs.steps, 'step')}: {counted(len(done), runs.noun)} ended"

@@ -68,7 +68,7 @@ def build(results: Results, baseline: str | None = None) -> tuple[list[b.Block],
 def _evidence(
     results: Results, compared: Sequence[Comparison], found: Sequence[doubts.Doubt], pictures: b.Pictures
 ) -> list[b.Block]:
-    """What stands behind the numbers, each part folded; what is long is left to the page."""
+    """The evidence behind the numbers, each part folded; long parts are left to the page."""
 
     def each(title: str, part: Callable[[Comparison], list[b.Block]], introduction: str = "") -> list[b.Block]:
         there = [block for c in compared for block in b.section(f"{title}: {c.label}", part(c), level=3)]

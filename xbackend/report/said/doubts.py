@@ -36,7 +36,7 @@ def doubts(comparisons: Sequence[Comparison]) -> list[Doubt]:
 
 
 def _said(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """The rows of a comparison with the warnings of each, and those that only all of them together give."""
+    """The warnings of each row of a comparison, and those of all rows together."""
     for row in comparison.rows:
         yield from ((row.name, plain(warning)) for warning in row.measurement.warnings)
     for row in comparison.ranked:

@@ -1,6 +1,6 @@
 """One workload over time: the runs of a store, each machine by itself, with changes of versions.
 
-A verdict is on a run and the one before it on the same machine with as many threads.
+A verdict compares a run with its predecessor on the same machine with as many threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One device against several: the numbers, why they are so in words, and from which size several devices pay."""
+"""One device against several: the numbers, their causes in words, and from which size several devices pay."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from xbackend.report.said.text import share
 from xbackend.results.schema import FOREIGN
 from xbackend.wording import counted, join
 
-_CLOSE = 0.05  # of the time: devices that are busy as long as each other
+_CLOSE = 0.05  # of the time: devices within it are equally busy
 _MUCH = 0.2  # of the time: a transfer share worth a word
-_ALTERNATE = 0.25  # of the shorter one's work: less of it at once, and devices work one after the other
+_ALTERNATE = 0.25  # of the shorter one's work: with less of it at once, devices work one after the other
 _WAITING = 0.4  # of the time: an idle share worth a word, beyond what the transfers explain
-_FULL = 0.8  # of the cores: kept busy by one device, a second finds no free one
+_FULL = 0.8  # of the cores: one device that keeps so many busy leaves none for a second
 _LOST = 0.8  # efficiency below which the words say where the rest went
 TIMELINES = "timelines of the devices"
 _SIZES = (
@@ -111,7 +111,7 @@ def _causes(s: Scaling, cores: int) -> list[str]:
 
 
 def _in_turn(shares: Shares) -> bool:
-    """Whether the devices work one after the other: at once for a small part of what the second busiest computes."""
+    """Whether the devices work one after the other: together for only a small part of the second busiest one's time."""
     busy = sorted(1 - idle for idle in shares.idle.values())
     return len(busy) > 1 and shares.together < _ALTERNATE * busy[-2]
 

@@ -30,12 +30,12 @@ class Ended(Struct, Generic[Ran], frozen=True):
 
     @property
     def apart(self) -> list[Ran]:
-        """Those that ended with other numbers than the reference, by more than roundings make."""
+        """The runs whose numbers differ from the reference's by more than roundings make."""
         return [run for run in self.runs if not agree(run.difference or 0.0, self.dtypes)]
 
     @property
     def farthest(self) -> Ran | None:
-        """Of those that roundings alone may have taken from the reference, the one with the largest difference."""
+        """The run with the largest difference from the reference that roundings alone may make."""
         alike = [run for run in self.done if run.difference is not None and run not in self.apart]
         return max(alike, key=lambda run: run.difference or 0.0, default=None)
 
@@ -45,7 +45,7 @@ class Ended(Struct, Generic[Ran], frozen=True):
         return [f"{self.name(run)}: {plain(run.reason)}" for run in self.runs if run.reason or run.status != "ok"]
 
     def rest(self, other: str) -> str:
-        """The end of a sentence: which ended with ``other`` numbers, which did not end, who else is the reference."""
+        """The end of a sentence: who has ``other`` numbers, who failed, and who is the reference if not the first."""
         far = [f"{self.name(run)} ({text.power(run.difference)})" for run in self.apart]
         said = f"{other}, by more than roundings make: {join(far)}" if far else ""
         failed = sum(run.status == "failed" for run in self.runs)
@@ -59,7 +59,7 @@ class Ended(Struct, Generic[Ran], frozen=True):
 
 
 class Said(Struct, Generic[Ran], frozen=True):
-    """What a report and a terminal say of runs; columns in ``right`` are numbers, ``reading`` is what words mean."""
+    """What a report and a terminal say of runs; columns in ``right`` are numbers, ``reading`` explains the words."""
 
     ended: Ended[Ran]
     answer: str
@@ -70,7 +70,7 @@ class Said(Struct, Generic[Ran], frozen=True):
 
 
 def difference(run: Outcome) -> str:
-    """How far its numbers are from those of the reference, or what became of it."""
+    """The difference of its numbers from the reference's, or its status."""
     if run.status != "ok":
         return run.status
     return "reference" if run.difference is None else text.power(run.difference)
@@ -79,7 +79,7 @@ def difference(run: Outcome) -> str:
 def document(
     said: Said[Ran], told: Outcomes, of: tuple[str, str, str], before: Sequence[Block], after: Sequence[Block]
 ) -> list[Block]:
-    """The report as blocks, ``of`` a title, a name and how it was run, and more ``before`` and ``after`` the rows."""
+    """The report as blocks: ``of`` a title, a name and how it was run; blocks ``before`` and ``after`` the rows."""
     title, name, how = of
     machine, summary = told.machine, f": {plain(told.summary)}" if told.summary else ""
     where = f"{told.created}, on {plain(machine.processor)}, {counted(machine.cores, 'core')}"

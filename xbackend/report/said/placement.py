@@ -33,7 +33,7 @@ Shown = Sequence[tuple[Row, Placement, Evidence]]
 
 
 def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Block]:
-    """What differs from what was asked for, in words and drawn, and on the page tables of all; empty without any."""
+    """Differences from the placement asked for, in words and drawn; on the page, tables of all. Empty without any."""
     blocks: list[Block] = []
     lines: list[list[Inline]] = []  # of comparisons without a drawing
     drawn: dict[str, str] = {}  # what a drawing shows, sizes aside -> the comparison where it stands
@@ -62,7 +62,7 @@ def _shown(comparison: Comparison) -> Shown:
 
 
 def _answers(shown: Shown) -> list[list[Inline]]:
-    """Whether all ran as asked, each different answer once with the rows that it holds for."""
+    """Whether all ran as asked: each different answer once, with its rows."""
     said = [("; ".join([p.summary(), *p.differences()]), row.name) for row, p, _ in shown if p.ops]
     return [[f"{words[0].upper()}{words[1:]}: ", join(names)] for words, names in grouped(said).items()]
 
@@ -77,7 +77,7 @@ def _tables(shown: Shown) -> list[Block]:
 
 
 def _shared(headers: Sequence[str], rows: Iterable[tuple[Row, list[str]]], right: Sequence[str]) -> list[Block]:
-    """Each different row once, after the backends and the number of devices that it holds for."""
+    """Each different row once, after its backends and their number of devices."""
     backends = grouped(((str(row.devices), *cells), row.label) for row, cells in rows)
     each = [[", ".join(names), *cells] for cells, names in backends.items()]
     return [table(("backends", "devices", *headers), each, right)] if each else []
@@ -103,7 +103,7 @@ def _transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
 
 
 def _drawings(comparison: Comparison, shown: Shown, pictures: Pictures, drawn: dict[str, str]) -> list[Block]:
-    """What was executed on several devices; a picture that is in ``drawn``, by comparison, is there already."""
+    """Drawings of executions on several devices; one that is already in ``drawn``, by comparison, is only named."""
     # Of one device a picture in one colour says nothing.
     apart = [(row, e.graph) for row, p, e in shown if p.differences() and e.graph and len(e.graph.devices) > 1]
     alike = grouped((replace(graph, title=counted(row.devices, "device")), row.name) for row, graph in apart)

@@ -42,7 +42,7 @@ READING = {
 
 
 def notices(results: Results) -> list[Block]:
-    """What stands above all the rest: that the run is not whole."""
+    """The notice above all the rest: that the run is incomplete."""
     if results.complete:
         return []
     planned = results.settings.processes
@@ -105,7 +105,7 @@ def _sure(results: Results, comparisons: Sequence[Comparison]) -> list[list[Inli
 
 
 def _itself(comparisons: Sequence[Comparison]) -> str:
-    """What the check of the machine against itself found: of several comparisons what is furthest from 1."""
+    """The result of the check of the machine against itself: of several comparisons, the one furthest from 1."""
     known = [(same, c) for c in comparisons if c.baseline is not None and (same := c.itself) is not None]
     if not known:
         return "; the baseline was not compared with itself, which takes four processes"

@@ -24,8 +24,8 @@ MEMORY = (
 
 
 def against(comparisons: Sequence[Comparison], asked: bool) -> str:
-    """What the ratios of tables are: to one device of the same backend where several numbers of devices were compared
-    and no baseline was ``asked`` for, else to the baseline, which is named where it is the same of all."""
+    """The header of ratios: to one device of the same backend where several numbers of devices were compared and no
+    baseline was ``asked`` for, else to the baseline, which is named where all have the same."""
     if devices_compared(comparisons) and not asked:
         return SPEEDUP
     names = {None if c.baseline is None else named(c.baseline, c) for c in comparisons}
@@ -34,8 +34,8 @@ def against(comparisons: Sequence[Comparison], asked: bool) -> str:
 
 
 def judged(comparison: Comparison, header: str) -> list[tuple[Row, str, str, Ratio | None]]:
-    """The rows, the fastest first, those without a time last: each with its ratio and its verdict, in words never the
-    one without the other, and with the ratio itself."""
+    """The rows, the fastest first, those without a time last: ratio and verdict in words, always both, and the
+    `Ratio`."""
     references: dict[Row | None, str] = {comparison.baseline: "baseline"}
     ratios = {row: comparison.against_baseline(row) for row in comparison.rows}
     if header == SPEEDUP:
@@ -121,7 +121,7 @@ def phases(comparison: Comparison) -> list[Block]:
 
 
 def _rewriting(row: Row) -> dict[str, str]:
-    """What of ``lower`` the framework's rewriting took, what the rest, and how many variables were replaced."""
+    """Rewriting and the rest of ``lower`` in seconds, and the number of replaced variables."""
     known = [(p.rewriting, p.phases.lower, p.rewrites) for p in cold(row.processes)]
     split = [(r, max(0.0, lower - r), n) for r, lower, n in known if r is not None and lower is not None]
     seconds, rest, count = (median_of(part) for part in zip(*split, strict=True)) if split else (None, None, None)
@@ -167,7 +167,7 @@ def _worst(which: Callable[[list[float]], float], values: list[float], words: st
 
 
 def memory(comparison: Comparison) -> list[Block]:
-    """What was measured of the memory of each row, on devices too; empty without any."""
+    """The measured memory of each row, on devices too; empty without any."""
     rows = []
     for row, used in ((row, row.memory) for row in comparison.rows):
         if used is not None:
@@ -193,7 +193,7 @@ def memory_across(matrix: Matrix) -> list[Block]:
 
 
 def memory_unknown(comparisons: Sequence[Comparison]) -> list[Block]:
-    """Why nothing is known of the memory of some, each reason once."""
+    """Why the memory of some rows is unknown, each reason once."""
     rows = [row for comparison in comparisons for row in comparison.rows if row.times and row.memory is None]
     why = grouped((plain(row.measurement.memory_unknown) or "it was not measured", row.label) for row in rows)
     return points([f"{text.names(names)}: {reason}."] for reason, names in why.items())

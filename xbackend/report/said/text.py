@@ -71,13 +71,13 @@ def verdict(against: Ratio) -> str:
 
 
 def smallest(ratios: Iterable[Ratio | None]) -> str:
-    """The smallest differences that ratios which show none would have shown, as ``47 % to 69 %``; empty of none."""
+    """The range of the smallest differences that undecided ratios would have shown, ``47 % to 69 %``; empty of none."""
     would = sorted(r.smallest for r in ratios if r is not None and not r.shown and math.isfinite(r.smallest))
     return " to ".join(dict.fromkeys(percent(factor) for factor in (*would[:1], *would[-1:])))
 
 
 def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
-    """The unit in which the middle one of these times is read best, and its length in seconds."""
+    """The unit in which the median of these times is read best, and its length in seconds."""
     usable = sorted(v for v in values if v is not None and math.isfinite(v) and v > 0)
     if not usable:
         return _TIMES[0]
@@ -94,7 +94,7 @@ def time(value: float | None, unit: tuple[str, float] | None = None) -> str:
 
 
 def moment(stamp: str) -> str:
-    """A time stamp as ``2026-01-31 12:00 UTC``; as it is where it is none, or does not say of which zone."""
+    """A time stamp as ``2026-01-31 12:00 UTC``; unchanged where it is none, or has no time zone."""
     try:
         parsed = datetime.fromisoformat(stamp)
         return f"{parsed.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if parsed.tzinfo else plain(stamp)

@@ -26,7 +26,7 @@ _READING = {
 
 
 def said(trainings: Trainings) -> Said[Trained]:
-    """What the weights of all say, and a row for each training."""
+    """The answer about the weights of all, and a row for each training."""
     runs = Ended(trainings.runs, named, "training", trainings.dtypes)
     unit = text.time_unit([_step(run) for run in trainings.runs])
     empty = dict.fromkeys(("backend", "strategy", "loss", "test", *_RIGHT), text.NOTHING)

@@ -1,6 +1,6 @@
-"""Tables and sentences of plain text that fit a width: names are wrapped where they have a part, numbers never cut.
+"""Tables and sentences of plain text that fit a width: names are wrapped between their parts, numbers never cut.
 
-Not rich: its tables wrap at blanks only, take width from every column alike, and have no titles of groups.
+Not rich: its tables wrap at blanks only, narrow all columns alike, and have no titles of groups.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def lines(
 
 
 def records(rows: Sequence[Mapping[str, str]], width: int | None, right: Sequence[str] = ()) -> list[str]:
-    """A table of rows by the names of their columns, whatever is in them; nothing without one."""
+    """A table of rows by the names of their columns, of any text; nothing without one."""
     return lines([*rows[0]], [("", [[*map(plain, row.values())] for row in rows])], width, right) if rows else []
 
 
@@ -62,7 +62,7 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
 
 
 def _narrow(widths: list[int], least: Sequence[int], width: int) -> None:
-    """Take from the first column, then from the last one and those before it, what is too much."""
+    """Take the excess from the first column, then from the last one and its predecessors."""
     for i in (0, *reversed(range(1, len(widths)))):
         excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
         if excess > 0:
@@ -70,7 +70,7 @@ def _narrow(widths: list[int], least: Sequence[int], width: int) -> None:
 
 
 def _parts(cell: str) -> list[str]:
-    """Where a cell can be wrapped: before each of these but the first."""
+    """The parts of a cell, between which it can be wrapped."""
     return [part.strip() for part in _PART.findall(cell)] or [""]
 
 

@@ -80,7 +80,7 @@ def _clean(element: ElementTree.Element, prefix: str) -> None:
 
 
 def _renamed(name: str, value: str, prefix: str) -> str:
-    """The value of an attribute, what is an id or leads to one with the prefix."""
+    """The value of an attribute; an id or a reference to one gets the prefix."""
     if name == "id":
         return prefix + value
     if name.endswith("href"):

@@ -1,4 +1,4 @@
-"""What a terminal shows of results: the answer, tables that fit 80 columns, and what makes them doubtful."""
+"""What a terminal shows of results: the answer, tables that fit 80 columns, and doubts."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from xbackend.results.schema import Results
 from xbackend.wording import grouped, plain
 
 _REASON = 300  # characters of why something has no time; the report has all of them
-_GAP, _HEAD, _LONGEST = 2, 10, 20  # characters: between columns, of a line of a name above one, at most
+_GAP, _HEAD, _LONGEST = 2, 10, 20  # characters: between columns, of a line of a header, of its longest part
 
 
 def lines(results: Results, baseline: str | None = None, width: int | None = None, wide: bool = False) -> list[str]:
-    """The answer, of several workloads their matrix, of few comparisons the table, what has no time, the warnings.
+    """The answer, the matrix of several workloads, the table of few comparisons, rows without a time, the warnings.
 
     The table is that of the report, ``wide`` the one with all figures. Lines are at most ``width`` wide; `None`: a
-    sentence is one line, a table `columns.WIDTH` wide, a wide one as wide as it is. Raises `UsageError` for a
-    ``baseline`` that was not measured.
+    sentence is one line, a table `columns.WIDTH` wide, a wide one of any width. Raises `UsageError` for a ``baseline``
+    that was not measured.
     """
     found = comparisons(results, baseline)
     said, whole = [*wrapped(answer(found), width), ""], matrix(found, baseline is not None)
@@ -97,7 +97,7 @@ def _not_measured(found: Sequence[Comparison]) -> list[str]:
 
 
 def matrix_lines(matrix: Matrix, width: int) -> list[str]:
-    """As many columns beside each other as ``width`` has room for, the others below, each time all workloads."""
+    """The matrix in bands: as many columns side by side as ``width`` has room for, each band with all workloads."""
     shown = across.lines(matrix)
     marked = [any(mark for _, mark in column) for column in zip(*(cells for _, cells in shown), strict=True)]
     # Numbers stand below each other, whatever their marks.

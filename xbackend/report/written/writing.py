@@ -1,6 +1,6 @@
-"""The templates of documents: what stands in them is markup, what is put into them is text, and escaped.
+"""The templates of documents are markup; the values put into them are text, and escaped.
 
-The markdown leaves some blocks to the page, so that it is read to its end, and says which.
+The markdown leaves some blocks to the page, so that it is read to its end, and names them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _FOREIGN = re.compile(r"(?!https?:)[a-zA-Z][a-zA-Z0-9+.-]*:")
 def template(name: str, escape: Callable[[object], str], **filters: Callable[[str], Markup]) -> Callable[..., str]:
     """A function that writes blocks, and other values by name, with the template of this name.
 
-    A template asks of a block whether it ``is table``, by the names of their classes. ``escape`` makes markup of text
-    that no filter has made markup. Every template has the filters ``plain``, ``address`` (empty unless it is relative
-    or of the web) and ``running`` (keeps a blank at either end), and the ``fragments`` of headings by position.
+    A template tests the class of a block by its name, as in ``is table``. ``escape`` makes markup of text that no
+    filter has made markup. Every template has the filters ``plain``, ``address`` (empty unless it is relative or of the
+    web) and ``running`` (keeps a blank at either end), and the ``fragments`` of headings by position.
     """
 
     def running(part: str) -> Markup:
