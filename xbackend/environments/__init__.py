@@ -1,14 +1,14 @@
-"""The frameworks' own environments: locked, made once with uv, used by the workers.
+"""The frameworks' environments: locked, made once with uv, used by the workers.
 
-They cannot share one interpreter (their NumPy versions exclude each other), so each has a virtual environment of its
-own under `$XBACKEND_HOME/environments` (default: the user's data directory). An environment holds the framework's
-requirements only; xbackend itself is not installed in it.
+Frameworks cannot share one interpreter: their NumPy versions exclude each other. So each has its own virtual
+environment under `$XBACKEND_HOME/environments` (default: the user's data directory). It holds the framework's
+requirements only, without xbackend.
 
     from xbackend import environments
     environments.sync("numpy", on_progress=print).versions()
 
-A name with a version, such as ``pytensor==2.38.3``, is that of an environment that differs from the locked one in the
-version of the framework and in what that needs; ``pytensor=PATH`` is the locked one with the user's framework.
+``pytensor==2.38.3`` names an environment with that version of the framework; other packages differ from the locked ones
+only if it needs that. ``pytensor=PATH`` names the locked environment with the user's framework.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["Environment", "directory", "get", "home", "list", "names", "problems
 
 
 def names() -> tuple[str, ...]:
-    """The locked environments that there can be."""
+    """The names of the locked environments."""
     return tuple(_recipes.RECIPES)
 
 
 def get(name: str) -> Environment:
-    """The environment of that name as it is now; look at its `state`. Nothing is made.
+    """The environment of a name in its present `state`. Nothing is made.
 
     Args:
         name: one of `names()`, or such a name with a version: ``pytensor==2.38.3``.
@@ -43,5 +43,5 @@ def get(name: str) -> Environment:
 
 
 def list() -> builtins.list[Environment]:
-    """The current environment of every name, and of every version on disk, each followed by stale ones on disk."""
+    """The current environment of every name, and of every version on disk, each followed by its stale ones."""
     return [*_places.everything()]

@@ -1,7 +1,7 @@
-"""What is installed in an environment: its packages beside the lock, its files beside the lists that came with them.
+"""The contents of an environment: its packages against the lock, and its files against the packages' lists.
 
 A package's list, ``RECORD``, has the size and the SHA-256 of its files. Compiled files (``.pyc``) are made here: they
-are in no list, or in the list with what they replaced.
+are in no list, or the list has the file that they replaced.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FACTS = (
 
 @dataclass(frozen=True)
 class Damage:
-    """A package with something that is not as it was installed, and what that is."""
+    """A package that has changed since its installation, and how."""
 
     package: str
     problem: str
@@ -58,7 +58,7 @@ class _File:
 
 
 def facts(python: Path) -> dict[str, str]:
-    """What the markers of requirements ask of an interpreter, from itself.
+    """An interpreter's values for the markers of requirements.
 
     Raises:
         EnvironmentFailed: it does not run.
@@ -73,17 +73,17 @@ def facts(python: Path) -> dict[str, str]:
 
 
 def packages_in(path: Path) -> dict[str, str]:
-    """Names and versions of the packages installed in the environment in `path`; of a damaged one an empty version."""
+    """Names and versions of the packages installed in `path`. A damaged package has an empty version."""
     return dict(sorted((_name(d), str(d.metadata["Version"] or "")) for d in _distributions(path)))
 
 
 def records_in(path: Path) -> dict[str, str]:
-    """The SHA-256 of the list of files of every package."""
+    """The SHA-256 of every package's list of files."""
     return {_name(d): hashlib.sha256(_record(d) or b"").hexdigest() for d in _distributions(path)}
 
 
 def unlocked(installed: Mapping[str, str], lock: str, facts: Mapping[str, str]) -> list[str]:
-    """How the packages installed differ from those that a lock has for an interpreter: one line each."""
+    """One line for each difference between the installed packages and those locked for an interpreter."""
     wanted = recipes.locked(lock, facts)
     present: dict[str, str] = {canonicalize_name(name): version for name, version in installed.items()}
     return [
@@ -94,12 +94,12 @@ def unlocked(installed: Mapping[str, str], lock: str, facts: Mapping[str, str]) 
 
 
 def damage(path: Path, hashes: bool, records: Mapping[str, str], say: Progress = silent) -> list[Damage]:
-    """What is missing or not as it was installed, of all packages of the environment in `path`.
+    """The missing and changed files of all packages of the environment in `path`.
 
     Args:
         path: of the environment.
-        hashes: read the contents too, some gigabytes; else sizes only, which takes a fraction of a second.
-        records: what `records_in` gave when it was complete, as far as that is known.
+        hashes: read the contents too, some gigabytes; else sizes only, in a fraction of a second.
+        records: the result of `records_in` when the environment was complete, if known.
         say: called with one line of text every two seconds.
     """
     damaged: list[Damage] = []
@@ -116,7 +116,7 @@ def damage(path: Path, hashes: bool, records: Mapping[str, str], say: Progress =
             damaged.append(Damage(name, f"its list of files is damaged: {error}"))
     last = time.monotonic()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        # Reading and hashing let go of Python's lock; a look at the size is over before a thread would have begun.
+        # Reading and hashing release Python's lock. A look at a size takes less time than starting a thread.
         problems = (pool.map if hashes else map)(partial(_problem, hashes), listed)
         for number, (file, problem) in enumerate(zip(listed, problems, strict=True)):
             if problem:
@@ -133,7 +133,7 @@ def _distributions(path: Path) -> list[importlib.metadata.Distribution]:
 
 
 def _name(distribution: importlib.metadata.Distribution) -> str:
-    """Its name; that of its folder where it is too damaged to say it."""
+    """Its name; its folder's name if its metadata are damaged."""
     folder = Path(str(distribution._path)).name  # type: ignore[attr-defined]  # the public ways read the damaged file
     return str(distribution.metadata["Name"] or folder).lower().replace("_", "-")
 
@@ -148,13 +148,13 @@ def _record(distribution: importlib.metadata.Distribution) -> bytes | None:
 def _listed(package: str, record: bytes, root: Path) -> Iterator[_File]:
     """The files in a list. Raises `ValueError`, `csv.Error`."""
     for row in csv.reader(record.decode().splitlines()):
-        # Compiled files are ours: wheels that bring their own (NumPy 1.26) have them replaced.
+        # Compiled files are ours: they replace those in wheels (NumPy 1.26).
         if len(row) == 3 and row[2] and not row[0].endswith(".pyc"):
             yield _File(package, row[0], root / row[0], int(row[2]), row[1])
 
 
 def _problem(hashes: bool, file: _File) -> str:
-    """What is wrong with a file; empty where nothing is."""
+    """The damage of a file; empty if there is none."""
     try:
         status = file.path.stat()
         if not stat.S_ISREG(status.st_mode):

@@ -1,7 +1,7 @@
-"""A framework that is installed already: ``jax=/opt/jax`` is the interpreter in that folder, not a locked environment.
+"""A framework installed by the user: ``jax=/opt/jax`` is the interpreter in that folder, not a locked environment.
 
-On a cluster with GPUs a module or a container often decides what there is. Nothing is made, verified or removed in it.
-Its versions are not the locked ones, and results say so.
+On a cluster with GPUs a module or a container often provides it. Nothing is made, verified or removed in it. Results
+name the versions that differ from the lock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TOLD = (
 
 @dataclass(frozen=True, kw_only=True)
 class InstalledRecipe(OfTheUser):
-    """The framework of the recipe ``base`` as it is installed for an ``interpreter``."""
+    """The framework of the recipe ``base``, installed for an ``interpreter``."""
 
     interpreter: Path
 
@@ -38,8 +38,8 @@ class InstalledRecipe(OfTheUser):
 
 
 def find(name: str) -> InstalledRecipe | None:
-    """The recipe of ``FRAMEWORK=PATH`` where the path is an interpreter, or a folder with one in ``bin/python``, as a
-    virtual environment is; else `None`. Raises `EnvironmentFailed` where there is no such framework."""
+    """The recipe of ``FRAMEWORK=PATH`` if the path is an interpreter, or a folder with ``bin/python`` (a virtual
+    environment); else `None`. Raises `EnvironmentFailed` for an unknown framework."""
     framework, _, place = name.partition("=")
     base, path = recipe(framework.strip()), Path(place.strip()).expanduser().absolute()
     interpreter = path / "bin" / "python" if path.is_dir() else path
@@ -50,7 +50,7 @@ def find(name: str) -> InstalledRecipe | None:
 
 @functools.cache
 def look(interpreter: Path, framework: str) -> Installed:
-    """What an interpreter has. It is asked once in a process: what is installed meanwhile is not seen."""
+    """The packages of an interpreter, asked once in a process: later installations are not seen."""
     give = f"give an interpreter that has {framework}, or leave {framework}=PATH out for the locked environment"
     try:
         version, found, there = interpreters.ask(interpreter, _TOLD % framework, site=True)

@@ -1,4 +1,4 @@
-"""Running uv: progress while it works, its own words when it fails, and never an orphan."""
+"""Run uv: report its progress, quote it when it fails, and never leave it an orphan."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Progress = Callable[[str], None]
 
 HEARTBEAT = 1.5  # seconds of silence from uv after which a line of our own is shown
 _KEPT_LINES = 15
-# uv must not go on writing into a staging directory whose maker was killed. The kernel sends the signal when the
-# thread that started uv ends, and that thread waits for uv; the test of the parent closes the gap before prctl.
+# uv must not go on writing into a staging directory whose maker was killed. The kernel sends the signal when the thread
+# that started uv ends; that thread waits for uv. The test of the parent covers the time before prctl.
 _DIE_WITH_PARENT = (
     "import ctypes, os, sys\n"
     "ctypes.CDLL(None).prctl(1, 9)\n"
@@ -95,11 +95,11 @@ _CAUSES: tuple[tuple[tuple[str, ...], str, str], ...] = (
 
 
 class Unresolvable(EnvironmentFailed):
-    """The requirements cannot be met together on this Python; they may be on another one."""
+    """The requirements exclude each other on this Python; another one may resolve them."""
 
 
 def silent(message: str) -> None:
-    """The progress callback of those who want none."""
+    """A progress callback that shows nothing."""
 
 
 def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory: Path | None = None) -> None:
@@ -109,13 +109,13 @@ def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory
         arguments: the command line after `uv`.
         what: the start of every progress message, and of the error's: 'environment numpy'.
         on_progress: called with uv's lines, and at least every two seconds.
-        directory: working directory. What lies there and above does not configure uv.
+        directory: working directory. Files there and above do not configure uv.
 
     Raises:
         EnvironmentFailed: uv is missing or failed; the message holds uv's last lines and what to do.
     """
-    # Left alone uv obeys a `uv.toml` or `pyproject.toml` in the working directory and in every one above, which others
-    # may have put there, and which can have it build or install elsewhere.
+    # By default uv obeys a `uv.toml` or `pyproject.toml` in the working directory and above. Others may have put it
+    # there, and it can make uv build or install elsewhere.
     command = [_uv(), "--project", "/", *arguments]
     if sys.platform == "linux":
         command = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
@@ -151,18 +151,18 @@ def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory
 def resolve(
     source: Path, output: Path, options: Sequence[str], what: str, on_progress: Progress, *, like: Path | None = None
 ) -> None:
-    """Write the versions that meet the requirements in ``source``, with a hash for every file and no index address.
+    """Resolve the requirements in ``source`` to ``output``, with a hash for every file and no index address.
 
-    Whole or not at all; ``like`` are resolved requirements whose versions are kept where they can be.
+    ``output`` is written whole. ``like`` are resolved requirements whose versions are kept if possible.
 
     Raises:
-        EnvironmentFailed: the requirements cannot be met together, or the index cannot be reached.
+        EnvironmentFailed: the requirements exclude each other, or the index cannot be reached.
     """
     arguments = ["pip", "compile", "--quiet", "--generate-hashes", "--no-emit-index-url", *options]
     fresh = output.with_suffix(".new")
     try:
         if like is not None:
-            shutil.copyfile(like, fresh)  # uv takes the versions that it finds there where it can
+            shutil.copyfile(like, fresh)  # uv keeps the versions of an existing output if possible
         run_uv([*arguments, source.name, "--output-file", fresh.name], what, on_progress, output.parent)
         write_whole(output, fresh.read_bytes())
     finally:
@@ -170,7 +170,7 @@ def resolve(
 
 
 def _follow(process: subprocess.Popen[str], lines: deque[str], what: str, on_progress: Progress) -> None:
-    """Pass on uv's lines until it ends, and say that it is still there when it is silent."""
+    """Pass on uv's lines until it ends. When it is silent, report that it still works."""
     said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def read() -> None:
@@ -193,7 +193,7 @@ def _follow(process: subprocess.Popen[str], lines: deque[str], what: str, on_pro
             return
         lines.append(line)
         text = line.strip()
-        if text and not text.startswith(("+ ", "- ")):  # the list of packages, after the work
+        if text and not text.startswith(("+ ", "- ")):  # the final list of packages is not shown
             latest = text
             on_progress(f"{what}: {latest}")
 
@@ -208,16 +208,16 @@ def _uv() -> str:
 
 
 def _environment() -> dict[str, str]:
-    """This process's environment, with pip's index and certificates where uv was given none of its own.
+    """This process's environment variables, with pip's index and certificates unless uv has its own.
 
-    A machine that is set up for pip (a company's mirror, a proxy with its own certificate) has to work as it is.
+    So a machine that is set up for pip (a company's mirror, a proxy with its own certificate) works unchanged.
     """
     variables = dict(os.environ)
     if "PIP_INDEX_URL" in variables and not {"UV_DEFAULT_INDEX", "UV_INDEX_URL"} & variables.keys():
         variables["UV_DEFAULT_INDEX"] = variables["PIP_INDEX_URL"]
     if "PIP_CERT" in variables:
         variables.setdefault("SSL_CERT_FILE", variables["PIP_CERT"])
-    # An active virtual environment or project of the user's is not ours to read or write.
+    # Leave the user's active virtual environment or project alone.
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME"):
         variables.pop(name, None)
     if variables.get("UV_CONFIG_FILE"):
@@ -227,7 +227,7 @@ def _environment() -> dict[str, str]:
 
 def _explain(what: str, status: int, arguments: Sequence[str], lines: list[str]) -> str:
     ending = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"exited with status {status}"
-    # SIGXFSZ is how the kernel says it to a program that does not ask.
+    # The kernel ends a program by SIGXFSZ at the limit on file sizes.
     text = "\n".join([*lines, "file too large" if "SIGXFSZ" in ending else ""]).lower()
     causes = [cause for needles, *cause in _CAUSES if any(needle in text for needle in needles)]
     cause, advice = [*causes, ("uv failed", "Read uv's words above, then try again.")][0]

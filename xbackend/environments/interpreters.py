@@ -1,7 +1,7 @@
-"""The Pythons of this machine, which environments are made with.
+"""The Pythons of this machine, for making environments.
 
-Looked for, in this order: the interpreter that runs this, the `PATH`, the folder of pyenv's versions (its own commands
-refuse those that are not switched on), and the folder of those that uv manages.
+The search order is: this interpreter, the `PATH`, the folder of pyenv's versions (its own commands refuse those that
+are not switched on), and the folder of uv's versions.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Interpreter:
 
     Attributes:
         version: (major, minor).
-        path: where it is; empty where it is not on this machine, so that uv has to get it.
-        include: the folder of its C headers, whether they are there or not; empty where there is no path.
+        path: its file; empty if it is not on this machine: uv downloads it.
+        include: the folder for its C headers, even if they are missing; empty without a path.
     """
 
     version: Version
@@ -50,10 +50,10 @@ class Interpreter:
 
 
 def choices(newest: Version) -> list[Interpreter]:
-    """The Pythons to make an environment with whose packages are for those up to ``newest``: the first one first.
+    """The candidate Pythons for an environment whose packages support Pythons up to ``newest``, the best first.
 
-    They are those of this machine, the newest first. `XBACKEND_PYTHON` (the option ``--python``) says otherwise: it is
-    the only one, whether it is here or not, where ``newest`` is not older. There is always one.
+    They are this machine's, the newest first; without any, ``newest`` itself. `XBACKEND_PYTHON` (the option
+    ``--python``), if not above ``newest``, is the only candidate, even if it is not on this machine.
 
     Raises:
         EnvironmentFailed: `XBACKEND_PYTHON` is no version of Python that xbackend knows.
@@ -67,7 +67,7 @@ def choices(newest: Version) -> list[Interpreter]:
 
 @functools.cache
 def find(version: Version) -> Interpreter | None:
-    """A Python of this machine of that version which runs; `None` where there is none."""
+    """A working Python of this version on this machine; `None` if there is none."""
     for candidate in dict.fromkeys(_candidates(version)):
         python = _look(candidate)
         if python is not None and python.version == version:
@@ -76,7 +76,7 @@ def find(version: Version) -> Interpreter | None:
 
 
 def asked() -> Version | None:
-    """The version that `XBACKEND_PYTHON` says, `None` where it says nothing. Raises `EnvironmentFailed`."""
+    """The version in `XBACKEND_PYTHON`, `None` if it is empty. Raises `EnvironmentFailed`."""
     text = os.environ.get(VARIABLE, "").strip()
     try:
         return version(text) if text else None
@@ -85,7 +85,7 @@ def asked() -> Version | None:
 
 
 def version(text: str) -> Version:
-    """The version that is written as ``3.12``. Raises `ValueError` for what is none, or too old for xbackend."""
+    """The version written as ``3.12``. Raises `ValueError` for other text, or a version too old for xbackend."""
     match = re.fullmatch(r"3\.(\d{1,9})", text)
     if match is None or (number := (3, int(match[1]))) < LOWEST:
         raise ValueError(f"{text!r} is no version of Python: write one such as 3.11, which is the oldest")
@@ -94,12 +94,12 @@ def version(text: str) -> Version:
 
 def _candidates(version: Version) -> Iterator[str]:
     name = f"python{version[0]}.{version[1]}"
-    # In a virtual environment sys.executable belongs to that environment, which may be deleted before ours is.
+    # In a virtual environment sys.executable belongs to that environment, which may be deleted before ours.
     base = getattr(sys, "_base_executable", None)
     if sys.version_info[:2] == version and base:
         yield base
     for folder in os.get_exec_path():
-        if Path(folder).name != "shims":  # pyenv's: they refuse what is not switched on
+        if Path(folder).name != "shims":  # pyenv's: they refuse versions that are not switched on
             yield os.path.join(folder, name)
     pyenv = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"
     data = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
@@ -110,23 +110,23 @@ def _candidates(version: Version) -> Iterator[str]:
 
 
 def _patch(path: str) -> tuple[int, ...]:
-    """The numbers in the name of the folder of a Python, so that 3.12.10 comes after 3.12.9."""
+    """The numbers in the name of a Python's folder: 3.12.10 sorts after 3.12.9."""
     return tuple(map(int, re.findall(r"\d+", Path(path).parent.parent.name)))
 
 
 def _look(path: str) -> Interpreter | None:
-    """What is at a path, by running it; `None` for what is not there, does not run or is no Python."""
+    """Run the Python at a path; `None` if it is missing, does not run or is no Python."""
     if not os.access(path, os.X_OK):
         return None
     try:
         (major, minor), executable, include = ask(path, _WHO)
-    except (OSError, subprocess.SubprocessError, ValueError, TypeError):  # a broken one is no choice
+    except (OSError, subprocess.SubprocessError, ValueError, TypeError):  # a broken one is no candidate
         return None
     return Interpreter((major, minor), executable, include)
 
 
 def ask(path: str | Path, code: str, site: bool = False) -> Any:
-    """What code prints as JSON in an interpreter, without its packages unless ``site`` says so.
+    """Run code in an interpreter and read its output as JSON. ``site``: with its packages.
 
     Raises `OSError`, `subprocess.SubprocessError`, `ValueError`.
     """

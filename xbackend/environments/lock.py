@@ -1,8 +1,8 @@
 """Resolve the requirements of every environment again: `python -m xbackend.environments.lock [NAME ...]`.
 
-Takes the newest versions that `requirements/<name>.in` allows and writes them, with a hash for every file and for all
-platforms and Pythons from 3.11, to `requirements/<name>.txt`. No index address is written. For those who work on
-xbackend: it writes into the package.
+Writes the newest versions that `requirements/<name>.in` allows, with a hash for every file, for all platforms and
+Pythons from 3.11, to `requirements/<name>.txt`. No index address is written. For developers of xbackend: it writes into
+the package.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ COMMAND = "python -m xbackend.environments.lock"
 
 
 def lock(wanted: Recipe) -> None:
-    """Write the lock of one environment anew.
+    """Write a new lock of one environment.
 
     Raises:
-        EnvironmentFailed: the requirements cannot be met together, or the index cannot be reached.
+        EnvironmentFailed: the requirements exclude each other, or the index cannot be reached.
     """
     options = ["--universal", *wanted.building, "--python-version", f"{LOWEST[0]}.{LOWEST[1]}"]
     resolve(wanted.source, wanted.lock, [*options, "--custom-compile-command", COMMAND], f"lock {wanted.name}", print)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Lock the environments named, or all."""
+    """Lock the named environments, or all."""
     try:
         for name in arguments or RECIPES:
             lock(recipe(name))

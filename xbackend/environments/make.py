@@ -1,4 +1,4 @@
-"""Making and removing environments: under a lock, in a staging directory, whole or not at all."""
+"""Make and remove environments: under a lock, whole, by way of a staging directory."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from xbackend.files import MADE, being_made, make_own, new_folder, write_whole
 
 
 def sync(name: str, on_progress: Progress | None = None, *, hashes: bool = False) -> Environment:
-    """Make the environment of that name if it is not there, or is damaged, and return it.
+    """Return the environment of a name; make it first if it is missing or damaged.
 
     Two processes may do this at once: one makes it, the other waits and uses it. After a failure, a crash or Ctrl-C
-    there is either no environment or the one that was there before.
+    there is the earlier environment or none.
 
     Args:
         name: one of `names()`, or such a name with a version: ``pytensor==2.38.3``.
-        on_progress: called with one line of text at least every two seconds while there is something to wait for.
-        hashes: look for damage in the contents of files too, as `problems` does, and not at their sizes only.
+        on_progress: called with one line of text at least every two seconds during a wait.
+        hashes: look for damage in the contents of files, as `problems` does; else only at their sizes.
 
     Raises:
         EnvironmentFailed: it could not be made; the message says what failed, uv's last lines and what to do.
@@ -59,13 +59,13 @@ def sync(name: str, on_progress: Progress | None = None, *, hashes: bool = False
             if prepared == wanted:
                 _make(wanted, present.path, say)
                 return places.inspect(wanted)
-    # It was resolved for another Python, and from now on `find` gives the recipe with that one.
+    # It was resolved for another Python: from now on `find` gives the recipe with that Python.
     return sync(name, on_progress, hashes=hashes)
 
 
 def problems(name: str, on_progress: Progress | None = None) -> list[str]:
-    """What is wrong with the environment of that name: a Python that does not run, packages that are not those of the
-    lock, files that are missing or whose contents are not those that were installed. Reads all of its files.
+    """The problems of the environment of a name: a Python that does not run, packages that differ from the lock, files
+    that are missing or have changed. Reads all of its files.
 
     Raises:
         EnvironmentFailed: there is no such name.
@@ -78,7 +78,7 @@ def _problems(wanted: Recipe, present: Environment, hashes: bool, say: Progress)
     if present.state != "ready":
         return [present.reason]
     if present.installed is not None:
-        return []  # nothing of it is ours
+        return []  # all of it is the user's
     try:
         facts = contents.facts(present.python)
     except EnvironmentFailed as error:
@@ -89,11 +89,11 @@ def _problems(wanted: Recipe, present: Environment, hashes: bool, say: Progress)
 
 
 def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
-    """Delete every environment of that name, also those made for older requirements, and of a framework without a
-    version what was unpacked of wheels and source distributions, and what quick sessions compiled; return what was
-    deleted.
+    """Delete every environment of a name, those for older requirements included. For a framework without a version also
+    delete its unpacked wheels and source distributions, and the code that quick sessions compiled. Returns the deleted
+    paths.
 
-    Processes that run in one of them on Linux and macOS go on with the files that they have open.
+    On Linux and macOS processes that run in one of them keep their open files.
 
     Raises:
         EnvironmentFailed: there is no such name, or something could not be deleted.
@@ -118,13 +118,13 @@ def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
 
 
 def _make(wanted: Recipe, path: Path, say: Progress) -> None:
-    """Build beside `path` and rename when all is there; the lock is held."""
+    """Build beside `path` and rename when complete. The caller holds the lock."""
     what = f"environment {wanted.name}"
     where = f" of {wanted.python.path}" if wanted.python.path else ", which uv looks for"
     say(f"{what}: making it with Python {wanted.python_version}{where} in {path}")
     with new_folder(path) as staging:
-        # Relocatable: it is moved once it is complete. The working directory keeps a user's project file out of it.
-        python = wanted.python.path or wanted.python_version  # which uv gets where it is not on this machine
+        # Relocatable, as it is moved when complete. The working directory keeps a user's project file out.
+        python = wanted.python.path or wanted.python_version  # uv downloads a version that is not on this machine
         venv = ["venv", "--quiet", "--no-project", "--relocatable", "--python", python, str(staging)]
         run_uv(venv, what, say, path.parent)
         _install(wanted, staging, say)
@@ -142,10 +142,10 @@ def _make(wanted: Recipe, path: Path, say: Progress) -> None:
 
 
 def _install(wanted: Recipe, path: Path, say: Progress) -> None:
-    """Install what is locked in a fresh environment, and look at what came. Raises `EnvironmentFailed`."""
+    """Install the locked packages in a fresh environment, and verify them. Raises `EnvironmentFailed`."""
     what, python = f"environment {wanted.name}", places.python_in(path)
-    # Compiled here, so that the first measured import does not pay for it. No unlocked build dependency is run:
-    # from wheels only, or built with what the lock pins.
+    # Bytecode is compiled now, not in the first measured import. No unlocked build dependency runs: packages come as
+    # wheels, or are built with locked tools.
     options = ["--require-hashes", *wanted.building, "--build-constraints", str(wanted.lock), "--compile-bytecode"]
     command = ["pip", "sync", "--python", str(python), *options, str(wanted.lock)]
     run_uv(command, what, say, path.parent)
@@ -158,7 +158,7 @@ def _install(wanted: Recipe, path: Path, say: Progress) -> None:
     say(f"{what}: comparing the files with those of the packages")
     look = partial(contents.damage, path, True, {}, lambda text: say(f"{what}: {text}"))
     if damaged := look():
-        # Files are links into uv's cache, or copies of what is there: a damaged one comes again until it is gone there.
+        # Files are links into uv's cache, or copies of it: a damaged one returns until it is removed there.
         names = sorted({damage.package for damage in damaged})
         say(f"{what}: damaged in uv's cache ({damaged[0]}), getting it again")
         run_uv(["cache", "clean", *names], what, say, path.parent)
@@ -170,7 +170,7 @@ def _install(wanted: Recipe, path: Path, say: Progress) -> None:
 
 @contextlib.contextmanager
 def _writing(name: str, root: Path) -> Iterator[None]:
-    """Turn the operating system's refusals into an error that says what to do."""
+    """Turn an `OSError` of the block into an error that says what to do."""
     try:
         yield
     except OSError as error:
@@ -182,7 +182,7 @@ def _writing(name: str, root: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _lock(directory_name: str, what: str, say: Progress) -> Iterator[None]:
-    """Hold the lock of one environment; while another process has it, say so and wait."""
+    """Hold the lock of one environment. While another process has it, say so and wait."""
     lock = FileLock(_lock_file(directory_name))
     start = time.monotonic()
     while True:
@@ -204,7 +204,7 @@ def _lock_file(directory_name: str) -> Path:
 
 
 def _sweep(root: Path, held: str) -> None:
-    """Delete what killed processes left behind. Only the holder of an environment's lock has a live one."""
+    """Delete the staging directories of killed processes. Who makes a live one holds its environment's lock."""
     for leftover in root.glob(f".*{MADE}*"):
         owner = leftover.name[1:].rpartition(MADE)[0]
         if owner == held:
@@ -215,7 +215,7 @@ def _sweep(root: Path, held: str) -> None:
 
 
 def _discard(path: Path) -> None:
-    """Delete an environment; it disappears at once, before the deletion that takes a while."""
+    """Delete an environment. It is renamed first, as deletion takes a while."""
     trash = being_made(path)
     os.rename(path, trash)
     shutil.rmtree(trash)

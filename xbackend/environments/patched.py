@@ -1,4 +1,4 @@
-"""A framework of the user's own on disk: ``pytensor=PATH``, in the place of the one in its locked environment."""
+"""The user's framework on disk: ``pytensor=PATH`` replaces the one in its locked environment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ARCHIVES = (".whl", ".zip", ".tar.gz")
 
 @dataclass(frozen=True, kw_only=True)
 class OfTheUser(Recipe):
-    """A framework of the user's own, in the place of the one that the recipe ``base`` locks."""
+    """The user's framework, in place of the one that the recipe ``base`` locks."""
 
     base: Recipe
 
@@ -56,7 +56,7 @@ class OfTheUser(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class PatchedRecipe(OfTheUser):
-    """The environment of the recipe ``base``, whose framework is imported from the package in ``folder``."""
+    """The environment of the recipe ``base``, with the framework imported from ``folder``."""
 
     folder: Path
 
@@ -66,8 +66,8 @@ class PatchedRecipe(OfTheUser):
 
 
 def find(name: str) -> Recipe:
-    """The recipe of ``FRAMEWORK=PATH``: a checkout, a wheel or a source distribution, unpacked or not, that holds the
-    package of the framework, itself or in ``src``; or that package.
+    """The recipe of ``FRAMEWORK=PATH``. The path is the framework's package; or a checkout, a wheel or a source
+    distribution (unpacked or not) with the package at its top or in ``src``.
 
     Raises:
         EnvironmentFailed: there is no such framework, or no such package, or the file cannot be unpacked.
@@ -87,25 +87,25 @@ def find(name: str) -> Recipe:
 
 
 def unpacked_of(framework: str) -> list[Path]:
-    """The folders of what was unpacked of wheels and source distributions of a framework."""
+    """The folders of a framework's unpacked wheels and source distributions."""
     there = [path for path in folders.unpacked().glob("[!.]*") if path.is_dir()]
     return [path for path in there if _package(_inner(path), framework) is not None]
 
 
 def _package(root: Path, name: str) -> Path | None:
-    """The folder of the package of that name: in this one, in its ``src``, or this one itself."""
+    """The folder of a package: in ``root``, in its ``src``, or ``root`` itself."""
     found = (folder for folder in (root / name, root / "src" / name, root) if folder.name == name)
     return next((folder for folder in found if (folder / "__init__.py").is_file()), None)
 
 
 def _inner(target: Path) -> Path:
-    """The folder that a source distribution has all its files in, or this one."""
+    """The single folder in which a source distribution has its files, or ``target``."""
     below = list(target.iterdir())
     return below[0] if len(below) == 1 and not (below[0] / "__init__.py").is_file() else target
 
 
 def _unpacked(file: Path) -> Path:
-    """The folder that a wheel or a source distribution holds; it is unpacked once, and again where it has changed."""
+    """The unpacked folder of a wheel or a source distribution. A changed file is unpacked anew."""
     try:
         with file.open("rb") as content:
             target = folders.unpacked() / hashlib.file_digest(content, "sha256").hexdigest()
@@ -130,9 +130,9 @@ def _unpack(file: Path, target: Path) -> None:
             raise ValueError("it is neither")
         for path in made.rglob("*"):
             if not path.is_symlink():
-                path.chmod(path.stat().st_mode & 0o755)  # what others could write to would be run
+                path.chmod(path.stat().st_mode & 0o755)  # others must not write to files that are run
         try:
             os.rename(made, target)
         except OSError:
-            if not target.is_dir():  # nobody else unpacked it meanwhile
+            if not target.is_dir():  # else another process has just unpacked it
                 raise

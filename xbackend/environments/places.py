@@ -1,4 +1,4 @@
-"""Where environments lie and what state they are in."""
+"""The environments on disk, and their states."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _OTHER = "it was made for other requirements or another Python"
 
 @dataclass(frozen=True)
 class Environment:
-    """An environment as it is on disk.
+    """An environment on disk.
 
     Attributes:
         name: 'numpy', 'tensorflow', 'pytensor', 'aesara', 'theano', or with a version: 'pytensor==2.38.3'.
-        path: its directory, whether it is there or not.
-        state: 'ready'; 'absent'; 'stale' (only one made for other requirements or another Python is there, or this
-            is that one); 'broken' (it is there and cannot be used).
-        reason: why it is not ready, and what to type; empty when it is.
+        path: its directory, even if absent.
+        state: 'ready'; 'absent'; 'stale' (made for other requirements or another Python, or only such a one exists);
+            'broken' (present, but cannot be used).
+        reason: why it is not ready, and what to type; empty if ready.
         framework: the name without a version.
-        modules: packages that are imported from elsewhere, name to folder: those of ``pytensor=PATH``.
-        installed: what is used of an interpreter of the user's, which is no environment of ours.
+        modules: packages imported from elsewhere, name to folder: those of ``pytensor=PATH``.
+        installed: the user's interpreter and its packages, if used in place of an environment.
     """
 
     name: str
@@ -62,9 +62,9 @@ class Environment:
         return contents.packages_in(self.path)
 
     def damage(self, hashes: bool = False, say: Progress = silent) -> list[contents.Damage]:
-        """What is missing or is not as it was installed, none when all is well.
+        """The missing and changed packages and files.
 
-        Looks at every installed file, which takes a fraction of a second; for ``hashes`` see `contents.damage`.
+        Looks at every installed file, in a fraction of a second; for ``hashes`` see `contents.damage`.
         """
         if self.state != "ready":
             return [contents.Damage(self.name, self.reason)]
@@ -86,7 +86,7 @@ def python_in(path: Path) -> Path:
 
 
 def inspect(recipe: Recipe) -> Environment:
-    """The environment of a recipe as it is now, by a quick look."""
+    """The environment of a recipe in its present state, by a quick look."""
     if (own := recipe.installed) is not None:
         state = "broken" if own.problem else "ready"
         return Environment(recipe.name, own.interpreter.parent, state, own.problem, recipe.framework, installed=own)
@@ -104,7 +104,7 @@ def inspect(recipe: Recipe) -> Environment:
 
 
 def others(recipe: Recipe) -> Iterator[Environment]:
-    """Environments of that name which were made for other requirements or another Python."""
+    """The environments of a recipe's name that were made for other requirements or another Python."""
     current = recipe.directory_name()
     for path in _directories():
         if path.name != current and _stem(path) == recipe.stem:
@@ -113,10 +113,7 @@ def others(recipe: Recipe) -> Iterator[Environment]:
 
 
 def everything() -> Iterator[Environment]:
-    """The current environment of every recipe, and of every version that is on disk, each followed by its stale ones.
-
-    What is not there comes once.
-    """
+    """The current environment of every recipe, and of every version on disk, each followed by its stale ones."""
     named = filter(None, (versions.of_stem(stem) for stem in dict.fromkeys(map(_stem, _directories()))))
     for recipe in [*recipes.RECIPES.values(), *named]:
         current = inspect(recipe)
@@ -126,7 +123,7 @@ def everything() -> Iterator[Environment]:
 
 
 def read_marker(path: Path) -> dict[str, Any]:
-    """What was written when the environment was complete; empty when it is no environment or damaged."""
+    """The marker written when the environment was complete; empty if there is none, or a damaged one."""
     try:
         marker = json.loads((path / MARKER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -136,7 +133,7 @@ def read_marker(path: Path) -> dict[str, Any]:
 
 
 def _stem(path: Path) -> str:
-    """The name of an environment's directory without its Python and digest."""
+    """The name of an environment's directory, without Python and digest."""
     return path.name.rsplit("-", 2)[0]
 
 

@@ -1,7 +1,7 @@
-"""What each environment is made of: its locked requirements, and which Python it is made with.
+"""The recipes of environments: locked requirements, and a Python.
 
-`requirements/<name>.in` says what is wanted and why; `requirements/<name>.txt` is the same resolved, with a hash for
-every file, by `python -m xbackend.environments.lock`.
+`requirements/<name>.in` has the requirements and their reasons; `requirements/<name>.txt` is the same resolved, with a
+hash for every file, by `python -m xbackend.environments.lock`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
 
 @dataclass(frozen=True)
 class Installed:
-    """What an interpreter has of a framework and of what that needs.
+    """A user's interpreter with a framework and its dependencies.
 
     Attributes:
         interpreter: its path.
-        packages: names and versions of those that are locked, of those named after one of these (``jax-cuda13-plugin``)
-            and of NVIDIA's.
-        unlocked: those of another version than the locked one, as in ``jax 0.11.2 (locked: 0.12.0)``.
-        problem: why it cannot be used, and what to give; empty where it can.
+        packages: names and versions of the locked packages, those named after one of them (``jax-cuda13-plugin``) and
+            NVIDIA's.
+        unlocked: packages whose version differs from the lock, as in ``jax 0.11.2 (locked: 0.12.0)``.
+        problem: why it cannot be used, and what to give; empty if it can.
     """
 
     interpreter: Path
@@ -48,7 +48,7 @@ class Recipe:
     Attributes:
         name: name of the environment and of its two requirements files.
         newest_python: the newest (major, minor) for which every locked package has a wheel.
-        sources: packages that have no wheel and are built here, with what the lock pins of the tools for that.
+        sources: packages without a wheel, built here with locked tools.
     """
 
     name: str
@@ -77,17 +77,17 @@ class Recipe:
 
     @property
     def python(self) -> Interpreter:
-        """What the environment is made with: the newest Python of this machine that the lock covers, whatever runs
-        xbackend, or the one that `XBACKEND_PYTHON` says."""
+        """The Python of the environment: this machine's newest that the lock covers, whichever runs xbackend, or that
+        of `XBACKEND_PYTHON`."""
         return interpreters.choices(self.newest_python)[0]
 
     @property
     def python_version(self) -> str:
-        """Its version, as in '3.13'."""
+        """The version of its Python, as in '3.13'."""
         return str(self.python)
 
     def locked_version(self, python: Version) -> str:
-        """The version of the framework that the lock has for a Python; empty where it has none."""
+        """The version of the framework locked for a Python; empty if there is none."""
         number = str(Interpreter(python))
         facts = {"python_version": number, "python_full_version": f"{number}.0"}
         return locked(self.read(self.lock), facts).get(self.framework, "")
@@ -104,7 +104,7 @@ class Recipe:
 
     @property
     def command(self) -> str:
-        """What to type to have it."""
+        """What to type to make it."""
         asked = interpreters.asked()
         python = f" --python {Interpreter(asked)}" if asked is not None else ""
         return f"xbackend env sync {self.name}{python}"
@@ -124,27 +124,27 @@ class Recipe:
         return f"{self.stem}-{self.python_version}-{self.digest()}"
 
     def prepare(self, say: Callable[[str], None]) -> Recipe:
-        """See to it that ``lock`` is there, and return the recipe to go on with: itself, or one with another Python.
+        """Make ``lock`` if it is missing. Returns the recipe to go on with: itself, or one with another Python.
 
-        Called while the lock of the environment's directory is held.
+        The caller holds the lock of the environment's directory.
         """
         return self
 
     @property
     def modules(self) -> Mapping[str, str]:
-        """Packages that are imported from elsewhere than from the environment: name to folder."""
+        """Packages imported from outside of the environment: name to folder."""
         return {}
 
     @property
     def installed(self) -> Installed | None:
-        """What an interpreter of the user's has, where that is used in the place of an environment."""
+        """The user's interpreter, if used in place of an environment."""
         return None
 
     def check_removable(self) -> None:
-        """Raise `EnvironmentFailed` for one that has no environment of its own."""
+        """Raise `EnvironmentFailed` for a recipe without its own environment."""
 
     def forget(self) -> None:
-        """Delete what ``prepare`` left."""
+        """Delete the files of ``prepare``."""
 
     def read(self, path: Path) -> str:
         """The text of one of the package's own files. Raises `EnvironmentFailed`."""
@@ -173,7 +173,7 @@ def recipe(name: str) -> Recipe:
 
 
 def locked(lock: str, facts: Mapping[str, str]) -> dict[str, str]:
-    """The packages and versions that a lock has for an interpreter; ``facts`` are what the markers ask of it."""
+    """The packages and versions locked for an interpreter. ``facts`` are its values for markers."""
     lines = [line.partition(" --hash")[0].rstrip(" \\") for line in lock.splitlines() if line[:1].isalnum()]
     return {
         canonicalize_name(asked.name): next(iter(asked.specifier)).version

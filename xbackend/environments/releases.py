@@ -1,4 +1,4 @@
-"""The releases of a framework that the package index has, asked for with pip, so that pip's configuration counts."""
+"""The releases of a framework in the package index, listed by pip, with pip's configuration."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _LIMIT = 120.0  # seconds
 def releases(asked: str) -> list[str]:
     """The environments of a framework's releases, the oldest first, as in ``pytensor==2.38.3``.
 
-    Those that a Python of this machine can run and that ``asked``, as in ``pytensor>=2.30,<3.4``, allows, without
-    pre-releases. Raises `EnvironmentFailed` for what names no framework, and where the index does not answer.
+    Only releases for a Python of this machine that ``asked`` (as in ``pytensor>=2.30,<3.4``) allows, without
+    pre-releases. Raises `EnvironmentFailed` for an unknown framework, and if the index does not answer.
     """
     try:
         wanted = Requirement(asked)
@@ -46,13 +46,13 @@ def chosen(there: set[str], specifier: SpecifierSet) -> list[str]:
     for text in there:
         try:
             versions.append(Version(text))
-        except InvalidVersion:  # of a time before there was a form for them
+        except InvalidVersion:  # older than the standard form of versions
             continue
     return [str(version) for version in sorted(set(versions)) if version in specifier and not version.is_prerelease]
 
 
 def listed(recipe: Recipe) -> set[str]:
-    """The versions of a framework that the index has for a Python of this machine."""
+    """The versions of a framework in the index for a Python of this machine."""
     if recipe.sources:
         return _pip(recipe.name, "--ignore-requires-python")
     pythons = interpreters.choices(recipe.newest_python)
@@ -60,13 +60,13 @@ def listed(recipe: Recipe) -> set[str]:
 
 
 def _pip(package: str, *options: str) -> set[str]:
-    """What ``pip index versions`` says; nothing where there is none for these options. Raises `EnvironmentFailed`."""
+    """The versions listed by ``pip index versions``; empty if none fits the options. Raises `EnvironmentFailed`."""
     environment = dict(os.environ)
-    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):  # of a machine that is set up for uv alone
+    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):  # for a machine that is set up for uv alone
         if name in environment:
             environment.setdefault("PIP_INDEX_URL", environment[name])
-    start = [sys.executable, "-P", "-m"]  # not what is called pip in the folder of the user
-    if find_spec("pip") is None:  # in an environment that uv has made
+    start = [sys.executable, "-P", "-m"]  # -P: no file called pip in the user's folder
+    if find_spec("pip") is None:  # in an environment made by uv
         start = [uv.find_uv_bin(), "tool", "run", "--python", sys.executable]
     command = [*start, "pip", "index", "versions", package, *options]
     try:

@@ -1,4 +1,4 @@
-"""What backends need of the operating system beside their environment: what is missing here, and installing it."""
+"""The packages of the operating system that backends need beside their environment: find and install missing ones."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from xbackend.environments import recipes
 
 
 def missing(backend: str) -> tuple[str, ...]:
-    """The packages of the system that a backend needs and that are not there."""
+    """The missing packages of the system that a backend needs."""
     entry = registry.get(backend)
     python = recipes.recipe(entry.environment).python
     return system.missing(entry.system, str(python), python.include)
 
 
 def gives(package: str) -> str:
-    """What a package is for, in a few words."""
+    """The use of a package, in a few words."""
     of_tests = chain.from_iterable(system.TESTS.values())
     packages = [*of_tests, *(each for entry in registry.entries() for each in entry.system)]
     return {each.name: each.gives for each in packages}.get(package) or system.HEADERS.gives
 
 
 def install(packages: Sequence[str], say: Callable[[str], None]) -> str:
-    """Install packages with apt-get, as root; why not, where that cannot be done. ``say`` gets each command."""
+    """Install packages with apt-get, as root. ``say`` gets each command. Returns why it failed; empty on success."""
     if not system.is_known():
         return f"this system has no apt-get: install what is called {', '.join(packages)} on Debian by its own means"
     root = [] if os.geteuid() == 0 else ["sudo"]

@@ -1,10 +1,9 @@
-"""Environments of a version that the user names: ``pytensor==2.38.3`` is recipe ``pytensor`` with that version.
+"""Environments of a named version: ``pytensor==2.38.3`` is recipe ``pytensor`` with that version.
 
-The requirement takes the place of the recipe's own lines about the framework. All other packages keep their locked
-versions, as far as that version of the framework allows, so that two versions differ in no more than they must. What
-was resolved is kept, with hashes, in `$XBACKEND_HOME/requirements`: it is resolved once, and made again from the same
-files. It holds for the Python that it was resolved with, not for all: that is the newest of this machine for which
-there is a solution.
+The requirement replaces the recipe's own lines about the framework. All other packages keep their locked versions if
+the framework's version allows it, so two versions differ as little as possible. Requirements are resolved once, and
+kept with hashes in `$XBACKEND_HOME/requirements`, for making the environment again from the same files. They hold for
+one Python: the newest of this machine with a solution.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ EXAMPLE = "pytensor==2.38.3"
 
 @dataclass(frozen=True, kw_only=True)
 class VersionRecipe(Recipe):
-    """The recipe ``base`` with the version of its framework that ``name`` says, ``pytensor==2.38.3``, and a Python."""
+    """The recipe ``base`` with the framework's version in ``name`` (``pytensor==2.38.3``), and a Python."""
 
     base: Recipe
     chosen: Interpreter
@@ -57,21 +56,19 @@ class VersionRecipe(Recipe):
         return folders.requirements() / f"{self.directory_name()}.txt"
 
     def text(self) -> str:
-        """The recipe's requirements, with this one in the place of its own about the framework."""
+        """The recipe's requirements, with this one in place of those about the framework."""
         lines = self.base.read(self.base.source).splitlines()
         kept = [line for line in lines if _package(line) not in ("", self.framework)]
         return "\n".join([*kept, self.name, ""])
 
     def digest(self) -> str:
-        """Changes with what is asked for and with the recipe's lock, which the other versions are taken from."""
+        """Changes with the requirements and with the recipe's lock, the source of the other versions."""
         asked = self.text(), self.base.read(self.base.lock), self.python_version, sysconfig.get_platform()
         return hashlib.sha256("\0".join(asked).encode()).hexdigest()[:12]
 
     def prepare(self, say: Progress) -> Recipe:
-        """Resolve the requirements, unless that was done before: for this Python, else for an older one.
-
-        A release of a framework covers the Pythons of its time.
-        """
+        """Resolve the requirements, unless done before: for this Python, else for an older one, as a release of a
+        framework covers the Pythons of its time."""
         older = [p for p in interpreters.choices(self.newest_python) if p.version < self.chosen.version]
         failures = []
         for recipe in [self, *(replace(self, chosen=python) for python in older)]:
@@ -97,14 +94,14 @@ class VersionRecipe(Recipe):
                 self.source.unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """Delete what was resolved for this name, also with older locks and other Pythons."""
+        """Delete this name's resolved requirements, those for older locks and other Pythons included."""
         for path in folders.requirements().glob("*"):
             if path.stem.rsplit("-", 2)[0] == self.stem:
                 path.unlink(missing_ok=True)
 
 
 def find(name: str) -> Recipe:
-    """The recipe of that name, or of the framework and version that it names.
+    """The recipe of a name, with or without a version or a path.
 
     Raises:
         EnvironmentFailed: there is none, or the text names no single version.
@@ -136,7 +133,7 @@ def find(name: str) -> Recipe:
 
 
 def of_stem(stem: str) -> Recipe | None:
-    """The recipe of a directory's name without digest and Python, `None` where it is not one of a version."""
+    """The recipe of a directory's name without digest and Python; `None` if it names no version."""
     framework, _, version = stem.rpartition("-")
     if framework not in recipes.RECIPES:
         return None
@@ -147,7 +144,7 @@ def of_stem(stem: str) -> Recipe | None:
 
 
 def _version(asked: Requirement) -> str:
-    """The one version that is asked for; empty where it is none, several, or something is asked for beside it."""
+    """The single version of a requirement; empty if it has none, several, or further conditions."""
     specifiers = list(asked.specifier)
     if len(specifiers) != 1 or specifiers[0].operator != "==" or asked.extras or asked.marker or asked.url:
         return ""
@@ -158,6 +155,6 @@ def _version(asked: Requirement) -> str:
 
 
 def _package(line: str) -> str:
-    """The package that a line of requirements is about; empty where it is about none."""
+    """The package of a line of requirements; empty if it names none."""
     text = line.partition("#")[0].strip()
     return canonicalize_name(Requirement(text).name) if text else ""
