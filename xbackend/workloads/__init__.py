@@ -1,6 +1,6 @@
-"""What is compared: a workload is a function with seeded inputs, an oracle and a tolerance, in a file of its name.
+"""Workloads to compare: each is a function with seeded inputs, an oracle and a tolerance, in a file of its name.
 
-The folders here are the suites, the files in a folder its workloads: a file that is put there is one of them.
+The folders here are the suites. The files in a folder are its workloads; a new file is a new workload.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> Workload:
-    """A workload by its name. Raises `WorkloadError`, which lists those that there are."""
+    """A workload by its name. Raises `WorkloadError`, which lists the workloads."""
     from xbackend.workloads.workload import Workload
 
     if name not in names():
@@ -49,7 +49,7 @@ def get(name: str) -> Workload:
 
 
 def of_suite(name: str) -> list[Workload]:
-    """The workloads of a suite, or with `ALL` of every one. Raises `WorkloadError`, which lists those there are."""
+    """The workloads of a suite; of all suites for `ALL`. Raises `WorkloadError`, which lists the suites."""
     if name not in (ALL, *suites()):
         raise WorkloadError(
             f"there is no suite {name!r}; there is {', '.join([*suites(), ALL])}{suggested(name, suites())}"

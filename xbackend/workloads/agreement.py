@@ -1,4 +1,4 @@
-"""By how much results differ, and by how much those of equal programs may."""
+"""How much results differ, and how much the results of equal programs may differ."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def relative_error(result: Any, oracle: Any) -> float:
     return largest / scale if scale else largest
 
 
-DETERMINED = 1e-2  # relative: where more than that would have to pass, fewer than two digits are known
+DETERMINED = 1e-2  # relative error: beyond it fewer than two digits are determined
 
 
 class Agreement(StrEnum):
-    """What the comparison of a result with the right one says."""
+    """The outcome of comparing a result with its oracle."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -50,7 +50,7 @@ class Agreement(StrEnum):
     UNVERIFIED = "not verified"
 
 
-# Of a measurement with such a result; each but the first without a time.
+# The status of a measurement by its agreement. Only the first has a time.
 STATUSES = {
     Agreement.AGREES: "ok",
     Agreement.DIFFERS: "wrong",
@@ -61,8 +61,8 @@ STATUSES = {
 
 @dataclass(frozen=True)
 class Verified:
-    """What the comparison says, the relative error (`None` where it is not finite or no number was compared), and why
-    it does not agree."""
+    """A comparison's outcome, its relative error (`None` if not finite or without numbers), and why it does not
+    agree."""
 
     agreement: Agreement
     error: float | None
@@ -72,11 +72,11 @@ class Verified:
 def verified(
     result: Any, expected: Any, tolerance: float, *, undetermined: str = "", allow_nan: bool = False
 ) -> Verified:
-    """Whether a result agrees with what it has to be; whatever says so has it from here.
+    """Whether a result agrees with the expected one. Every verdict on numbers comes from here.
 
-    It differs where the relative error is above ``tolerance``. What does not is *not verified* where elements are NaN
-    in both, unless ``allow_nan``: no number is no agreement. Where the precision of the program does not determine the
-    result (``undetermined`` says why) there is an error, and no verdict.
+    It *differs* if the relative error is above ``tolerance``. Otherwise it is *not verified* if elements are NaN in
+    both, unless ``allow_nan``: NaN proves no agreement. If the program's precision does not determine the result
+    (``undetermined`` says why), there is an error but no verdict.
     """
     error = relative_error(result, expected)
     known = error if math.isfinite(error) else None
@@ -105,12 +105,12 @@ DOUBTFUL = (
 
 
 def most(differ: int, compared: int) -> bool:
-    """Whether so many differ from the oracle that it is no longer plain who is wrong."""
+    """Whether so many differ from the oracle that the oracle itself may be wrong."""
     return differ > 1 and 2 * differ > compared
 
 
 def no_number(count: int, kind: str = "NaN") -> str:
-    """Why a result with so many elements without a number is not verified, and what to type."""
+    """Why a result with ``count`` elements that are no number is not verified, and what to type."""
     return (
         f"{counted(count, 'element')} {'is' if count == 1 else 'are'} {kind}, which verifies nothing: look for what "
         "made it, or say that it is right with --allow-nan"
@@ -118,45 +118,44 @@ def no_number(count: int, kind: str = "NaN") -> str:
 
 
 def without_number(arrays: Any) -> int:
-    """How many elements of floating-point arrays are NaN."""
+    """The number of NaN elements in floating-point arrays."""
     each = arrays if isinstance(arrays, list | tuple) else [arrays]
     return sum(int(np.isnan(array).sum()) for array in map(np.asarray, each) if array.dtype.kind == "f")
 
 
-INFINITE = "NaN or infinite"  # of what was trained: weights that overflow have no number either
+INFINITE = "NaN or infinite"  # of trained weights: those that overflow have no number either
 
 
 def not_finite(arrays: Iterable[Any]) -> int:
-    """How many elements of floating-point arrays are NaN or infinite."""
+    """The number of NaN or infinite elements in floating-point arrays."""
     return sum(int((~np.isfinite(array)).sum()) for array in map(np.asarray, arrays) if array.dtype.kind == "f")
 
 
 def apart(pairs: Iterable[tuple[Any, Any]]) -> float:
-    """The largest relative error of arrays beside others; the largest number that results can hold where one of two has
-    none."""
+    """The largest relative error of pairs of arrays. An infinite one becomes the largest float, for the results."""
     return min(max((relative_error(one, other) for one, other in pairs), default=0.0), sys.float_info.max)
 
 
-_TRAINED = {"float32": DETERMINED, "float64": 1e-5}  # many steps make more of roundings than one does
+_TRAINED = {"float32": DETERMINED, "float64": 1e-5}  # roundings grow over many steps
 
 
 def agree(difference: float, dtypes: Sequence[str]) -> bool:
-    """Whether weights after a training are those of another one of the same model but for roundings, by the largest
-    relative error of them."""
+    """Whether the weights of two trainings of one model are equal up to roundings. ``difference`` is their largest
+    relative error."""
     return difference <= of_roundings(dtypes)
 
 
 def of_roundings(dtypes: Sequence[str]) -> float:
-    """The largest relative difference after a training that roundings alone may make."""
+    """The largest relative difference of trained weights that roundings alone may cause."""
     return max((_TRAINED[name] for name in dtypes if name in _TRAINED), default=0.0)
 
 
 def ulps(result: Any, oracle: Any) -> float | None:
     """The largest deviation of an element from the oracle in units in the last place, over all floating-point arrays.
 
-    The unit is the distance from the oracle's value, rounded to the dtype of the result, to the next number of that
-    dtype (Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic*, 1991). `None` where no
-    array is floating-point, or the largest is not finite.
+    The unit is the distance from the oracle's value, rounded to the result's dtype, to the next number of that dtype
+    (Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic*, 1991). `None` if no array is
+    floating-point, or the largest deviation is not finite.
     """
     if isinstance(oracle, list | tuple):
         errors = [ulps(r, o) for r, o in zip(result, oracle, strict=True)]

@@ -1,4 +1,4 @@
-"""A workload: a function to measure, what makes its inputs, and what is said of its results.
+"""A workload: a function to measure, its inputs, and the check of its results.
 
 @xb.workload(sweep={"n": [1_000, 100_000]}, gradient="theta")
 def logp(theta, x, *, n):
@@ -32,17 +32,17 @@ _REQUIRED = inspect.Parameter.empty
 
 
 class Workload:
-    """One thing to compare; made by `workload`, above its function.
+    """One function to compare, made by `workload` above it.
 
-    The parameters are the arguments of the function that are keyword-only or have a default, and those of what makes
-    the inputs, but for its first; whatever is registered gets the ones that it names.
+    The parameters are the arguments of the function that are keyword-only or have a default, and all arguments but the
+    first of the function that makes the inputs. Each registered function gets the parameters that it names.
 
     Attributes:
-        name, summary: of the function, its name and the first line of its docstring.
+        name, summary: the function's name and the first line of its docstring.
         function: takes the arrays, in the order of the inputs, and parameters by keyword.
-        sweep: the values of a parameter that are measured where nobody says which, and in which order parameters stand.
-        quick: those that are instead measured by ``--quick``.
-        gradient: the arguments (their names) with respect to which the gradient of the result is measured too.
+        sweep: the default values of each parameter to measure, and the order of the parameters.
+        quick: those for ``--quick``.
+        gradient: the names of arguments with respect to which the gradient is measured too.
     """
 
     def __init__(
@@ -82,39 +82,39 @@ class Workload:
     def __repr__(self) -> str:
         return f"<workload {self.name}>"
 
-    # What is registered with it, each as a decorator.
+    # Decorators that register a function.
 
     def inputs(self, make: Made) -> Made:
-        """``make(rng, **parameters)`` returns the arrays of a call, drawn from ``rng``, a `numpy.random.Generator`."""
+        """``make(rng, **parameters)`` returns a call's arrays, drawn from ``rng``, a `numpy.random.Generator`."""
         self._inputs = make
         return make
 
     def oracle(self, compute: Made) -> Made:
-        """``compute(*arrays, **parameters)`` returns what the function does, in float64, without a framework; without
-        one the function itself is computed on NumPy in float64."""
+        """``compute(*arrays, **parameters)`` returns the expected result in float64, without a framework. By default
+        the function itself is computed by NumPy in float64."""
         self._oracle = compute
         return compute
 
     def tolerance(self, of: Made) -> Made:
-        """``of(**parameters)`` is the largest relative error that passes; see `measure.oracle` for that without one."""
+        """``of(**parameters)`` is the largest relative error that passes. For the default see `measure.oracle`."""
         self._tolerance = of
         return of
 
     def check(self, refuse: Made) -> Made:
-        """``refuse(**parameters)`` raises `WorkloadError` for values that the parameters cannot have."""
+        """``refuse(**parameters)`` raises `WorkloadError` for invalid values of parameters."""
         self._check = refuse
         return refuse
 
-    # What is asked of it.
+    # Queries.
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The names of the arrays that the function takes: what has no default and is not keyword-only."""
+        """The names of the function's arrays: its arguments without a default that are not keyword-only."""
         return tuple(p.name for p in _signature(self.function) if _is_array(p))
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The defaults by name; `inspect.Parameter.empty` of a parameter without one."""
+        """The defaults by name; `inspect.Parameter.empty` if there is none."""
         found: dict[str, Any] = {}
         for call, first in ((self.function, len(self.arguments)), (self._inputs, 1)):
             for p in list(_signature(call))[first:] if call is not None else ():
@@ -126,18 +126,18 @@ class Workload:
 
     @property
     def known(self) -> dict[str, Any]:
-        """The defaults by name, of the parameters that have one."""
+        """The defaults by name, without parameters that have none."""
         return {name: value for name, value in self.parameters.items() if value is not _REQUIRED}
 
     @property
     def made_by(self) -> Callable[..., Any] | None:
-        """What was registered as `inputs`."""
+        """The function registered as `inputs`."""
         return self._inputs
 
     def resolve(self, **given: Any) -> dict[str, Any]:
         """The parameters with the defaults filled in.
 
-        Raises `WorkloadError` for one that it does not take, that is missing or has a value that it cannot have.
+        Raises `WorkloadError` for an unknown or missing parameter, or an invalid value.
         """
         known = self.parameters
         unknown = sorted({*given, *self.sweep} - set(known))
@@ -158,7 +158,7 @@ class Workload:
         return resolved
 
     def check_numbers(self, given: Mapping[str, Any]) -> None:
-        """Raises `WorkloadError` for text as the value of a parameter whose known values are numbers."""
+        """Raises `WorkloadError` for text as the value of a numeric parameter."""
         for name, value in given.items():
             default = (self.known[name],) if name in self.known else ()
             values = [*self.sweep.get(name, ()), *self.quick.get(name, ()), *default]
@@ -166,16 +166,16 @@ class Workload:
                 raise WorkloadError(f"{self.name}: {name}={value!r:.40} is no number, as {name}={values[0]} is")
 
     def combinations(self, asked: Mapping[str, Sequence[Any]], quick: bool = False) -> Iterator[dict[str, Any]]:
-        """Every combination of the values asked for, and of the sweep where nothing is; other defaults are left out."""
+        """Every combination of the values in ``asked``, else in the sweep. Other defaults are left out."""
         lists = {**self.sweep, **(self.quick if quick else {}), **asked}
         for values in product(*lists.values()):
             yield dict(zip(lists, values, strict=True))
 
     def arrays(self, seed: int, **parameters: Any) -> list[np.ndarray]:
-        """The inputs of a call with resolved parameters, the same for a seed.
+        """The inputs of a call with resolved parameters, the same for each seed.
 
-        Raises `WorkloadError` where there is nothing that makes them, it returns something else, or other arrays when
-        it is asked again.
+        Raises `WorkloadError` if no function makes them, or a second call of it returns other arrays, and what
+        `host_array` raises.
         """
         make = self._inputs
         if make is None:
@@ -201,9 +201,9 @@ class Workload:
         return [host_array(array, f"input {i} of workload {self.name}") for i, array in enumerate(made)]
 
     def traced(self, parameters: Mapping[str, Any], gradient: bool = False) -> Callable[..., Any]:
-        """The function of the arrays alone, for `xbackend.trace`, with its parameters.
+        """The function of the arrays alone, for `xbackend.trace`, with its parameters bound.
 
-        With ``gradient`` it returns its value and a tuple of the gradients of that.
+        With ``gradient`` it returns its value and a tuple of gradients.
         """
         value = partial(self.function, **taken(self.function, parameters))
         if not gradient:
@@ -217,13 +217,13 @@ class Workload:
         return _named(value_and_gradient, self.function, self.name)
 
     def expected(self, arrays: Sequence[np.ndarray], **parameters: Any) -> list[np.ndarray] | None:
-        """What its own oracle says that the result is, as a flat list; `None` without one."""
+        """The result of its own oracle, as a flat list; `None` without one."""
         if self._oracle is None:
             return None
         return flatten(self._oracle(*arrays, **taken(self._oracle, parameters)), np.asarray)[0]
 
     def passes(self, **parameters: Any) -> float | None:
-        """The largest relative error that it says passes; `None` where it says none. Raises `WorkloadError`."""
+        """Its own tolerance, the largest relative error that passes; `None` without one. Raises `WorkloadError`."""
         said = self._tolerance
         value = said(**taken(said, parameters)) if callable(said) else said
         if value is None:
@@ -259,14 +259,14 @@ def workload(
     tolerance: float | Callable[..., float] | None = None,
     name: str | None = None,
 ) -> Any:
-    """Make a `Workload` of the function below, alone or with what its arguments say.
+    """Make a `Workload` of the decorated function, with or without arguments.
 
     Args:
         sweep: values of parameters, a list of each or one: every combination is measured.
-        quick: those instead for ``--quick``.
-        gradient: the arguments, by name, with respect to which the gradient is measured too, as a row of its own.
+        quick: those for ``--quick``.
+        gradient: names of arguments with respect to which the gradient is measured too, in a separate row.
         tolerance: the largest relative error that passes.
-        name: what it is called; the function's name if left out.
+        name: its name; by default the function's.
     """
     if function is not None:
         return Workload(function)
@@ -274,7 +274,7 @@ def workload(
 
 
 def _listed(workload: str, sweep: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """The values of each parameter, each once; one alone stands for a list of it."""
+    """The values of each parameter, each once. A single value stands for a list."""
     lists = {
         name: (values,) if isinstance(values, str) or not isinstance(values, Iterable) else tuple(values)
         for name, values in sweep.items()
@@ -287,7 +287,7 @@ def _listed(workload: str, sweep: Mapping[str, Any]) -> dict[str, tuple[Any, ...
 
 
 def _plain(value: Any) -> Any:
-    """A number of NumPy's as Python's: what is neither would decide the dtype of what it is multiplied with."""
+    """A NumPy number as Python's: NumPy's would decide the dtype of its products with arrays."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -296,7 +296,7 @@ def _signature(function: Callable[..., Any]) -> Iterable[inspect.Parameter]:
 
 
 def taken(function: Callable[..., Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the parameters that a function names, or all if it takes any."""
+    """The parameters that a function names; all if it takes ``**``."""
     own = list(_signature(function))
     if any(p.kind is p.VAR_KEYWORD for p in own):
         return dict(parameters)
@@ -309,7 +309,7 @@ def _is_array(p: inspect.Parameter) -> bool:
 
 
 def _named(call: Callable[..., Any], of: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A partial call with a name, and with the signature that is left of it."""
+    """A partial call with a name, and the signature of its remaining arguments."""
 
     def function(*arrays: Any) -> Any:
         return call(*arrays)
@@ -335,8 +335,8 @@ FLOATING = ("float32", "float64")
 
 
 def check_drawn(workload: str, size: Any, dtype: Any, numbers: Callable[[int], int]) -> None:
-    """``size`` is a whole number from 1 up, ``dtype`` one of `FLOATING`, and ``numbers(size)`` numbers, drawn as
-    float64, fit into the memory. Raises `WorkloadError`, `ArgumentError`."""
+    """Raises `WorkloadError` unless ``size`` is a whole number from 1 up and ``dtype`` one of `FLOATING`;
+    `ArgumentError` if ``numbers(size)`` numbers, drawn as float64, do not fit into memory."""
     check_whole(workload, "size", size, 1, 10**9)
     check_choice(workload, "dtype", dtype, FLOATING)
     check_fits(8 * numbers(size), f"workload {workload} with size={size}")

@@ -1,1 +1,1 @@
-"""Kernels: small programs of one kind of work each, a file for each, called as its workload."""
+"""Kernels: small programs with one kind of work each. A file has the name of its workload."""

@@ -21,7 +21,7 @@ HEADS, WIDTH = 8, 64
 
 @xb.workload(sweep={"size": [16, 256, 1024]}, quick={"size": [256]})
 def attention(query: Any, key: Any, value: Any) -> Any:
-    """What each position gets from all: an array of shape (8, size, 64), of three of that shape."""
+    """The attention of each position: an array of shape (8, size, 64), from three of that shape."""
     scores = (query @ xb.matrix_transpose(key)) * (1.0 / math.sqrt(WIDTH))
     weights = xb.exp(scores - xb.max(scores, axis=2, keepdims=True))
     return (weights / xb.sum(weights, axis=2, keepdims=True)) @ value

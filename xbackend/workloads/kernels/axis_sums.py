@@ -1,7 +1,7 @@
-"""Sums over the rows and over the columns of a matrix: the same arithmetic, memory read along and across.
+"""Sums over the rows and over the columns of a matrix: equal arithmetic, contiguous and strided memory access.
 
-Source: PyTensor issue 935 (https://github.com/pymc-devs/pytensor/issues/935), in which the sum over the first axis took
-250 times as long in C as in NumPy. Size 64 is dispatch, 4096 (64 MiB in float32) memory.
+Source: PyTensor issue 935 (https://github.com/pymc-devs/pytensor/issues/935): the sum over the first axis took 250
+times as long in C as in NumPy. Size 64 is dispatch, 4096 (64 MiB in float32) memory.
 """
 
 from __future__ import annotations

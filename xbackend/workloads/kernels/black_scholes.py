@@ -1,4 +1,4 @@
-"""Prices of European options: a chain of elementary functions of each element, with the error function.
+"""Prices of European options: a chain of elementwise functions, the error function among them.
 
     d1 = (log(S / K) + (r + v^2 / 2) T) / (v sqrt(T)),  d2 = d1 - v sqrt(T),  N(x) = (1 + erf(x / sqrt(2))) / 2
     call = S N(d1) - K exp(-r T) N(d2),  put = K exp(-r T) N(-d2) - S N(-d1)
@@ -22,7 +22,7 @@ RATE, VOLATILITY = 0.02, 0.3  # a year
 
 @xb.workload(sweep={"size": [100, 100_000, 4_000_000]}, quick={"size": [100_000]})
 def black_scholes(spot: Any, strike: Any, years: Any) -> Any:
-    """The prices of the calls and of the puts, each of shape (size,), of arrays of that shape."""
+    """The prices of calls and puts, each of shape (size,), from arrays of that shape."""
     spread = VOLATILITY * xb.sqrt(years)
     d1 = (xb.log(spot / strike) + (RATE + VOLATILITY**2 / 2) * years) / spread
     d2 = d1 - spread

@@ -1,4 +1,4 @@
-"""A small convolution, as the first layer of a network for images has it.
+"""A small convolution, like the first layer of a network for images.
 
     y_nijk = sum_abc x_n(i+a)(j+b)c w_abck
 

@@ -1,9 +1,9 @@
 """A^n + B^n: the 'hello world' of programs on two devices.
 
 Source: TensorFlow-Examples, multigpu_basics (2016), which raises two 10000 x 10000 uniform matrices to the 10th power.
-The recursion printed there stops one step late and computes the 11th power; its matrices are not scaled, so that an
-entry of the result is about 5e36, one product short of overflowing float32. Here the power is what it says, and a
-uniform matrix is scaled by 2/size, which brings its largest eigenvalue to about 1: powers neither overflow nor vanish.
+Its recursion stops one step late and computes the 11th power. Its matrices are not scaled: an entry of the result is
+about 5e36, one product short of overflowing float32. Here the power is n, and the scale 2/size brings the largest
+eigenvalue of a uniform matrix to about 1: powers neither overflow nor vanish.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import xbackend as xb
 from xbackend.program.host import check_fits
 from xbackend.workloads.workload import Workload, check_choice, check_whole
 
-LONGEST = 10_000  # products of a chain: more are no program that a framework compiles
+LONGEST = 10_000  # products of a chain: frameworks do not compile longer programs
 
 
 def sum_of_powers(a: Any, b: Any, *, n: int = 10, method: str = "chain") -> Any:
@@ -30,8 +30,8 @@ def sum_of_powers(a: Any, b: Any, *, n: int = 10, method: str = "chain") -> Any:
         return an + bn
 
 
-# 512 x 512: a call lasts some 20 ms on two cores, long against every framework's own cost and against the clock, and
-# all backends are done in three minutes, most of which are their imports and compilers.
+# 512 x 512: a call takes some 20 ms on two cores, long against every framework's own cost and the clock. All backends
+# take three minutes, mostly for imports and compilers.
 WORKLOAD = Workload(
     sum_of_powers,
     name="matpow",
@@ -69,7 +69,7 @@ def oracle(a: np.ndarray, b: np.ndarray, *, n: int = 10) -> np.ndarray:
 
 @WORKLOAD.tolerance
 def tolerance(size: int = 1024, n: int = 10, dtype: str = "float32") -> float:
-    """The largest relative error that passes: each product may lose sqrt(size) roundings, twice over for safety.
+    """The largest relative error that passes: sqrt(size) roundings for each product, times two for safety.
 
     Higham, Accuracy and Stability of Numerical Algorithms, section 3.5 (error of matrix products), with the
     probabilistic bound sqrt(m) in place of m.
@@ -79,7 +79,7 @@ def tolerance(size: int = 1024, n: int = 10, dtype: str = "float32") -> float:
 
 @WORKLOAD.check
 def check(size: int, n: int, dtype: str, method: str) -> None:
-    """Refuse parameters before anything is made of them. Raises `WorkloadError`, `ArgumentError`."""
+    """Refuse invalid parameters early. Raises `WorkloadError`, `ArgumentError`."""
     check_whole("matpow", "size", size, 0, 10**9)
     check_choice("matpow", "dtype", dtype, ("float32", "float64"))
     check_choice("matpow", "method", method, ("chain", "squaring"))

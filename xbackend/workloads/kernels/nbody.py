@@ -1,4 +1,4 @@
-"""Bodies that attract each other, all pairs of them, over some steps of the leapfrog.
+"""Bodies that attract each other, by all pairs, over some leapfrog steps.
 
     a_i = sum_j m_j (x_j - x_i) / (|x_j - x_i|^2 + e^2)^(3/2)
 
@@ -21,7 +21,7 @@ SOFTENING, STEP = 0.1, 0.01
 
 @xb.workload(sweep={"size": [8, 128, 1024]}, quick={"size": [128]})
 def nbody(position: Any, velocity: Any, mass: Any, *, steps: int = 4) -> Any:
-    """Positions and velocities after the steps, each of shape (size, 3), of arrays of that shape and masses (size,)."""
+    """Positions and velocities after the steps, each of shape (size, 3), from such arrays and masses (size,)."""
     acceleration = _acceleration(position, mass)
     for _ in range(steps):
         velocity = velocity + 0.5 * STEP * acceleration
@@ -40,7 +40,7 @@ def _acceleration(position: Any, mass: Any) -> Any:
 
 @nbody.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> list[np.ndarray]:
-    """Standard normal positions, velocities a tenth of that, masses that are 1 together."""
+    """Standard normal positions, velocities a tenth of that, masses with the sum 1."""
     position, velocity = rng.standard_normal((size, 3)), 0.1 * rng.standard_normal((size, 3))
     mass = rng.uniform(0.5, 1.5, size)
     return [array.astype(dtype) for array in (position, velocity, mass / mass.sum())]

@@ -1,7 +1,7 @@
 """Softmax of the rows of a matrix: exponentials between two reductions.
 
-Source: Goodfellow, Bengio and Courville, Deep Learning (2016), equation 4.1, with the largest element of a row taken
-off first, as section 4.1 says. Size 4 is dispatch, 32 768 rows (64 MiB in float32) are memory.
+Source: Goodfellow, Bengio and Courville, Deep Learning (2016), equation 4.1. The largest element of a row is subtracted
+first, as in section 4.1. Size 4 is dispatch, 32 768 rows (64 MiB in float32) are memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def softmax(x: Any) -> Any:
 
 @softmax.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float32") -> np.ndarray:
-    """Standard normal numbers, three times as large."""
+    """Normal numbers of standard deviation 3."""
     return (3.0 * rng.standard_normal((size, COLUMNS))).astype(dtype)
 
 

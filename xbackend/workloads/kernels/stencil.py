@@ -1,4 +1,4 @@
-"""Heat that spreads over a plate: the five-point stencil, many steps, each written into the inside of the plate.
+"""Heat that spreads over a plate: many steps of the five-point stencil on the inner points.
 
     u_ij += r (u_(i-1)j + u_(i+1)j + u_i(j-1) + u_i(j+1) - 4 u_ij)
 
@@ -21,7 +21,7 @@ RATE = 0.2
 
 @xb.workload(sweep={"size": [16, 256, 1024]}, quick={"size": [256]})
 def stencil(u: Any, *, steps: int = 50) -> Any:
-    """The temperatures after the steps, of an array of shape (size, size)."""
+    """The temperatures after the steps, from an array of shape (size, size)."""
 
     def step(u: Any, _: Any) -> Any:
         around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]

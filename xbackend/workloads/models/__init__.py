@@ -1,1 +1,1 @@
-"""Models: what people fit and filter, most with the gradient, a file for each, called as its workload."""
+"""Models that people fit and filter, most with the gradient. A file has the name of its workload."""

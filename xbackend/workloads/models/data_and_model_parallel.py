@@ -1,4 +1,4 @@
-"""A step of training, data parallel and model parallel at once: two replicas of half of the rows, two devices each.
+"""A step of training, data and model parallel at once: two replicas with half of the rows and two devices each.
 
     hidden = tanh(x W1) on dev0 or dev2,  loss = mean((hidden W2 - target)^2) on dev1 or dev3,  W -= rate dloss/dW
 
@@ -28,7 +28,7 @@ def _loss(x: Any, target: Any, w1: Any, w2: Any) -> Any:
 
 @xb.workload(sweep={"size": [8, 512, 4096]}, quick={"size": [512]})
 def data_and_model_parallel(x: Any, target: Any, w1: Any, w2: Any) -> Any:
-    """The loss and the weights after the step: of rows (256, 64), targets (256, 16), weights (64, size), (size, 16)."""
+    """The loss and the new weights, from rows (256, 64), targets (256, 16) and weights (64, size), (size, 16)."""
     spread = xb.strategies.replicate(_loss, devices=REPLICAS, split=("x", "target"), merge="mean")
     loss = spread(x, target, w1, w2)
     first, second = xb.grad(loss, (w1, w2))
@@ -37,7 +37,7 @@ def data_and_model_parallel(x: Any, target: Any, w1: Any, w2: Any) -> Any:
 
 @data_and_model_parallel.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float32") -> list[np.ndarray]:
-    """Rows from -1 to 1, sines of sums of them as targets, weights that keep the size of what goes through."""
+    """Rows from -1 to 1, sines of their sums as targets, weights that keep the magnitude of activations."""
     return network(rng, size, dtype)
 
 

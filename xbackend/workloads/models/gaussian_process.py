@@ -20,7 +20,7 @@ from xbackend.workloads.workload import check_drawn
 
 @xb.workload(sweep={"size": [16, 256, 1024]}, quick={"size": [256]}, gradient="log_parameters")
 def gaussian_process(log_parameters: Any, x: Any, y: Any) -> Any:
-    """A number: of the logarithms of l, s_f and s_n (3,), of places (size,) and what was seen there (size,)."""
+    """A scalar, from the logarithms of l, s_f and s_n (3,), places (size,) and observations (size,)."""
     length, scale, noise = (xb.exp(log_parameters[i]) for i in range(3))
     n = y.shape[0]
     apart = (x[:, None] - x[None, :]) / length

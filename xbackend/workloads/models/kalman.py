@@ -1,4 +1,4 @@
-"""A Kalman filter: the logarithm of the likelihood of places that were seen with noise, and its gradient.
+"""A Kalman filter: the log likelihood of noisy observations of places, and its gradient.
 
     m' = A m,  P' = A P A^T + q Q,  v = y - H m',  S = H P' H^T + r I,  K = P' H^T S^-1
     m = m' + K v,  P = P' - K S K^T,  log p(y_t | y_1..t-1) = -(v^T S^-1 v + log |S| + 2 log(2 pi)) / 2
@@ -24,7 +24,7 @@ JOLTS = np.kron([[1 / 3, 1 / 2], [1 / 2, 1.0]], np.eye(2))
 
 @xb.workload(sweep={"size": [50, 500]}, quick={"size": [50]}, gradient="log_noise")
 def kalman(log_noise: Any, mean: Any, covariance: Any, y: Any) -> Any:
-    """A number: of the logarithms of q and r (2,), mean (4,) and covariance (4, 4) at the start, places (size, 2)."""
+    """A scalar, from the logarithms of q and r (2,), the first mean (4,) and covariance (4, 4), places (size, 2)."""
     moves, sees, jolts = (xb.asarray(matrix, dtype=y.dtype) for matrix in (MOVES, SEES, JOLTS))
     noise = xb.exp(log_noise)
     jolt, blur = noise[0] * jolts, noise[1] * xb.eye(2, dtype=y.dtype)
@@ -46,7 +46,7 @@ def kalman(log_noise: Any, mean: Any, covariance: Any, y: Any) -> Any:
 
 @kalman.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> list[np.ndarray]:
-    """Places that were drawn with the model, and noises beside those."""
+    """Places drawn from the model, and noises close to those of the draw."""
     jolt, state, seen = np.linalg.cholesky(0.1 * JOLTS), np.zeros(4), []
     for _ in range(size):
         state = MOVES @ state + jolt @ rng.standard_normal(4)

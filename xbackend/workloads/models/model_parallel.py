@@ -1,4 +1,4 @@
-"""A step of training of a network whose two layers are on two devices, the loss on the CPU: the new weights too.
+"""A step of training of a network with its two layers on two devices, and the loss on the CPU.
 
     hidden = tanh(x W1) on dev0,  loss = mean((hidden W2 - target)^2),  W -= rate dloss/dW
 
@@ -20,7 +20,7 @@ ROWS, IN, OUT, RATE = 256, 64, 16, 0.1
 
 @xb.workload(sweep={"size": [8, 512, 4096]}, quick={"size": [512]})
 def model_parallel(x: Any, target: Any, w1: Any, w2: Any) -> Any:
-    """The loss and the weights after the step: of rows (256, 64), targets (256, 16), weights (64, size), (size, 16)."""
+    """The loss and the new weights, from rows (256, 64), targets (256, 16) and weights (64, size), (size, 16)."""
     with xb.device("dev0"):
         hidden = xb.tanh(x @ w1)
     with xb.device("dev1"):
@@ -33,7 +33,7 @@ def model_parallel(x: Any, target: Any, w1: Any, w2: Any) -> Any:
 
 @model_parallel.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float32") -> list[np.ndarray]:
-    """Rows from -1 to 1, sines of sums of them as targets, weights that keep the size of what goes through."""
+    """Rows from -1 to 1, sines of their sums as targets, weights that keep the magnitude of activations."""
     return network(rng, size, dtype)
 
 

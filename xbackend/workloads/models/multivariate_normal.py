@@ -1,10 +1,10 @@
-"""Many small multivariate normal densities at once, each with a covariance of its own: a stack of Cholesky's factors.
+"""Many small multivariate normal densities at once, each with its own covariance: a stack of Cholesky's factors.
 
     log p_i = -|L_i^-1 (x_i - m)|^2 / 2 - sum_k log L_ikk - d log(2 pi) / 2,  L_i L_i^T = diag(s) R_i diag(s)
 
-Source: Gelman et al., Bayesian Data Analysis (3rd edition, 2013), appendix A; the separation of scales and
-correlations: Barnard, McCulloch and Meng, Statistica Sinica 10 (2000) 1281. d is 8. Size 10 is dispatch, 10 000 memory
-and arithmetic.
+Source: Gelman et al., Bayesian Data Analysis (3rd edition, 2013), appendix A. Separate scales and correlations:
+Barnard, McCulloch and Meng, Statistica Sinica 10 (2000) 1281. d is 8. Size 10 is dispatch, 10 000 memory and
+arithmetic.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WIDTH = 8
 
 @xb.workload(sweep={"size": [10, 1000, 10_000]}, quick={"size": [1000]}, gradient=("mean", "log_scale"))
 def multivariate_normal(mean: Any, log_scale: Any, correlation: Any, x: Any) -> Any:
-    """The sum of all: of a mean and of logarithms of scales (8,), correlations (size, 8, 8) and points (size, 8)."""
+    """The sum of all, from a mean and log scales (8,), correlations (size, 8, 8) and points (size, 8)."""
     scale = xb.exp(log_scale)
     factor = xb.linalg.cholesky(correlation * scale[:, None] * scale[None, :])
     white = xb.linalg.solve_triangular(factor, (x - mean)[:, :, None], lower=True)
@@ -32,7 +32,7 @@ def multivariate_normal(mean: Any, log_scale: Any, correlation: Any, x: Any) -> 
 
 @multivariate_normal.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> list[np.ndarray]:
-    """Correlations of 16 normal numbers each."""
+    """Correlations from 16 normal numbers each."""
     loadings = rng.standard_normal((size, WIDTH, 2 * WIDTH))
     covariance = loadings @ loadings.transpose(0, 2, 1)
     deviation = np.sqrt(np.einsum("iaa->ia", covariance))

@@ -1,4 +1,4 @@
-"""Radon in houses: a regression whose intercept and slope differ by county and come from a distribution themselves.
+"""Radon in houses: a hierarchical regression, whose intercepts and slopes by county have a distribution themselves.
 
     y_i ~ Normal(a_c(i) + b_c(i) floor_i, s),  a_c = m_a + t_a u_c,  b_c = m_b + t_b v_c,  u_c, v_c ~ Normal(0, 1)
     m ~ Normal(0, 10),  t_a, t_b, s ~ half Normal(1), as logarithms
@@ -28,8 +28,8 @@ COUNTIES = 85
 def radon(  # noqa: PLR0917 (an argument is an array)
     centre: Any, log_scale: Any, intercept: Any, slope: Any, county: Any, floor: Any, y: Any
 ) -> Any:
-    """A number: of m (2,), the logarithms of t_a, t_b and s (3,), u and v (85,), and of each house the county, the
-    floor and the logarithm of its radon (size,)."""
+    """A scalar, from m (2,), the logarithms of t_a, t_b and s (3,), u and v (85,), and each house's county, floor and
+    log radon (size,)."""
     scale = xb.exp(log_scale)
     a = centre[0] + scale[0] * intercept
     b = centre[1] + scale[1] * slope
@@ -41,7 +41,7 @@ def radon(  # noqa: PLR0917 (an argument is an array)
 
 @radon.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> list[np.ndarray]:
-    """Houses that were drawn with the model, and parameters beside those."""
+    """Houses drawn from the model, and parameters close to those of the draw."""
     centre, log_scale = np.array([1.5, -0.7]), np.log([0.3, 0.3, 0.7])
     raw = rng.standard_normal((2, COUNTIES))
     a, b = centre[:, None] + np.exp(log_scale[:2, None]) * raw

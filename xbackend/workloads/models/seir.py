@@ -1,10 +1,10 @@
-"""An epidemic day by day: susceptible, exposed, infectious, recovered, and how well it explains the cases seen.
+"""An epidemic day by day: susceptible, exposed, infectious, recovered, and the likelihood of the observed cases.
 
     S' = -b S I,  E' = b S I - s E,  I' = s E - g I,  R' = g I;  cases_t ~ Poisson(s E_t N)
 
-Source: Hethcote, The Mathematics of Infectious Diseases, SIAM Review 42 (2000) 599, with Euler's steps of a day, parts
-of a population of N. The term of the Poisson density without parameters is left out. Size is days: 60 and 1000 steps of
-a loop, each of a few numbers: dispatch inside of the framework.
+Source: Hethcote, The Mathematics of Infectious Diseases, SIAM Review 42 (2000) 599, with Euler steps of a day and
+fractions of a population of N. The constant term of the Poisson density is left out. Size is days: 60 and 1000 steps of
+a loop over a few numbers, dispatch within the framework.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ START = (0.99, 0.006, 0.004, 0.0)
 
 @xb.workload(sweep={"size": [60, 1000]}, quick={"size": [60]}, gradient="log_rates")
 def seir(log_rates: Any, start: Any, cases: Any) -> Any:
-    """A number: of the logarithms of b, s and g (3,), the parts at the start (4,), and the cases of each day
-    (size,)."""
+    """A scalar, from the logarithms of b, s and g (3,), the first fractions (4,) and the cases of each day (size,)."""
     rates = xb.exp(log_rates)
 
     def day(parts: Any, seen: Any) -> Any:
@@ -38,7 +37,7 @@ def seir(log_rates: Any, start: Any, cases: Any) -> Any:
 
 @seir.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> list[np.ndarray]:
-    """Cases that were drawn with the model, and rates beside those."""
+    """Cases drawn from the model, and rates close to those of the draw."""
     rates, parts, cases = np.array([0.4, 0.25, 0.15]), np.array(START), []
     for _ in range(size):
         infected, ill, well = rates[0] * parts[0] * parts[2], rates[1] * parts[1], rates[2] * parts[2]
