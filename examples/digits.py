@@ -3,9 +3,9 @@
     xbackend train examples/digits.py:network --strategy one,mirrored --backends numpy,tensorflow,jax,pytensor
     python examples/digits.py [backend ...]
 
-1 797 images of 8 x 8 grey values (UCI, Optical Recognition of Handwritten Digits), a quarter of them held back. Printed
-is the share of those that are recognised, the mean of three seeds, beside that of scikit-learn's own classifiers on the
-same rows (`pip install scikit-learn`).
+1 797 images of 8 x 8 grey values (UCI, Optical Recognition of Handwritten Digits); a quarter is held back. The program
+prints the accuracy on these, the mean of three seeds, beside that of scikit-learn's own classifiers on the same rows
+(`pip install scikit-learn`).
 """
 
 import sys
@@ -20,7 +20,7 @@ TRAINED_WITH = 1347
 
 
 def digits(rng):
-    """Rows to train with and rows held back, in an order drawn from the seed."""
+    """Training rows and rows held back, in an order drawn from ``rng``."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -61,7 +61,7 @@ network.data(digits)
 
 
 def recognised(backend, model):
-    """The share of the rows held back after training, for each seed: compiled once, begun again with other weights."""
+    """The accuracy on the rows held back after training, for each seed: compiled once, restarted with other weights."""
     training = Training(backend, model.loss, model.start(SEEDS[0]), model.optimizer)
     for seed in SEEDS:
         training.restart(model.start(seed))
@@ -70,7 +70,7 @@ def recognised(backend, model):
 
 
 def theirs(model, seed):
-    """The same by scikit-learn's classifier."""
+    """The accuracy of scikit-learn's classifier."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.neural_network import MLPClassifier
 

@@ -2,8 +2,8 @@
 
     python examples/on_devices.py --devices gpu:0,cpu:0 [--env jax=PATH ...] [backend ...]
 
-Each program is that of its own file, bound to these devices: its values have to be the published ones, and every op has
-to be read back from where it was asked to run. docs/gpus.md has what this printed on a GPU.
+Each program is that of its own file, bound to these devices. Its values must be the published ones, and the placement
+must show every op on its device. docs/gpus.md has the output on a GPU.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from xbackend.workloads import matpow, relative_error
 
 
 def ran(run):
-    """What is said of the placement, once each op is known to have run where it was asked to."""
+    """The placement in words, after checking that each op ran on its device."""
     run.placement.check()
     devices = sorted({record.executed for record in run.placement.ops if record.executed})
     return f"on {', '.join(devices)}: {run.placement}"

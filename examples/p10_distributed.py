@@ -1,7 +1,7 @@
 """P10: a classifier trained by several processes, in two ways.
 
-Every worker has the weights and its share of the rows, and gradients are averaged between them; or the weights are on a
-parameter server, and every worker takes them from there and brings its update.
+Either every worker has the weights and its share of the rows, and gradients are averaged between workers. Or the
+weights are on a parameter server: every worker reads them there and sends its update.
 
 xbackend cluster run examples/p10_distributed.py:mirrored --backend pytensor-jax --workers 2
 xbackend cluster run examples/p10_distributed.py:served --backend tensorflow --workers 2 --ps 1 --asynchronous --replay
@@ -11,7 +11,7 @@ import numpy as np
 
 import xbackend as xb
 
-ROWS, FEATURES, CLASSES, BATCH = 301, 20, 4, 63  # the rows do not divide by the batch, nor the batch by the workers
+ROWS, FEATURES, CLASSES, BATCH = 301, 20, 4, 63  # rows do not divide into batches, nor a batch into workers
 
 
 def _data():
@@ -58,7 +58,7 @@ mirrored.data(_share)
 
 @xb.job(steps=100)
 def served(task, x, labels):
-    """The weights and their momentum are on the parameter server, which adds what each worker brings."""
+    """The weights and their momentum are on the parameter server, which adds each worker's update."""
     server = "/job:ps/task:0"
     w, b = xb.shared(np.zeros((FEATURES, CLASSES)), "w", server), xb.shared(np.zeros(CLASSES), "b", server)
     loss = _loss(w, b, x, labels)

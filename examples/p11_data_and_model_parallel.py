@@ -2,9 +2,9 @@
 
     python examples/p11_data_and_model_parallel.py [backend ...]
 
-One function with its layers on dev0 and dev1 is all there is. Model parallel binds the two names to two devices. Data
-parallel replicates the function, both names meaning one device in each replica. Both together replicates it with two
-devices for each replica. Eleven rows on two replicas are 6 and 5, and the mean of their losses is weighted so.
+One function has its layers on dev0 and dev1. Model parallel binds the two names to two devices. Data parallel
+replicates the function; both names mean one device in each replica. Both together replicates it with two devices for
+each replica. Two replicas get 6 and 5 of eleven rows, and the mean of their losses has these weights.
 """
 
 import sys
@@ -19,7 +19,7 @@ BOTH = ({"dev0": "dev0", "dev1": "dev1"}, {"dev0": "dev2", "dev1": "dev3"})
 
 
 def network(replicas):
-    """The shared variables, on the default device, and a step of gradient descent with the replicas, if there are."""
+    """The shared variables, on the default device, and a step of gradient descent, with replicas if given."""
     state = {name: xb.shared(value, name=name) for name, value in weights().items()}
 
     def loss_of(x, target):

@@ -1,9 +1,9 @@
-"""P1: name the devices, see where each op ran, pin ops to a device, and what the default device is.
+"""P1: name the devices, see where each op ran, pin ops to a device, and see the default device.
 
     python examples/p1_name_devices.py [backend ...]
 
-The product of [[1,2,3],[4,5,6]] and [[1,2],[3,4],[5,6]] is [[22,28],[49,64]]. A device that is not there is an error
-that names those that are, never a silent fallback.
+The product of [[1,2,3],[4,5,6]] and [[1,2],[3,4],[5,6]] is [[22,28],[49,64]]. A missing device is an error that names
+the devices, never a silent fallback.
 """
 
 import sys

@@ -2,7 +2,7 @@
 
     python examples/p2_two_devices.py [backend ...]
 
-The result is [[44,56],[98,128]]; the placement shows the two products on their two devices and what was transferred.
+The result is [[44,56],[98,128]]. The placement shows the two products on their devices, and the transfers.
 """
 
 import sys

@@ -2,8 +2,8 @@
 
     python examples/p3_one_against_two.py [--size N] [backend ...]
 
-Virtual CPU devices share the machine's cores, so a large product gains nothing from two of them here; what the times
-mean for verdicts is the business of `xbackend compare`, which measures in fresh processes.
+Virtual CPU devices share the machine's cores, so a large product gains nothing from two of them. For verdicts use
+`xbackend compare`, which measures in fresh processes.
 """
 
 import argparse

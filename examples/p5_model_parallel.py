@@ -2,9 +2,8 @@
 
     python examples/p5_model_parallel.py [backend ...]
 
-Layer 1 and its weights are on dev0, layer 2 and its weights on dev1, the loss on the CPU. Gradients run where the
-forward ops ran. The losses, and the weights after training, are those of the same program bound to one device, to
-rounding.
+Layer 1 and its weights are on dev0, layer 2 and its weights on dev1, the loss on the CPU. Gradients run on the devices
+of the forward ops. Losses and trained weights equal those of the same program on one device, to rounding.
 """
 
 import sys
@@ -18,7 +17,7 @@ STEPS = 20
 
 
 def data(rows=11, seed=0):
-    """Rows of four numbers and what is to be learned of them: the sines of two sums."""
+    """Rows of four numbers, and their targets: the sines of two sums."""
     x = np.random.default_rng(seed).uniform(-1, 1, (rows, 4)).astype(np.float32)
     return x, np.sin(x[:, :2] + x[:, 2:])
 

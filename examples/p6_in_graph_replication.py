@@ -2,8 +2,8 @@
 
     python examples/p6_in_graph_replication.py [backend ...]
 
-[[1,2,3],[4,5,6],[7,8,9],[10,11,12]] times [[1],[1],[2]] is [[9],[21],[33],[45]]. Four rows on three devices are spread
-as 2, 1 and 1 (`tf.split` refuses them). The weights go to each device once.
+[[1,2,3],[4,5,6],[7,8,9],[10,11,12]] times [[1],[1],[2]] is [[9],[21],[33],[45]]. Three devices get 2, 1 and 1 of the
+four rows (`tf.split` refuses that). The weights are transferred to each device once.
 """
 
 import sys

@@ -1,5 +1,5 @@
-"""P7: between-graph replication. Every worker builds its own graph; a variable of the same name on the same device is
-one storage: all add to it, and no update is lost.
+"""P7: between-graph replication. Every worker builds its own graph. Variables with one name on one device share one
+storage: all workers add to it, and no update is lost.
 
 xbackend cluster run examples/p7_between_graph.py --backend tensorflow --workers 3 --ps 1 --asynchronous
 """

@@ -3,9 +3,9 @@
     python examples/p8_towers.py [backend ...]
     xbackend compare examples/p8_towers.py --set strategy=one,towers,mirrored --devices 1,2
 
-A small classifier. Each tower is fed a batch of its own; the losses of the towers stand under tower_0/ and tower_1/,
-that of all rows beside them. The weights are those of one device on the whole batch, to rounding. Half-way it is saved,
-and another training goes on from there. What was found in training and on other points are two scopes of event files.
+A small classifier. Each tower is fed its own batch. The losses of the towers are under tower_0/ and tower_1/, beside
+that of all rows. The weights are those of one device on the whole batch, to rounding. Half-way it is saved, and another
+training goes on from the checkpoint. The event files have two scopes, training points and other points.
 """
 
 import sys
@@ -22,7 +22,7 @@ ROWS = 12  # of a tower's batch
 
 
 def data(rows, seed):
-    """Points of three classes: in which third of the circle they are."""
+    """Points of three classes, by the third of the circle that they are in."""
     x = np.random.default_rng(seed).normal(size=(rows, 2))
     return x, np.floor((np.arctan2(x[:, 1], x[:, 0]) / np.pi + 1) * 1.4999).astype(np.int64)
 
@@ -34,7 +34,7 @@ def weights(seed=1):
 
 @xb.model(optimizer=SGD(0.5, momentum=0.9), batch=2 * ROWS, epochs=EPOCHS)
 def classifier(w, x, labels):
-    """The loss, and beside it the accuracy."""
+    """The loss, and the accuracy."""
     scores = xb.tanh(layers.dense(x, w["w"], w["b"])) @ w["v"]
     return layers.cross_entropy(scores, labels), {"accuracy": layers.accuracy(scores, labels)}
 
@@ -49,7 +49,7 @@ def model(backend, strategy, fed=False):
 
 
 def train(training, batches, epochs, towers, events=None):
-    """Epochs of batches: each split for the towers, one after the other, or whole."""
+    """Train for epochs of batches. Each batch is split for several towers."""
     while batches.epoch < epochs:
         for batch in batches:
             parts = [array[i::towers] for i in range(towers) for array in batch]

@@ -1,11 +1,11 @@
-"""P9: the visible devices limited; one device and mirrored; a custom step with its reduction; validation accuracy.
+"""P9: limited visible devices; one device and mirrored; a custom step with its reduction; validation accuracy.
 
     python examples/p9_mirrored.py [backend ...]
     xbackend train examples/p9_mirrored.py:classifier --strategy one,mirrored
 
-Of four devices two are visible. Every variable is on both, gradients are all-reduced to their mean, both copies are
-updated and stay equal to the bit. The printed sample of the tutorial sums what it calls the average, which is twice too
-much on two devices: both are shown.
+Two of four devices are visible. Every variable is on both. Gradients are all-reduced to their mean, and both copies are
+updated and stay equal to the bit. The tutorial's sample sums what it calls the average, twice too much on two devices:
+both are shown.
 """
 
 import sys
@@ -20,7 +20,7 @@ EPOCHS = 4
 
 
 def reduction(backend):
-    """Gradients of two replicas, their mean and their sum: what 'average' must not be taken for."""
+    """The mean and the sum of two replicas' gradients: 'average' must not mean the sum."""
 
     def function(x):
         with xb.device("cpu:0"):
