@@ -98,7 +98,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)  # after the conftest files are loaded
 def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
-    """Short names, once all others have theirs: only what is written in this command line and would be an error."""
+    """Add short names after all other plugins: only those on this command line that would be unknown."""
     unknown = parser.parse_known_and_unknown_args(args)[1]
     for name in dict.fromkeys(word.partition("=")[0].removeprefix("--") for word in unknown):
         if name in _OPTIONS:
@@ -160,10 +160,10 @@ _COMPARE: pytest.StashKey[str | bool] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is wrong in our options ends pytest before anything is collected.
+    """Wrong options of ours end pytest before anything is collected.
 
-    pytest-benchmark loads what it compares with before anybody knows which tests there are; that has to wait until it
-    is known whether ours are among them, which look at it first.
+    pytest-benchmark loads the run to compare with before tests are known. That waits until collection has shown whether
+    tests of ours, which check that run first, are among them.
     """
     if any(config.getoption(f"xbackend_{name}") for name in _OPTIONS):
         choices(config)
@@ -199,7 +199,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without ``--workload`` the tests of a workload are none."""
+    """Without ``--workload`` deselect the tests of a workload."""
     if config.getoption("xbackend_workload") is None:
         out = [item for item in items if "xbackend_workload" in getattr(item, "fixturenames", ())]
         if out:
@@ -297,13 +297,13 @@ class Benchmark:
     ) -> Measurement:
         """Measure a call of the function on arrays that are on the device. The benchmark is its rounds.
 
-        The first test of a function measures it on all backends that were selected, in fresh worker processes, in
-        shuffled blocks; the others show what it found, and have to give the same function and arrays.
+        The first test of a function measures it on all selected backends, in fresh worker processes, in shuffled
+        blocks; the others show its results, and have to give the same function and arrays.
 
         Args:
             function: of arrays, as `xbackend.trace` takes it; its logical devices are spread over this test's.
             arrays: its arguments.
-            expected: what it returns; left out, what NumPy computes with floating-point arrays in float64.
+            expected: its right results; by default NumPy's, with floating-point arrays in float64.
             tolerance: the largest relative error that passes; left out, one that grows with the program's ops and axes.
             static: its keyword arguments, which are no arrays.
 
@@ -319,7 +319,7 @@ class Benchmark:
         keys = [_key(item) for item in items]
         kept = self._item.config.stash.setdefault(_RECORDED, {})
         before = kept.get(items[0].nodeid)
-        if before is not None:  # what NumPy computes is computed once
+        if before is not None:  # NumPy computes its results once
             expected = before.case.expected if expected is None else expected
             tolerance = before.case.tolerance if tolerance is None else tolerance
         name = getattr(function, "__name__", "")
@@ -498,10 +498,10 @@ def say(config: pytest.Config, text: str) -> None:
 
 
 class Bridge:
-    """What pytest-benchmark saves, compares and concludes of tests of which some are ours.
+    """How pytest-benchmark saves, compares and judges, where some tests are ours.
 
-    A benchmark whose test has not passed is not saved, and a saved run says whether it is complete. A comparison with
-    one that is damaged, incomplete or, with ``--benchmark-compare-fail=median:5%``, of another machine ends before
+    A benchmark whose test has not passed is not saved, and a saved run says whether it is complete. A comparison with a
+    damaged or incomplete run, or, with ``--benchmark-compare-fail=median:5%``, with one of another machine, ends before
     anything is measured; its exit codes are those of ``xbackend gate``.
     """
 
@@ -529,7 +529,7 @@ class Bridge:
         if type(storage) is FileStorage:  # else a server, which keeps its own files
             if compared is not None:
                 _check_saved(config, storage, compared)
-            # What is saved is saved whole.
+            # A saved run is written whole.
             self.benchmarks.storage = saved.WholeStorage(
                 storage.path, storage.logger, default_machine_id=self.benchmarks.machine_id
             )
@@ -563,7 +563,7 @@ class Bridge:
         from xbackend.measure import saved
 
         if saved.KEY not in compared_benchmark:
-            # That our words are missing was said; pytest-benchmark would print all that is known of both machines.
+            # `_check_saved` has said that our entry is missing; pytest-benchmark would print both machines in full.
             compared_benchmark["machine_info"] = machine_info
             return
         ours, theirs = saved.fingerprint(machine_info), saved.fingerprint(compared_benchmark["machine_info"])
@@ -592,7 +592,7 @@ class Bridge:
 
     @pytest.hookimpl(trylast=True)
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
-        """A saved run says whether all that was asked for is in it; it is not after Ctrl-C or a failed test."""
+        """A saved run says whether it is complete; it is not after Ctrl-C or a failed test."""
         from xbackend.measure import saved
 
         saved.seal(output_json, self.complete)
@@ -622,9 +622,8 @@ class Bridge:
         return result
 
     def _judge(self, config: pytest.Config) -> None:
-        """Put the gate's decisions in the place of pytest-benchmark's, which knows no noise; note those that cannot be
-        made. What holds no medians of processes is left to pytest-benchmark.
-        """
+        """Replace pytest-benchmark's decisions, which know no noise, by the gate's; note the undecided ones. Benchmarks
+        without medians of processes are left to pytest-benchmark."""
         from xbackend.analysis.gate import GateOutcome, unknown_sessions
         from xbackend.results.runs import Store
 
@@ -659,7 +658,7 @@ class Bridge:
 
 
 def _check_saved(config: pytest.Config, storage: Any, chosen: str | bool) -> None:
-    """Every saved run that is going to be compared with; ends pytest with a `GateOutcome` if one cannot be."""
+    """Check every saved run to compare with; ends pytest with a `GateOutcome` if one is unfit."""
     from xbackend.analysis.gate import GateOutcome
     from xbackend.errors import StoreError
     from xbackend.measure import saved
@@ -689,8 +688,8 @@ def _check_saved(config: pytest.Config, storage: Any, chosen: str | bool) -> Non
 def _sessions(
     ours: Mapping[str, Any], theirs: Mapping[str, Any], measured: Sequence[Results], runs: Sequence[Results]
 ) -> list[float]:
-    """The times of a benchmark, known by what is saved of it now and before, in the store's earlier runs of the same
-    program; none of one that was not measured here."""
+    """A benchmark's times in the store's earlier runs of the same program, found by its entries saved now and before;
+    none if it was not measured here."""
     import msgspec
 
     from xbackend.analysis.between_runs import times_before
@@ -705,7 +704,7 @@ def _sessions(
 def _decided(
     benchmark: Any, other: Mapping[str, Any], check: Any, earlier: Sequence[float] = ()
 ) -> tuple[GateOutcome, str, Ratio | None]:
-    """What the gate says of a benchmark and its saved one, why, and their ratio where it has one."""
+    """The gate's outcome for a benchmark and its saved one, the reason, and their ratio where there is one."""
     from pytest_benchmark.utils import PercentageRegressionCheck
 
     from xbackend.analysis import statistics

@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refused(command, f"there is not enough memory: {error}; ask for less", WRONG)
     except KeyboardInterrupt:
         return _refused(command, "interrupted", INTERRUPTED)
-    except BrokenPipeError:  # `| head` has read enough; what is still to be written at the end of Python goes nowhere
+    except BrokenPipeError:  # `| head` has read enough; what Python still writes at its end goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _UNREAD
 
@@ -110,7 +110,7 @@ _INSTEAD = {
 
 
 def _unknown(error: wrong.UnknownOptionError) -> str:
-    """An option that the command does not have, and what is meant or what there is."""
+    """The words for an unknown option, with the one that is meant or those that there are."""
     from xbackend.wording import meant
 
     typed = error.token.keyword or error.token.value

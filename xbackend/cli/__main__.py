@@ -3,7 +3,7 @@
 import sys
 
 if not sys.flags.safe_path:
-    del sys.path[0]  # the current folder, in which nothing of ours is looked up
+    del sys.path[0]  # the current folder: nothing of ours is imported from it
 
 from xbackend.cli import main
 

@@ -48,7 +48,7 @@ _SHOWN = {
 }
 _OF = {What.TIME: "time", What.COMPILE: "compile time"}
 _FEW = 4  # releases that are named one by one
-RANGE = 15  # the exit code where it is one of several releases
+RANGE = 15  # the exit code where one of several releases may be the first changed one
 
 
 def bisect(
@@ -138,7 +138,7 @@ def _compared(beside: Beside, what: What, than: str = "the former") -> str:
 
 
 def _show(found: Found, what: What) -> None:
-    """All that was looked at, a row for each release."""
+    """A row for each release that was looked at."""
     rows = []
     for name in found.releases:
         beside = found.beside.get(name)

@@ -85,7 +85,7 @@ def _specs(
     *,
     coordinated: bool,
 ) -> tuple[Iterator[ClusterSpec], Announced | None]:
-    """A cluster for each start, and what a launcher says to this process, if it is asked.
+    """A cluster for each start, and the announcement of a launcher to this process, if it is asked.
 
     Raises `ClusterError`, `UsageError`.
     """
@@ -115,8 +115,8 @@ def _at_home(specs: Iterator[ClusterSpec], here: str) -> Iterator[ClusterSpec]:
 
 
 def _starts(said: Announced | None) -> bool:
-    """Whether this process starts the tasks, as of a launcher's the first worker does. Says so where it does not, and
-    where it does, what it is bound to."""
+    """Whether this process starts the tasks: under a launcher only the first worker does. Prints that it does not, or
+    what it is bound to."""
     from xbackend.cluster import launchers
 
     if said is None:
@@ -129,7 +129,7 @@ def _starts(said: Announced | None) -> bool:
 
 
 def _spec(hosts: list[str] | None, workers: int, servers: int, port: int) -> ClusterSpec:
-    """A cluster from that port on; on this machine with ports that are free."""
+    """A cluster from that port on; on this machine with free ports."""
     from xbackend.cluster.starting import on_hosts
 
     return on_hosts(hosts, workers, servers, port) if hosts else local(workers, servers)
@@ -166,7 +166,7 @@ def cluster(
     """Run a job on a cluster of processes and write a report, or show the clusters that run."""
     if action == "status":
         return _status()
-    from xbackend.backends.contract import Settings  # what these import would keep a shell waiting
+    from xbackend.backends.contract import Settings  # slow imports would keep a shell waiting
     from xbackend.cluster.jobspec import JobSpec
     from xbackend.measure import clusters
 
@@ -198,7 +198,7 @@ def cluster(
 
 
 def _tell(one: Ran) -> None:
-    """Say what became of a job on a backend."""
+    """Print the outcome of a job on a backend."""
     from xbackend.cluster.ran import words
 
     _say(words(one))
@@ -213,7 +213,7 @@ def _status() -> int:
 
 
 def _ended(done: Jobs, folder: Path) -> int:
-    """Say what it came to, write the report, and return the exit code."""
+    """Print the outcome, write the report, and return the exit code."""
     from xbackend.report import write
     from xbackend.report.said.cluster import said
     from xbackend.report.written.terminal import outcomes

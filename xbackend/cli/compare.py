@@ -113,11 +113,11 @@ def compare(
     wide: options.Wide = False,
 ) -> int:
     """Run a workload on backends, print the answer and the table, write the report."""
-    from xbackend.measure import session  # what they import would keep a shell waiting that completes an option
+    from xbackend.measure import session  # slow imports would keep a shell waiting that completes an option
     from xbackend.report.written.terminal import lines
 
     runs = matrix.runs(measuring.backends, measuring.environments)
-    matrix.check_baseline(measuring.baseline, runs)  # before environments are made, as all that may be refused
+    matrix.check_baseline(measuring.baseline, runs)  # before environments are made, like all refusals
     _check_suite(suite, target, inputs)
     if name is None:
         name = _called(target or _DEFAULT, suite)
@@ -149,7 +149,7 @@ def compare(
     if not results.complete:
         say("xbackend compare: interrupted; the report is of what was measured before", error=True)
         return INTERRUPTED
-    # What was not asked for by name may be missing here; what was asked for, or gave wrong numbers, may not.
+    # Backends that were not named may be missing here; named ones may not, and no numbers may be wrong.
     named = measuring.backends or measuring.environments
     well = ("ok",) if named else ("ok", "missing")
     return DONE if all(m.status in well for m in results.measurements) else INCOMPLETE

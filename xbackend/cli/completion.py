@@ -29,13 +29,13 @@ def _known() -> Iterator[None]:
 
 
 def install(shell: Shell = None) -> None:
-    """Write the script where the shell, or the one that this runs in, finds it, and have it loaded from now on."""
+    """Write the script where the shell (by default the current one) finds it, and have it loaded from now on."""
     with _known():
         path = application().install_completion(shell=shell)
     say(f"the script is {path}; a new shell uses it")
 
 
 def show(shell: Shell = None) -> None:
-    """Print the script for the shell, or for the one that this runs in."""
+    """Print the script for the shell, by default the current one."""
     with _known():
         print(application().generate_completion(shell=shell))

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from xbackend.wording import visible
 
-_NAME = 24  # so long a name is not broken to make a table narrower
+_NAME = 24  # letters of a name that is not broken to make a table narrower
 _SILENCE = 10.0  # seconds after which a log without a terminal gets the same kind of line again
 
 
@@ -36,7 +36,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str | No
     console = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
     grid = Table(title=None if title is None else escape(visible(title)), title_justify="left")
     for number, column in enumerate(zip(headers, *rows, strict=True)):
-        # The first has names, which are read, and looked for, in one piece.
+        # The first column has names, which stay in one piece.
         whole = None if number else min(max(map(_width, column)), _NAME)
         grid.add_column(escape(column[0]), overflow="fold", min_width=whole)
     for row in rows:
@@ -53,7 +53,7 @@ def _width(text: str) -> int:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """What shows, while the block runs, what is going on: on a spinner's line, or in a log a line for what is news."""
+    """Shows progress while the block runs: on a spinner's line, or in a log as new lines."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield Log()
@@ -63,7 +63,7 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 
 class Log:
-    """Prints a line of progress, unless it is the last one with another number of seconds and that was just now."""
+    """Prints a line of progress, unless the last one was the same but for seconds, and just now."""
 
     words, printed = "", 0.0
 

@@ -48,7 +48,7 @@ def doctor(
 
 
 def _say(rows: Sequence[tuple[str, str, str, str]]) -> None:
-    """Backends of which the same is said in one row, and each command once."""
+    """Print backends with the same state in one row, and each command once."""
     same, remedies = defaultdict[tuple[str, str], list[str]](list), defaultdict[str, list[str]](list)
     for name, state, why, remedy in rows:
         same[state, why].append(name)
@@ -65,9 +65,9 @@ def _say(rows: Sequence[tuple[str, str, str, str]]) -> None:
 
 
 def installed(backends: Sequence[str], for_tests: bool) -> int:
-    """Install what the backends, or xbackend's own tests, need of the system, and make the environments.
+    """Install the system's packages that the backends, or xbackend's own tests, need, and make the environments.
 
-    What this system has no known packages of is shown and left: the exit code tells of what was tried and failed.
+    Needs without a known package on this system are only shown: the exit code is about attempts that failed.
     """
     wanted = {name: system_packages.missing(name) for name in backends}
     if for_tests:
@@ -94,7 +94,7 @@ def installed(backends: Sequence[str], for_tests: bool) -> int:
 
 
 def _environments(backends: Sequence[str]) -> bool:
-    """Make the environments that the backends run in; whether all could be made."""
+    """Make the environments of the backends; returns whether all could be made."""
     rows, well = [], True
     with progress() as shown:
         for name in dict.fromkeys(registry.get(backend).environment for backend in backends):

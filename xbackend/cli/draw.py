@@ -61,7 +61,7 @@ def draw(
 def _program(
     target: str, inputs: list[str] | None, settings: options.Assignments, seed: int
 ) -> tuple[Program, list[np.ndarray]]:
-    """What is to be drawn, and its arguments: of a program's JSON file there are none."""
+    """The program to draw, and its arguments: none for a program's JSON file."""
     is_workload, is_file = target in workloads.names(), target.endswith(".json")
     for option, given, refused in (("--input", inputs, is_workload or is_file), ("--set", settings, is_file)):
         if given and refused:

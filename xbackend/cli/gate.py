@@ -50,7 +50,7 @@ def gate(
     store: options.Store = FOLDER,
     wide: options.Wide = False,
 ) -> int:
-    """Judge a run by another one, or a commit by another one; the exit code is a `gates.Outcome`."""
+    """Judge a run by another one, or a commit by another one; the exit code is a `GateOutcome`."""
     limits = [Limit.parse(one) for one in fail or [DEFAULT]]
     kept = Store(store)
     if rev is None:
@@ -65,7 +65,7 @@ def gate(
 
 
 def _of_runs(base: str, head: str, limits: Sequence[Limit], kept: Store) -> tuple[Judgement, list[str]]:
-    # Before they are read: one that ends meanwhile is complete.
+    # Before the runs are read: one that ends meanwhile is complete.
     running = [side for side, name in (("BASE", base), ("HEAD", head)) if kept.running(name)]
     before, after = kept.load(base), kept.load(head)
     if before.run and before.run == after.run:
@@ -79,7 +79,7 @@ def _of_runs(base: str, head: str, limits: Sequence[Limit], kept: Store) -> tupl
 
 @dataclass(frozen=True)
 class _Function:
-    """What is measured of each revision."""
+    """The function to measure in each revision."""
 
     target: str
     inputs: list[str] | None
@@ -124,7 +124,7 @@ def _of_revisions(
 
 
 def _say(judged: Judgement, more: Sequence[str], limits: Sequence[Limit], wide: bool) -> int:
-    """Print what was judged, and ``more`` notes; the exit code."""
+    """Print the judgement and ``more`` notes; returns the exit code."""
     fits = width()
     said = gates.power(judged.rows, limits)
     for line in columns.wrapped(f"{plain(judged.sentence)} {said[0].upper()}{said[1:]}.", fits):
@@ -141,7 +141,7 @@ def _say(judged: Judgement, more: Sequence[str], limits: Sequence[Limit], wide: 
 
 
 def _table(rows: Sequence[Judged], fits: int | None) -> list[str]:
-    """What decides first, for each workload with its parameters."""
+    """The rows by workload and parameters, the deciding ones first."""
     groups: dict[str, list[list[str]]] = {}
     order = {outcome: i for i, outcome in enumerate(GateOutcome)}
     telling = len({row.measurement.devices for row in rows}) > 1
@@ -164,7 +164,7 @@ def _wide(rows: Sequence[Judged], fits: int | None) -> list[str]:
 
 
 def _compared(row: Judged) -> list[str]:
-    """The ratio, its verdict, and the smallest change that would be told apart from none."""
+    """The ratio, its verdict, and the smallest change that would be shown."""
     if row.ratio is None:
         return [text.NOTHING] * 3
     return [text.ratio(row.ratio), row.ratio.words, text.percent(row.ratio.smallest)]

@@ -25,7 +25,7 @@ def history(
     store: options.Store = FOLDER,
     reports: options.Reports = Path("reports"),
 ) -> int:
-    """Write the history of the runs in the store; in part done where one of them cannot be read."""
+    """Write the history of the runs in the store; `INCOMPLETE` where one of them cannot be read."""
     runs, damaged = Store(store).readable()
     if not runs and not damaged:
         raise UsageError(f"there is no run in {store}; xbackend compare makes one")

@@ -1,4 +1,4 @@
-"""What a terminal shows while a session measures: a table of all candidates that lives, and below it what goes on."""
+"""A terminal's view of a session that measures: a live table of all candidates, and below it the current step."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from xbackend.wording import counted, visible
 
 Say = Callable[[str], None]
 Show = Callable[[str, Sequence[Standing]], None]
-SECONDS = 0.25  # between two drawings: to draw takes a thousandth, and the cores are measured with
+SECONDS = 0.25  # between two drawings: to draw takes a thousandth, on the cores that are measured
 
 
 @contextmanager
 def progress() -> Iterator[tuple[Say, Show]]:
-    """What shows, while the block runs, what is going on and how far the candidates have come.
+    """Shows, while the block runs, the current step and the progress of the candidates.
 
-    On a terminal that is a table with a line below it; in a log a line for what is news, and one for the first number
-    of each candidate.
+    On a terminal that is a table with a line below it; in a log, a line for each step and each candidate's first
+    number.
     """
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:

@@ -1,6 +1,6 @@
-"""What lies beside the user's file: his own code imports it, at once or later; xbackend and the libraries never do.
+"""Modules beside the user's file: the user's own code imports them, at once or later; xbackend and libraries never do.
 
-A folder on `sys.path` is everybody's: with a ``matplotlib.py`` in it, what draws a report would import that.
+A folder on `sys.path` is everybody's: with a ``matplotlib.py`` in it, the drawing of a report would import that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
 
 
 class _Neighbours:
-    """A finder of modules in the user's folders, for what is imported by code of these folders."""
+    """A finder of modules in the user's folders, for imports by code of these folders."""
 
     def __init__(self) -> None:
         self.folders: list[str] = []
@@ -53,14 +53,14 @@ _neighbours = _Neighbours()
 
 
 def is_taken(name: str) -> bool:
-    """Whether a module of that name is Python's own, or xbackend's, or of what xbackend requires and is installed."""
+    """Whether a module of that name belongs to Python, xbackend or an installed requirement of xbackend."""
     return name in sys.stdlib_module_names or (_elsewhere(name) is not None and name in _required())
 
 
 @contextmanager
 def beside(*folders: Path) -> Iterator[None]:
-    """In the block, and later, the user's code imports from these folders; also from those that it puts on `sys.path`
-    in the block, which are taken off it again."""
+    """From this block on, the user's code imports from these folders, and from those that it puts on `sys.path` in the
+    block, which are taken off again."""
     if _neighbours not in sys.meta_path:
         sys.meta_path.insert(0, _neighbours)  # before an installed copy of what the user works on
     _neighbours.folders[:0] = map(str, folders)
@@ -75,8 +75,8 @@ def beside(*folders: Path) -> Iterator[None]:
 
 @contextmanager
 def alone(folder: Path, root: Path) -> Iterator[None]:
-    """In the block, the user's code imports from a folder and its ``src`` first. What came from below ``root`` is
-    forgotten at its end, so that the same names can come from another one."""
+    """In the block, the user's code imports from a folder and its ``src`` first. At its end modules from below ``root``
+    are forgotten, so that the same names can come from another one."""
     modules, folders = set(sys.modules), list(_neighbours.folders)
     try:
         with beside(folder, folder / "src"):
@@ -110,14 +110,14 @@ def _below(file: str, folder: str) -> bool:
 
 
 def _elsewhere(name: str) -> ModuleSpec | None:
-    """Where a module is found by everybody."""
+    """The spec of a module as all other code finds it."""
     finders = (finder for finder in sys.meta_path if finder is not _neighbours)
     return next((spec for finder in finders if (spec := finder.find_spec(name, None))), None)
 
 
 @cache
 def _required() -> frozenset[str]:
-    """The names of the modules of xbackend, of what it requires, with all extras, and of what that requires."""
+    """The names of the modules of xbackend, of its requirements with all extras, and of theirs."""
     of = metadata.packages_distributions()
     left, seen = ["xbackend"], set[str]()
     while left:

@@ -26,7 +26,7 @@ Names = Callable[[Any], Iterable[str]]  # what can be typed, from the other word
 
 
 def option(read: Callable[[str], Any], metavar: str | None, text: str, complete: Names | None = None) -> Parameter:
-    """An option with one value that is given once: of two the first would be lost in silence.
+    """An option with one value, given at most once: the first of two would be lost in silence.
 
     ``read`` turns the word into the value and raises `ValueError` with what would be right.
     """
@@ -98,7 +98,7 @@ def numbers(most: int) -> Callable[[str], list[int]]:
 
 
 def number(right: Callable[[float], bool], what: str) -> Callable[[str], float]:
-    """Reads a number that is right; ``what`` says which are."""
+    """Reads a number that is ``right``; ``what`` says which are."""
 
     def read(text: str) -> float:
         try:
@@ -238,7 +238,7 @@ def flag(text: str, **more: Any) -> Parameter:
 
 
 def backends_of(default: str = "all") -> Parameter:
-    """``--backends``; ``default`` says which those are that are not asked for."""
+    """``--backends``; ``default`` describes the default ones."""
     text = (
         f"which backends (default: {default}); there is {', '.join(registry.names())}; some with options in brackets, "
         "as in 'pytensor-jax[rewrites=merge]'"
@@ -317,7 +317,7 @@ Wide = Annotated[bool, flag("tables with all columns, as wide as they are, in pl
 
 
 def check_places(report: Path, checkpoints: Path | None, events: Path | None = None) -> None:
-    """Raises `StoreError` where one of these folders could not be written to when what takes long is done."""
+    """Raises `StoreError`, before any long work, where one of these folders cannot be written to."""
     check_place(report, f"the report cannot be written to {report}")
     if checkpoints is not None:
         check_place(checkpoints, f"checkpoints cannot be kept in {checkpoints}")

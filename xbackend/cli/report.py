@@ -62,12 +62,12 @@ def _of_run(store: Store, run: str, name: str | None, reports: Path, baseline: s
 
 
 def _folder(name: str) -> str:
-    """A name as that of a folder in the folder of reports, whatever a file says that it is."""
+    """A name made safe as that of a folder of reports: a file may hold any."""
     return re.sub(r"[^\w.+-]+", "-", name).strip(".-")[:100] or "run"
 
 
 def _again(folder: Path, names: Sequence[str], baseline: str | None) -> list[str]:
-    """Write reports again; what is said of those that cannot be read or written: they keep none of the others."""
+    """Write reports again; returns the errors of those that cannot be read or written, which stop no others."""
     there = kinds.there(folder)
     unknown = sorted(set(names) - set(there))
     if unknown or not there:

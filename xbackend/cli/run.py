@@ -102,7 +102,7 @@ def run(
 
 
 def _right(made: Traced, tolerance: float | None) -> Expected | str:
-    """What the function has to return, with the tolerance that was asked for; or why nothing says that."""
+    """The expected results, with the tolerance that was asked for; or why there is no oracle."""
     try:
         right = made.expected()
     except ArgumentError as error:
@@ -135,14 +135,14 @@ def answer(found: Mapping[str, Verified], failed: Collection[str], without: str 
 
 
 def _cells(one: Verified, right: Expected | str) -> list[str]:
-    """What is said of a result, and its relative error beside the largest that passes."""
+    """The verdict on a result, and its relative error beside the largest that passes."""
     says = "DIFFERS" if one.agreement is Agreement.DIFFERS else str(one.agreement)
     passes = text.NOTHING if isinstance(right, str) or right.undetermined else f"{right.tolerance:.1e}"
     return [says, f"{text.NOTHING if one.error is None else f'{one.error:.1e}'} / {passes}"]
 
 
 def _times(seconds: Sequence[float]) -> str:
-    """The median of the rounds of one process, and from which to which they reach."""
+    """The median of the rounds of one process, with the smallest and the largest."""
     low, middle, high = (1e6 * s for s in (min(seconds), median(seconds), max(seconds)))
     return f"{middle:.1f} us ({low:.1f} to {high:.1f})"
 
@@ -164,7 +164,7 @@ def _say(first: str, rows: list[list[str]], right: Expected | str) -> None:
 
 
 def _besides(said: Sequence[str], count: int, right: Expected | str, warnings: Sequence[str]) -> None:
-    """Where it ran, what failed, what the table means, and what not."""
+    """Notes below the table: where it ran, what failed, what the table means, and what not."""
     notes = list(said)
     if not isinstance(right, str) and not right.undetermined:
         notes.append(

@@ -54,8 +54,7 @@ def train(
     name: options.Name = None,
     reports: options.Reports = Path("reports"),
 ) -> int:
-    """Train a model on backends; print its losses, how far the weights differ, and the time of a step; write a
-    report."""
+    """Train a model on backends; print losses, differences of weights, and the time of a step; write a report."""
     from xbackend.measure import training as measure  # what it imports would keep a shell waiting
 
     chosen = model(target)

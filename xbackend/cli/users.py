@@ -1,5 +1,4 @@
-"""The user's own code: loaded from its file, given its arguments, and called so that what it raises is shown as its own
-lines, without those of xbackend."""
+"""The user's own code: loaded from its file, given its arguments, and called. Its errors show its own lines only."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ _HEADER = "Traceback (most recent call last):\n"
 
 @contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Turn what the user's code raises in the block into a `UsageError` that ends with the user's lines.
+    """Turn errors of the user's code in the block into a `UsageError` that ends with the user's lines.
 
     Errors of xbackend name the user's line already and pass, as does Ctrl-C.
     """
@@ -53,7 +52,7 @@ def calling(what: str) -> Iterator[None]:
         yield
     except (XBackendError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # SystemExit, and what is derived from none of Python's own errors
+    except BaseException as error:  # SystemExit, too, and errors that are no Exception
         raise UsageError(f"{what} raised {type(error).__name__}:\n{_lines(error)}{_missing(error)}") from None
 
 
@@ -65,7 +64,7 @@ def _lines(error: BaseException) -> str:
 
 
 def _missing(error: BaseException) -> str:
-    """What to do where a module is missing that the user's code imports; empty of another error."""
+    """What to do about a missing module that the user's code imports; empty for another error."""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     if name is None or "." in name:
         return ""
@@ -100,7 +99,7 @@ class Traced:
     gradient: bool = False
 
     def expected(self) -> Expected:
-        """What it has to return; raises as `oracle.expected` does."""
+        """The expected results; raises as `oracle.expected` does."""
         with calling(self.workload.name):
             return expected(self.workload, self.program, self.arrays, self.parameters, gradient=self.gradient)
 
@@ -108,9 +107,9 @@ class Traced:
 def traced(target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int) -> Traced:
     """The program of the function that ``FILE.py:FUNCTION`` names.
 
-    ``inputs`` are its arguments as they are typed; without any, those of a workload are its own, and of another
-    function the file's ``inputs()`` is asked. Raises `UsageError` for what is not there, not understood or fails, and
-    what `xbackend.trace` raises.
+    ``inputs`` are its arguments as they are typed; by default a workload makes its own, and another function gets those
+    of the file's ``inputs()``. Raises `UsageError` for anything missing, not understood or failing, and what
+    `xbackend.trace` raises.
     """
     function, module = _weighed(target.removesuffix(GRADIENT))
     static, gradient = dict(settings or ()), target.endswith(GRADIENT)
@@ -143,16 +142,14 @@ def cases(
     folder: Path = Path(),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Case]:
-    """What is measured of a target: a workload of xbackend, ``FILE.py``, all workloads of that file, or
-    ``FILE.py:FUNCTION``, one of them or any other function; or in its place all workloads of a suite.
+    """The cases of a target: a workload of xbackend, ``FILE.py`` for all workloads of that file, or
+    ``FILE.py:FUNCTION`` for one of them or any other function; or in its place all workloads of a ``suite``.
 
     The value and, where there is one, the gradient are measured; only one where ``gradient`` says which, or the target
-    ends with ``+gradient``.
+    ends with ``+gradient``. Each combination of the values ``asked`` for is a case. ``inputs`` are the arguments as
+    they are typed; a function without any gets those of the file's ``inputs()``. File names are relative to ``folder``.
 
-    Each combination of the values that are ``asked`` for is one; ``inputs`` are the arguments as they are typed, of any
-    other function those of the file's ``inputs()`` where there are none. A file is named as seen from ``folder``.
-
-    Raises `UsageError` for what is not there, not understood or fails, and what `session.cases_of` raises.
+    Raises `UsageError` for anything missing, not understood or failing, and what `session.cases_of` raises.
     """
     if target.endswith(GRADIENT):
         target, gradient = target.removesuffix(GRADIENT), True
@@ -193,8 +190,8 @@ def cases(
 
 
 def file_of(target: str, folder: Path = Path()) -> str:
-    """The file of a target by its path from a folder, or by all of its path where it does not lie below; empty for a
-    workload of xbackend."""
+    """The path of a target's file, relative to a folder if it lies below, else absolute; empty for xbackend's
+    workloads."""
     name = target if target.endswith(".py") else target.rpartition(":")[0]
     path, folder = Path(name).resolve(), folder.resolve()
     return "" if not name else str(path.relative_to(folder) if path.is_relative_to(folder) else path)
@@ -208,7 +205,7 @@ def case(
     quick: bool = False,
     seed: int = 0,
 ) -> Case:
-    """The one case of a target, as `cases`; of a workload that is named its value. Raises `UsageError` where there are
+    """The one case of a target, as `cases`; the value only of a named workload. Raises `UsageError` where there are
     several, with what to write for each."""
     asked = {name: [value] for name, value in settings or ()}
     gradient = None if target.endswith((".py", GRADIENT)) else False
@@ -228,7 +225,7 @@ def _each(target: str, made: Sequence[Case]) -> Iterator[str]:
 
 
 def _derived(chosen: Sequence[Workload], gradient: bool | None) -> Sequence[Workload]:
-    """Those that are measured: with ``gradient`` those that have one. Raises `UsageError` where none has."""
+    """The workloads to measure; with ``gradient`` those that have one. Raises `UsageError` where none has."""
     having = [workload for workload in chosen if workload.gradient or not gradient]
     if not having:
         name = chosen[0].name
@@ -239,12 +236,12 @@ def _derived(chosen: Sequence[Workload], gradient: bool | None) -> Sequence[Work
 
 
 def _workload(one: Workload | Model) -> Workload:
-    """Of a model, a step of its training."""
+    """A model's workload is a step of its training."""
     return step_of(one) if isinstance(one, Model) else one
 
 
 def _weighed(target: str) -> tuple[Callable[..., Any], Any]:
-    """The function or workload that ``FILE.py:FUNCTION`` names, of a model the workload of its step, and its module."""
+    """The function or workload (of a model, that of its step) that ``FILE.py:FUNCTION`` names, and its module."""
     function, module = _load(target)
     return (_workload(function) if isinstance(function, Workload | Model) else function), module
 
@@ -260,10 +257,8 @@ def model(target: str) -> Model:
 
 
 def job(target: str) -> Job:
-    """The job that ``FILE.py:FUNCTION`` names, or a function of a task made one; or the only job of ``FILE.py``.
-
-    Raises `UsageError`.
-    """
+    """The job that ``FILE.py:FUNCTION`` names, or one made of a function; or the only one of ``FILE.py``. Raises
+    `UsageError`."""
     if target.endswith(".py"):
         return _only(target, Job, "job", f"write @xb.job above a function of a task, or name it, {target}:FUNCTION")
     found, _ = _load(target)
@@ -281,7 +276,7 @@ def _only(target: str, kind: type[N], called: str, advice: str) -> N:
 def _own(
     workload: Workload, asked: Mapping[str, Sequence[Any]], chosen: Sequence[Workload]
 ) -> dict[str, Sequence[Any]]:
-    """Those of the values asked for that are of a parameter of the workload; all of one that no workload has."""
+    """The values asked for the workload's own parameters, and for those that no workload has."""
     known = {name for one in chosen for name in one.parameters}
     return {name: values for name, values in asked.items() if name in workload.parameters or name not in known}
 
@@ -305,7 +300,7 @@ def _arrays(target: str, module: Any, inputs: Sequence[str] | None, seed: int) -
 
 @contextmanager
 def _asking(target: str, arrays: Sequence[np.ndarray]) -> Iterator[None]:
-    """`calling`, and where there were no arrays, and some were needed, how to give them."""
+    """`calling`; where needed arrays are missing, the error says how to give them."""
     try:
         with calling(target), noticing_kept(partial(say, error=True)):
             yield
@@ -331,7 +326,7 @@ def _load(target: str) -> tuple[Callable[..., Any], Any]:
 
 
 def _written(target: str) -> str:
-    """What is meant by a target that is none: a file alone, a module's function, a workload."""
+    """A suggestion for a target that is none: a file alone, a module's function, a workload."""
     file = Path(target.rstrip(":"))
     if file.suffix == ".py" and file.is_file():
         module = _module(file)
@@ -344,7 +339,7 @@ def _written(target: str) -> str:
 
 
 def missing(path: Path) -> UsageError:
-    """What to say of a file that is not there: where it was looked for, and what lies there."""
+    """The error for a missing file: where it was looked for, and what lies there."""
     folder = path.parent.resolve()
     there = sorted(file.name for file in folder.glob(f"*{path.suffix}"))
     has = few(there) if there else f"no {path.suffix} file: write the path of yours"
