@@ -99,7 +99,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _can_be_written(item: pytest.Item) -> bool:
-    """Whether there is what a figure of one backend compares with."""
+    """Whether there is a hand-written version for a figure of one backend to compare with."""
     mark, parameters = item.get_closest_marker("figure"), getattr(item, "callspec", None)
     if mark is None or mark.args[0] not in targets.BY_HAND or parameters is None:
         return True
@@ -138,7 +138,7 @@ def recorded(request: pytest.FixtureRequest) -> Recorded:
 def collected(
     request: pytest.FixtureRequest, choices: Choices, say: Callable[[str], None]
 ) -> dict[str, targets.Collected]:
-    """What the figures of the selected tests are made from, a process (or several) for each backend."""
+    """The measurements behind the figures of the selected tests, of a process (or several) for each backend."""
     items = [i for i in request.session.items if isinstance(i, pytest.Function) and i.get_closest_marker("figure")]
     parts = {item.get_closest_marker("figure").args[0] for item in items}  # type: ignore[union-attr]
     of_one: list[Any] = [item.callspec.params["backend"] for item in items if hasattr(item, "callspec")]
@@ -156,7 +156,7 @@ def collected(
 
 @pytest.fixture
 def note(request: pytest.FixtureRequest, benchmark: Any) -> Callable[[Figure], float]:
-    """Puts a figure beside the benchmark, so that saved runs hold it, and on the list at the end; its value.
+    """Puts a figure beside the benchmark, so that saved runs hold it, and on the list at the end; returns its value.
 
     One that was not measured, or is no number, fails its test; one that is not reached does not.
     """
@@ -176,7 +176,7 @@ def note(request: pytest.FixtureRequest, benchmark: Any) -> Callable[[Figure], f
 
 @pytest.fixture
 def replay_part(collected: dict[str, targets.Collected], replay: Any, note: Any) -> Callable[[str, str], float]:
-    """Our seconds of a part as the benchmark, its figure beside them; the value of that."""
+    """Replays our seconds of a part as the benchmark, with its figure; returns the figure's value."""
 
     def feed(part: str, backend: str) -> float:
         one = collected[backend]

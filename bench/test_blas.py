@@ -19,7 +19,7 @@ def test_product_at_2048(backend: str, collected: Any, replay_part: Any, note: A
 
 @pytest.mark.figure("blas")
 def test_best_of_the_machine(collected: Any, note: Any, benchmark: Any, replay: Any) -> None:
-    """The best rate that anything here reaches: what the others are shown beside."""
+    """The best rate of this machine, beside which the others are shown."""
     benchmark.group = "one product at 2048x2048"
     rate = note(targets.machine_figure(collected.values()))
     assert rate > 0

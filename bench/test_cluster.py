@@ -1,8 +1,7 @@
 """Several processes: ours beside the engines used by hand and TensorFlow's own strategies, one graph against several,
 bytes, start and weights. Not reached is shown, not measured fails, wrong weights fail.
 
-By itself each pair of sides runs twice (once with ``--processes 1``); ``--full`` runs it ten times, and what takes
-minutes beside it.
+Each pair of sides runs twice (once with ``--processes 1``); ``--full`` runs it ten times, and adds what takes minutes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""An equation of state of sea water, 65 536 elements in float64, and its gradient: what a framework makes of 100
-element-by-element operations, and what its own rewrites add to that of its compiler."""
+"""An equation of state of sea water, 65 536 elements in float64, and its gradient: a framework's speed on 100
+elementwise operations, and what its own rewrites add to its compiler's."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Workloads of the suite on each framework over the same as its users write it, in turn in one process.
 
-What is written by hand stands beside itself, compiled twice: what the two differ by is noise. A figure that is not
+The version by hand also stands beside itself, compiled twice: the two differ by noise. A figure that is not
 reached is shown as such and fails nothing; one that cannot be measured fails.
 """
 

@@ -2,5 +2,5 @@
 
 `namespaces` makes and removes them, `relay` is the link, `rank` what a process on a host measures (it runs in an
 environment of a backend: the standard library, NumPy, mpi4py and xbackend's engines), `measured` starts all of it.
-`scaling` is a model of how far clusters scale, `predictions` what it says beside that, `picture` its curves.
+`scaling` models how far clusters scale, `predictions` sets it beside the measurements, `picture` draws its curves.
 """

@@ -1,4 +1,4 @@
-"""What was measured and predicted as a document with its pictures and data: a folder of files."""
+"""Measurements and predictions as a folder of files: a document with its pictures and data."""
 
 from __future__ import annotations
 

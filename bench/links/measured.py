@@ -1,4 +1,4 @@
-"""What two ranks of MPI measure on hosts that a link joins, each in its own process."""
+"""What two ranks of MPI measure, each a process on its own host, over the link between the hosts."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ Rounds = Sequence[Sequence[float]]  # of each rank the seconds of each round
 
 
 def measure(python: str | Path, delay: float, rate: float, asked: Sequence[Asked], limit: float) -> list[Rounds]:
-    """What the ranks found, in the order asked, with an interpreter that has NumPy and mpi4py. ``delay`` of the link in
-    seconds one way, ``rate`` in bytes of a second; ``limit`` in seconds, for all of it.
+    """The measurements of the ranks, in the order asked, with an interpreter that has NumPy and mpi4py. The link has
+    ``delay`` seconds one way and ``rate`` bytes a second; ``limit`` in seconds, for all of it.
 
     Raises `namespaces.NotPermitted` and `Failed`.
     """
@@ -65,7 +65,7 @@ def measure(python: str | Path, delay: float, rate: float, asked: Sequence[Asked
 def _ranks(
     python: str, hosts: namespaces.Hosts, asked: Sequence[Asked], limit: float
 ) -> Iterator[tuple[list[subprocess.Popen[str]], list[TextIO]]]:
-    """Both ranks, and the files of what each prints and of its errors."""
+    """Both ranks, and for each a file of its output and one of its errors."""
     plan: dict[str, Any] = {"parent": os.getpid(), "limit": limit, "asked": [asdict(one) for one in asked]}
     path = os.pathsep.join([str(_HERE), str(_HERE.parent)])
     with contextlib.closing(Meeting([0, 1])) as meeting, ExitStack() as stack:

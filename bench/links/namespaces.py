@@ -1,7 +1,7 @@
 """Two hosts and the link between them, as network namespaces; nothing of them is left behind.
 
-They are named after the process that made them. Those of a process that is no more (it was killed) are removed when
-the next one begins; their processes end with it by themselves.
+They are named after the process that made them. The namespaces of a killed process are removed when the next one
+begins; their processes end with it by themselves.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any
 PREFIX = "xbackend-link"
 DEVICE = "wire"  # the interface of each host
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
-MTU = 9000  # bytes: frames as large hosts use them, and fewer of them for the relay
-_LIMIT = 60.0  # seconds for a command, on a machine that computes
+MTU = 9000  # bytes: large frames, of which the relay has fewer
+_LIMIT = 60.0  # seconds for a command, on a busy machine
 _RELAY, _HOST = (Path(__file__).with_name(name) for name in ("relay.py", "host.py"))
 _WINDOW = 2000  # segments that may be under way from the beginning
 
@@ -73,7 +73,7 @@ def remove(name: str) -> None:
 
 
 def remove_left_over() -> list[str]:
-    """Remove the namespaces of processes that are no more, and return their names."""
+    """Remove the namespaces of dead processes, and return their names."""
     old = [name for name, pid in there().items() if not Path(f"/proc/{pid}").exists()]
     for name in old:
         remove(name)

@@ -1,4 +1,4 @@
-"""The picture of a model of scaling: what n workers bring over one, each way, with and without faults."""
+"""The picture of a model of scaling: the speed-up of n workers, each way, with and without faults."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from xbackend.report.drawn.canvas import COLOURS, GREY, canvas
 
 
 def picture(points: Sequence[Point], title: str) -> bytes:
-    """Two panels over the number of workers: the speed-up, both logarithmic, and the share of the ideal that it is;
-    dashed with faults. There must be two points at least."""
+    """Two panels over the number of workers: the speed-up, both axes logarithmic, and its share of the ideal; dashed
+    with faults. There must be two points at least."""
     workers = [p.workers for p in points]
     with canvas(4.6) as (figure, finish):
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))

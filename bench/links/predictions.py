@@ -1,7 +1,7 @@
-"""What the model of scaling says of steps over links, beside what was measured, and what it says of many workers.
+"""The model's predictions of steps over links, beside the measurements, and its predictions for many workers.
 
-The latency is that of a ping-pong of 8 bytes, the bandwidth that of a stream, the compute is that of a rank without
-an exchange, all in the same shaped link and in the same run; the steps that are predicted go into nothing.
+The latency is that of a ping-pong of 8 bytes, the bandwidth that of a stream, the compute that of a rank without an
+exchange, all over the same shaped link in the same run. The predicted steps are no input of the model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SIZES = (1 << 10, 1 << 14, 1 << 16, 1 << 19, 1 << 21)
 _STREAM = 1 << 18
 _LONG = 1 << 17  # bytes from which a chain of two shows what one of four does
 WORKERS = tuple(sorted({round(10 ** (k / 12)) for k in range(37)}))
-# Not measured: how often machines die, what it costs (the limits that restarts keep), what a data centre has.
+# Not measured: the rate of faults, their cost (the limits that restarts keep), the data centre.
 FAULTS = Faults(rate=0.01, detection=2.0, restart=15.0, checkpoint=1.0)
 CENTRE = Job(100e6, Compute(0.2, 0.01), Link(50e-6, 1.25e9), Servers(8, 2e-3), FAULTS)
 
@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Found:
-    """What was found over a link with so much ``delay`` and ``rate``: its ``link`` and ``compute`` as measured."""
+    """The measurements over a link with this ``delay`` and ``rate``: its ``link`` and ``compute`` as measured."""
 
     delay: float
     rate: float
@@ -77,7 +77,7 @@ def asked(quick: bool) -> list[Asked]:
 
 
 def read(delay: float, rate: float, plan: Sequence[Asked], found: Sequence[Rounds]) -> Found:
-    """The link and the compute, and all else beside its prediction from these."""
+    """The link and the compute, and all other measurements beside their predictions from these."""
     of = {one.kind: rounds for one, rounds in zip(plan[:3], found, strict=False)}
     link = Link(median(of["ping_pong"][0]) / 2, _STREAM / median(of["stream"][1]))
     computed = [seconds for rank in of["compute"] for seconds in rank]
@@ -131,7 +131,7 @@ def curves(found: Sequence[Found]) -> dict[str, tuple[Job, list[Point]]]:
 
 
 def data(found: Sequence[Found], created: str, machine: dict[str, Any]) -> dict[str, Any]:
-    """All of it as JSON has it; seconds and bytes."""
+    """All of it as data for JSON, in seconds and bytes."""
     links = [{**asdict(one), "rows": [{**asdict(row), "miss": row.miss} for row in one.rows]} for one in found]
     drawn = {
         key: {"job": asdict(one), "points": [asdict(p) for p in points]} for key, (one, points) in curves(found).items()

@@ -3,9 +3,8 @@
     python rank.py PLAN
 
 PLAN is JSON: `parent` (the process to end with), `rank`, `limit` (seconds that anything may take) and `asked`, the
-measurements in their order: `kind`, `nbytes`, `rounds`, and `chain`, how many follow each other in a round without
-meeting before. Rank 0 prints a JSON list, for each measurement the seconds of one of its kind, a list of rounds for
-each rank:
+measurements in their order: `kind`, `nbytes`, `rounds`, and `chain`, how many follow each other in a round without a
+barrier. Rank 0 prints a JSON list: for each measurement and each rank, the seconds of one operation in each round.
 
 - `ping_pong`: a message there and back
 - `stream`: one of many messages that follow each other, rank 0 to rank 1
@@ -13,7 +12,7 @@ each rank:
 - `compute`: the gradients of a model of `MODEL`, so many bytes, without an exchange; both ranks at once
 - `step`: these gradients and their all-reduce
 
-Every wait is the engine's own, which does not keep a core from others.
+Every wait is the engine's own, which leaves the core to others.
 """
 
 from __future__ import annotations

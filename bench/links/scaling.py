@@ -1,4 +1,4 @@
-"""How the step of a job of n workers grows, what dying workers cost it, and so how much n workers bring over one.
+"""The growth of a step with n workers, the cost of faults, and so the speed-up of n workers over one.
 
 Everything is a formula of a few measured numbers: a link's latency and bandwidth, a worker's compute and its spread,
 how often something dies and what that costs. Nothing is fitted to what it predicts. The workers do equal shares, as
@@ -13,7 +13,7 @@ Sources:
   Communication Operations in MPICH, Int. J. High Performance Computing Applications 19 (2005) 49
 - the ring: Patarasuk and Yuan, Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations, J. Parallel and
   Distributed Computing 69 (2009) 117
-- queues that everybody comes back to: Reiser and Lavenberg, Mean-Value Analysis of Closed Multichain Queuing Networks,
+- closed queues: Reiser and Lavenberg, Mean-Value Analysis of Closed Multichain Queuing Networks,
   J. ACM 27 (1980) 313
 - checkpoints: Young, A First Order Approximation to the Optimum Checkpoint Interval, Communications of the ACM 17
   (1974) 530; Daly, A Higher Order Estimate of the Optimum Checkpoint Interval for Restart Dumps, Future Generation
@@ -36,10 +36,10 @@ _REACH, _STEPS = 9.0, 720  # of the quadrature: standard deviations to both side
 
 @dataclass(frozen=True)
 class Link:
-    """What every worker and server is connected by, to a network that does not block.
+    """The link of every worker and server to a network that does not block.
 
-    ``latency``: seconds from one process to another of a message of no size, of the software too. ``bandwidth``: bytes
-    of a second in each direction, both at once.
+    ``latency``: seconds of an empty message from one process to another, software included. ``bandwidth``: bytes a
+    second in each direction, both at once.
     """
 
     latency: float
@@ -52,8 +52,8 @@ class Link:
 
 @dataclass(frozen=True)
 class Compute:
-    """A worker's seconds of a step without the exchange: their ``mean`` and standard ``deviation``, steps and workers
-    together, as a log-normal distribution, each independent of the others."""
+    """A worker's seconds of a step without the exchange: ``mean`` and standard ``deviation`` of a log-normal
+    distribution over steps and workers, all independent."""
 
     mean: float
     deviation: float = 0.0
@@ -85,7 +85,7 @@ class Servers:
     """Parameter servers that hold the state in equal parts, each with a link of its own.
 
     ``update``: seconds in which a server applies one worker's update to its part. ``held``: latencies for which a pull
-    and a push together keep all others waiting: 0 where a server answers from a queue, those of the messages under the
+    and a push together block all other workers: 0 where a server answers from a queue; those of the messages under the
     lock where workers read and write by themselves.
     """
 
@@ -96,9 +96,9 @@ class Servers:
 
 @dataclass(frozen=True)
 class Faults:
-    """Who dies, and what it costs. ``rate``: deaths of one process (a worker or a server) in an hour, independent of
-    each other and of time. All else in seconds: ``detection`` until the death is known, ``restart`` until the job goes
-    on where it was last saved, ``checkpoint`` for which the job waits while it is saved."""
+    """The rate and the cost of faults. ``rate``: deaths of one process (a worker or a server) in an hour, independent
+    of each other and of time. All else in seconds: ``detection`` of a death, ``restart`` from the last checkpoint,
+    ``checkpoint``, for which the job waits while it is saved."""
 
     rate: float
     detection: float
@@ -134,7 +134,7 @@ class Job:
 
 
 def ring(workers: int, nbytes: float, link: Link) -> float:
-    """Seconds of an all-reduce around a ring: 2 (n - 1) messages after each other of a part in n (Patarasuk and Yuan
+    """Seconds of an all-reduce around a ring: 2 (n - 1) messages in turn, each a part in n (Patarasuk and Yuan
     2009)."""
     rounds = 2 * (workers - 1)
     return rounds * link.message(nbytes / workers)
@@ -159,7 +159,7 @@ def doubling(workers: int, nbytes: float, link: Link) -> float:
 
 
 def all_reduce(workers: int, nbytes: float, link: Link) -> float:
-    """Seconds of an all-reduce as rings do it that switch as MPICH does: up to `SHORT` bytes by doubling."""
+    """Seconds of an all-reduce: by doubling up to `SHORT` bytes, as MPICH switches, else around a ring."""
     return (doubling if nbytes <= SHORT else ring)(workers, nbytes, link)
 
 
@@ -169,13 +169,13 @@ def ring_step(job: Job, workers: int) -> float:
 
 
 def _transfer(job: Job, workers: int) -> float:
-    """Seconds in which all of so many workers get (or bring) the variables at once: the links of the servers are
-    shared by all workers, that of a worker by all servers."""
+    """Seconds in which so many workers pull (or push) the variables at once: all workers share the links of the
+    servers, all servers that of a worker."""
     return job.nbytes / job.link.bandwidth * max(workers / job.servers.count, 1.0)
 
 
 def _hold(job: Job) -> float:
-    """Seconds for which one worker keeps the others from a server in a step, without its bytes."""
+    """Seconds of a step in which one worker blocks a server for the others, without its bytes."""
     return job.servers.update + job.servers.held * job.link.latency
 
 
@@ -187,11 +187,11 @@ def served_step(job: Job, workers: int) -> float:
 
 
 def asynchronous_rate(job: Job, workers: float) -> float:
-    """Steps that so many workers together bring to the parameter servers in a second, none waiting for another.
+    """Steps a second that so many workers together bring to the parameter servers, none waiting for another.
 
-    Each computes, pulls and pushes again and again; what they wait for is a server's link out, its link in, and the
-    server itself, of which each serves one after the other. By mean value analysis (Reiser and Lavenberg 1980), never
-    above what the busiest of the three can do. A number of workers between two whole ones is interpolated.
+    Each worker computes, pulls and pushes in a loop, and queues at three stations: a server's link out, its link in,
+    and the server itself. By mean value analysis (Reiser and Lavenberg 1980), never above the rate of the busiest
+    station. A number of workers between two whole ones is interpolated.
     """
     whole = math.floor(workers)
     rates = _rates(job, whole + 1)
@@ -200,7 +200,7 @@ def asynchronous_rate(job: Job, workers: float) -> float:
 
 @lru_cache(maxsize=256)
 def _mean_values(thinking: float, demands: tuple[float, ...], workers: int) -> tuple[float, ...]:
-    """The rates of 0 to so many workers that think (compute) and are served at each station in their turn."""
+    """The rates of 0 to so many workers that think (compute) and queue at each station."""
     waiting = [0.0] * len(demands)
     rates = [0.0]
     for n in range(1, workers + 1):
@@ -214,14 +214,14 @@ def _rates(job: Job, workers: int) -> tuple[float, ...]:
     own = job.nbytes / job.link.bandwidth
     part = own / job.servers.count
     thinking = job.compute.mean + 2 * job.link.latency + 2 * (own - part)
-    # As many as a power of two, so that the numbers of a curve share what was computed.
+    # A power of two, so that the points of a curve share the cache.
     return _mean_values(thinking, (part, part, _hold(job)), 1 << workers.bit_length())
 
 
 # --- dying ------------------------------------------------------------------------------------------------------------
 
 
-_NEVER = 1e100  # seconds between deaths that are never: squares of them are numbers still
+_NEVER = 1e100  # seconds between deaths that count as never: their squares are finite
 
 
 def young(checkpoint: float, between: float) -> float:
@@ -240,9 +240,8 @@ def daly(checkpoint: float, between: float) -> float:
 
 
 def expected(work: float, every: float, checkpoint: float, outage: float, between: float) -> float:
-    """Expected seconds in which so many seconds of work are done, saved ``every`` so many of them (Daly 2006): a death
-    at any time costs what was done since the last checkpoint and an outage, in which all may die again. Infinite where
-    that is no number of this world."""
+    """Expected seconds of ``work`` seconds of work, saved after ``every`` so many of them (Daly 2006): a death costs
+    the work since the last checkpoint and an outage, in which all may die again. Infinite where that overflows."""
     if math.isinf(between):
         return work * (1 + (checkpoint / every if checkpoint else 0.0))
     try:
@@ -254,7 +253,7 @@ def expected(work: float, every: float, checkpoint: float, outage: float, betwee
 
 def efficiency(faults: Faults, processes: float, shortest: float = 0.0) -> float:
     """The share of the time that is useful work where any death of so many processes sends all back to the last
-    checkpoint, saved at Daly's interval, but not more often than every ``shortest`` seconds (a step)."""
+    checkpoint: at Daly's interval, but at least ``shortest`` seconds (a step) apart."""
     between = faults.between(processes)
     if between > _NEVER:
         return 1.0
@@ -263,14 +262,14 @@ def efficiency(faults: Faults, processes: float, shortest: float = 0.0) -> float
 
 
 def alive(faults: Faults) -> float:
-    """The share of the time in which a worker works that dies and is started again while all others go on."""
+    """The share of its time in which a worker works, if it dies and is started again while all others go on."""
     between = faults.between(1)
     return 1.0 if math.isinf(between) else between / (between + faults.outage)
 
 
 def finished(faults: Faults, step: float) -> float:
-    """The share of a worker's steps (each of so many seconds) that it does not die in: x / (e^x - 1) with x steps
-    between deaths, as the number of those that it finishes is geometric."""
+    """The share of a worker's steps (each of so many seconds) in which it does not die: x / (e^x - 1) with x expected
+    deaths in a step, as the number of steps up to a death is geometric."""
     between = step / faults.between(1)
     return between / math.expm1(between) if 0 < between < 500 else float(not between)
 
@@ -280,9 +279,8 @@ def finished(faults: Faults, step: float) -> float:
 
 @dataclass(frozen=True)
 class Point:
-    """So many workers, each way: speed-ups are steps of all workers in a second over those of one worker that
-    exchanges nothing and never dies; ``steps`` are the seconds of a step, for the asynchronous way those between two
-    steps of one worker."""
+    """So many workers, each way: speed-ups are steps a second of all workers over those of one worker without exchange
+    and faults; ``steps`` are the seconds of a step, for the asynchronous way those between two steps of one worker."""
 
     workers: int
     steps: dict[str, float]
@@ -295,7 +293,7 @@ WAYS = (RING, SERVED, ASYNCHRONOUS)
 
 
 def point(job: Job, workers: int) -> Point:
-    """What so many workers bring.
+    """The speed-ups of so many workers.
 
     All-reduce and synchronous servers: the death of any process sends all back to the checkpoint. Asynchronous: a dead
     worker's share is missing until it rejoins, with the step it was in; only a server's death sends all back.
@@ -323,11 +321,11 @@ def curve(job: Job, workers: Iterable[int]) -> list[Point]:
 
 
 def most(points: Iterable[Point], way: str) -> tuple[int, float]:
-    """The number of workers, of those, with the largest speed-up where things die, and that speed-up."""
+    """The number of workers with the largest speed-up under faults, and that speed-up."""
     best = max(points, key=lambda one: one.with_faults[way])
     return best.workers, best.with_faults[way]
 
 
 def half(points: Iterable[Point], way: str) -> int | None:
-    """The first number of workers, of those, of which more than half is lost; `None` where there is none."""
+    """The first number of workers that loses more than half of the ideal under faults; `None` without one."""
     return next((p.workers for p in points if p.with_faults[way] < p.workers / 2), None)

@@ -22,7 +22,7 @@ class Waiting(Worker):
     """A worker that is not stopped while others are visited."""
 
     def signal(self, name: str) -> None:
-        """None: it waits for what it is asked, as its framework does."""
+        """No signal: it waits for requests, as its framework does."""
 
 
 def measured(name: str, asked: argparse.Namespace) -> tuple[list[Logs], list[Logs]]:

@@ -35,7 +35,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
 
 
 def prepare(backend: Backend, name: str, seconds: float) -> int:
-    """Compile a program, in float64; how many iterations a round of so many seconds has."""
+    """Compile a program, in float64; returns the iterations of a round of so many seconds."""
     function, shape = PROGRAMS[name]
     x = np.random.default_rng(0).normal(size=shape)
     executable = backend.compile(function, x)

@@ -9,5 +9,5 @@ from __future__ import annotations
 
 from pathlib import Path
 
-# What a worker is told to make importable beside xbackend (`RemoteBackend(modules=...)`): the tasks name its functions.
+# What a worker can import beside xbackend (`RemoteBackend(modules=...)`): the tasks name its functions.
 MODULES = {__name__: str(Path(__file__).parent)}

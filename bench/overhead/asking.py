@@ -13,8 +13,8 @@ from xbackend.measure.worker import Worker, open_worker
 
 @dataclass(frozen=True)
 class Part:
-    """What a worker is asked for, with how many virtual devices. ``threads`` are those of its BLAS, `None`: its own;
-    with ``cores`` each device is so many."""
+    """A worker's task, with its number of virtual devices. ``threads`` are those of its BLAS, `None`: its own;
+    ``cores`` are those of each device."""
 
     function: str
     devices: int

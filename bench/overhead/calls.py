@@ -180,7 +180,7 @@ def classifier(weights: Mapping[str, Any], x: Any, labels: Any) -> Any:
 def building(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     """Seconds from a function of many small operations to its first result: ours, traced, bound, lowered, compiled and
     called, and the framework's own graph as its users write it. ``job``: ``layers`` (of five operations each),
-    ``rounds``; result as of `tax`. What either of them compiles and keeps on disk is there. Raises `ParityError`.
+    ``rounds``; result as of `tax`. Both find their compiled code on disk. Raises `ParityError`.
     """
     a, b = matpow.inputs(size=2, seed=0)
     count, entry = job["layers"], registry.get(backend.name)

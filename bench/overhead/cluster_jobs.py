@@ -1,4 +1,4 @@
-"""The programs P7 and P10 as jobs of a cluster, of any dtype, and what one process makes of them in NumPy."""
+"""The programs P7 and P10 as jobs of a cluster, of any dtype, and their results in one process, in NumPy."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ _FUNCTIONS = {"add_rank": _add_rank, "mirrored": _mirrored, "served": _served}
 def in_one_process(
     program: str, workers: int, steps: int, dtype: str, *, in_turn: bool = True
 ) -> dict[str, np.ndarray]:
-    """The weights after so many steps, in NumPy. Of ``served`` every worker computes from the weights before the step
-    (``in_turn``), or from those that the worker before it left."""
+    """The weights after so many steps, in NumPy. In ``served`` every worker computes from the weights before the step
+    (``in_turn``), or from those of its predecessor."""
     if program == "add_rank":
         return {"total": np.array(steps * workers * (workers + 1) / 2)}
     x, labels = data(dtype)

@@ -1,8 +1,8 @@
 """The figures of clusters with their limits: ours against the engines used by hand and against TensorFlow's
 strategies, one graph against several, bytes, start and weights.
 
-Both sides of a ratio run in turn, each in processes of its own, a core each; a pair of runs is one process of the
-ratio's interval.
+Both sides of a ratio run in turn, each in processes of its own, a core each; a pair of runs counts as one process in
+the ratio's interval.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from xbackend.workloads.agreement import relative_error
 GROUP = "clusters"
 Extent = tuple[int, int]  # pairs of runs, and steps of each
 LIMIT = 1.05  # our step over that by hand
-EXACT = {"float32": 1e-5, "float64": 1e-10}  # of weights from those of one process
+EXACT = {"float32": 1e-5, "float64": 1e-10}  # largest error of weights against those of one process
 REPLICAS = (1, 2, 4)
 FILES = {"mpi": "with_mpi.py", "jax": "with_jax.py", "tensorflow": "with_tensorflow.py"}
-# Workers and servers: with a server one worker, so that each process has a core of two.
+# Workers and servers: one worker beside a server, so that each process has one of two cores.
 TASKS = {"add_rank": (1, 1), "mirrored": (2, 0), "served": (1, 1)}
 NAMES = {"add_rank": "P7, adding to a server's number", "mirrored": "P10, mirrored", "served": "P10, served"}
 # How the side by hand gets its gradients, a name of `handwritten.cluster.slopes`, and the limit of the ratio.
@@ -65,7 +65,7 @@ def extent(quick: bool, processes: int) -> Extent:
 
 
 def pairs(ours: Sequence[Run], theirs: Sequence[Run]) -> list[tuple[list[float], list[float]]]:
-    """The steps of all workers of a run of ours beside those of the run of theirs, as many of each."""
+    """The seconds of steps of all workers, of our run beside theirs, as many of each."""
     made = []
     for one, other in zip(ours, theirs, strict=True):
         sides = [[second for own in run.seconds for second in own] for run in (one, other)]
@@ -98,12 +98,12 @@ def against(
 
 
 def step(run: Run) -> float:
-    """The median second of a step, of the slowest worker."""
+    """Median seconds of a step, of the slowest worker."""
     return max(median(own) for own in run.seconds)
 
 
 def difference(found: dict[str, np.ndarray] | Any, expected: dict[str, np.ndarray]) -> float:
-    """The largest over all arrays of how far they are apart."""
+    """The largest relative error over all arrays."""
     return max(relative_error(np.asarray(found[name]), expected[name]) for name in expected)
 
 
@@ -125,7 +125,7 @@ def copies_differ(run: Run) -> bool:
 
 
 def by_hand(backend: str, program: str, extent: Extent, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
-    """Ours against the engine used by hand, with each way that it gets its gradients; and our runs."""
+    """Ours against the engine used by hand, with each of its ways to gradients; and our runs."""
     (repeats, steps), engine = extent, engine_of(backend)
     case = Case(backend, program, *TASKS[program], steps)
     ways: Mapping[str, float | None] = {} if program == "add_rank" else SLOPES.get(backend, {})
@@ -261,8 +261,8 @@ def _traced(backend: str, workers: int) -> list[WorkerProgram]:
 
 
 def moved(backend: str, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
-    """Bytes of a step over those that any exchange needs: of a server the weights read and the gradients brought, of an
-    all-reduce the gradients, the loss and the rows that they are of (what a ring sends of them is 2 (n - 1) / n)."""
+    """Bytes of a step over those that any exchange needs: for a server the weights pulled and the gradients pushed; for
+    an all-reduce the gradients, the loss and the number of rows (a ring sends 2 (n - 1) / n of them)."""
     figures, runs = [], []
     size = sum(array.nbytes for array in jobs.zeros("float64").values())
     if not of(backend).no_servers:
@@ -305,7 +305,7 @@ def scaling(backend: str, extent: Extent, say: Callable[[str], None]) -> tuple[l
 
 
 def exact(case: Case, say: Callable[[str], None]) -> tuple[Figure, Run]:
-    """How far the weights are from those of one process, of tasks in step with uneven shares."""
+    """The difference of the weights from those of one process, for tasks in step with uneven shares."""
     name = f"{NAMES[case.program]}: {case.dtype} weights from those of one process, {counted(case.workers, 'worker')}"
     say(f"{case.backend}: {name}")
     run, expected = clusters.ours(case, asynchronous=False, pinned=case.workers + case.servers <= 2), case.weights()

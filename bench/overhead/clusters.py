@@ -39,7 +39,7 @@ LIMIT = 300.0  # seconds of a run
 @dataclass(frozen=True)
 class Case:
     """A program of `cluster_jobs` on a backend, with so many tasks, joined by an engine or by the backend's first;
-    ``steps`` are those that are counted."""
+    ``steps`` are the counted ones."""
 
     backend: str
     program: str
@@ -50,17 +50,16 @@ class Case:
     engine: str = ""
 
     def weights(self, *, in_turn: bool = True) -> dict[str, np.ndarray]:
-        """What one process comes to."""
+        """The weights that one process computes."""
         steps = self.steps + WARM
         return cluster_jobs.in_one_process(self.program, self.workers, steps, self.dtype, in_turn=in_turn)
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run of either side gave: the seconds of each worker's steps after the first `WARM`, the seconds from the
-    start of its processes to the end of its first step, and the weights by name. ``build``: of these what a program
-    took when all processes had met. ``copies``: of the weights, one of each worker. ``moved``: bytes, pulled and
-    pushed."""
+    """A run of either side: the seconds of each worker's steps after the first `WARM`, the seconds from the start of
+    its processes to the end of its first step, and the weights by name. ``build``: the part of ``start`` after all
+    processes had met. ``copies``: the weights of each worker. ``moved``: bytes, pulled and pushed."""
 
     seconds: list[list[float]]
     start: float
@@ -71,8 +70,7 @@ class Run:
 
 
 def ours(case: Case, *, asynchronous: bool | None = None, pinned: bool = True) -> Run:
-    """A job of ours. With servers and if nothing else is said, tasks do not wait for each other. Raises `ClusterError`
-    and what backends raise."""
+    """A job of ours; by default, tasks with servers are asynchronous. Raises `ClusterError` and what backends raise."""
     asked = JobSpec(
         job=cluster_jobs.job(case.program, case.dtype),
         backend=case.backend,
@@ -89,7 +87,7 @@ def ours(case: Case, *, asynchronous: bool | None = None, pinned: bool = True) -
 
 
 def of(ran: Ran) -> Run:
-    """What is measured of a job."""
+    """The measured part of a job."""
     by_task: dict[str, dict[str, np.ndarray]] = {}
     for place, array in ran.variables.items():
         task, _, name = place.rpartition("/")
@@ -147,7 +145,7 @@ def _jobs(case: Case, chief: bool) -> dict[str, list[str]]:
 
 @contextmanager
 def _meeting(file: str, count: int) -> Iterator[Meeting | None]:
-    """What MPI's processes meet by: as `mpiexec` does it."""
+    """How MPI's processes meet: as `mpiexec` does it."""
     if "mpi" not in file:
         yield None
         return

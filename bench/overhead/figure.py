@@ -38,7 +38,7 @@ Value = Callable[[dict[str, Any]], tuple[float, dict[str, Any]]]
 
 
 def made(found: dict[str, Any] | str, value: Value, **common: Any) -> Figure:
-    """A figure with the value and the detail that ``value`` makes of what a process gave, or with the reason."""
+    """A figure with the value and the detail that ``value`` computes from a process's answer, or with the reason."""
     if isinstance(found, str):
         return Figure(value=None, reason=found, **common)
     number, detail = value(found)

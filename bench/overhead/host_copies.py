@@ -24,7 +24,7 @@ _OWN = ("put", "get", "read_storage", "write_storage")
 
 @contextlib.contextmanager
 def counted(backend: Backend) -> Iterator[Counter[str]]:
-    """What was copied, by what copied it. JAX raises its own error for a copy to a device, which is counted too."""
+    """The copies, counted by their origin. JAX raises its own error for a copy to a device, which is counted too."""
     found: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         for name in _OWN:

@@ -16,7 +16,7 @@ from overhead.targets import ratio
 HAND_LIMIT = 1.03  # our A^10 + B^10 on two devices over the one by hand
 STAGE_LIMIT = 5.0  # microseconds of a stage and its transfer over the bare calls
 GROWTH_LIMIT = 1.5  # a stage on 64 devices over one on 8: 1 is linear, the rest is noise
-# One device over two, 128x128, by the package that computes: of those whose devices compute at the same time.
+# One device over two, 128x128, for each package whose devices compute at the same time.
 TWO_LIMITS = {"jax": 1.9, "numba": 1.8}
 COPIES_LIMIT = 0.0
 

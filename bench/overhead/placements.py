@@ -108,7 +108,7 @@ def host_copies_of_training(backend: Backend, job: dict[str, Any]) -> dict[str, 
     ``job``: ``steps``, and ``look``: whether the loss is read after every step, as one who prints it does. A network of
     two layers, the first with its weights and the data on one device, the second on the other; its loss stays there.
     Returns ``seconds`` of each step, ``copies`` (by what copied), ``transfers`` of one step between the devices,
-    ``beyond`` (records of transfers with what is none of the backend's devices) and ``losses``, first and last.
+    ``beyond`` (records of transfers with devices that are not the backend's) and ``losses``, first and last.
     """
     generator = np.random.default_rng(0)
     first, second = (str(d) for d in backend.devices[:2])

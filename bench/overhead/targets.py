@@ -131,7 +131,7 @@ def collect(
 
 
 def written(part: str, backend: str) -> bool:
-    """Whether what a part needs was written by hand for a backend's framework."""
+    """Whether the hand-written version that a part needs exists for a backend's framework."""
     return handwritten.exists(registry.get(backend), part.removesuffix(" by hand"))
 
 
@@ -151,8 +151,8 @@ def _ask(worker: Worker, collected: Collected, jobs: dict[str, tuple[str, dict[s
 def ratio(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], seed: int = 0) -> tuple[float, list[float]]:
     """Median over processes of (median of the first / median of the second), and its 95 % bootstrap interval.
 
-    Processes are drawn with replacement, and within each its pairs of rounds: with one process alone the interval holds
-    nothing of what differs between processes.
+    Processes are drawn with replacement, and within each its pairs of rounds. With one process the interval says
+    nothing about differences between processes.
     """
     value = median([median(a) / median(b) for a, b in pairs])
     generator = np.random.default_rng(seed)
@@ -212,7 +212,7 @@ def figure(part: str, collected: Collected) -> Figure:
         "fastest_theirs": min(min(b) for _, b in pairs),
     }
     if part in OF_SUITE.values() and detail["theirs"] < TAKES:
-        limit = None  # the rest is what a call costs
+        limit = None  # in shorter ones the cost of a call dominates
     again = [(f["again"], f["by_hand"]) for f in collected.found[part] if "again" in f]
     if again:
         detail |= dict(zip(("by_hand_over_itself", "its_interval"), ratio(again), strict=True))

@@ -42,9 +42,8 @@ NOT_WRITABLE = {"aesara-jax": ("loop", "stencil", "seir")}
 
 @dataclass(frozen=True, slots=True)
 class ByHand:
-    """``call`` is the user's function, ``place`` makes an array what that user has, ``wait`` returns when a result is
-    computed.
-    """
+    """``call`` is the user's function, ``place`` converts an array to that user's values, ``wait`` returns when a
+    result is computed."""
 
     call: Callable[..., Any]
     place: Callable[[np.ndarray], Any]

@@ -31,17 +31,14 @@ def _wait(result: Any) -> None:
 
 
 def product(mode: str, dtype: str) -> ByHand:
-    """Two matrices multiplied."""
     return _by_hand(mode, dtype, at.dot)
 
 
 def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
-    """A^n + B^n."""
     return _by_hand(mode, dtype, lambda a, b: chain(a, n, at.dot) + chain(b, n, at.dot))
 
 
 def loop(mode: str, dtype: str, steps: int) -> ByHand:
-    """A recurrence along the rows of a matrix."""
 
     def build(x: Any, b: Any) -> Any:
         carries, _ = aesara.scan(
@@ -56,5 +53,4 @@ def loop(mode: str, dtype: str, steps: int) -> ByHand:
 
 
 def layers(mode: str, dtype: str, count: int) -> ByHand:
-    """Many small operations."""
     return _by_hand(mode, dtype, lambda x, b: stacked(x, b, count, at.tanh, lambda y: at.mean(y, axis=0)))

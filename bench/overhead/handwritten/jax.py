@@ -10,12 +10,10 @@ from overhead.handwritten import ByHand, chain, stacked
 
 
 def product(mode: str, dtype: str) -> ByHand:
-    """Two matrices multiplied."""
     return ByHand(jax.jit(jax.numpy.matmul), jax.device_put, jax.block_until_ready)
 
 
 def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
-    """A^n + B^n."""
 
     def powers(a: Any, b: Any) -> Any:
         return chain(a, n, jax.numpy.matmul) + chain(b, n, jax.numpy.matmul)
@@ -24,7 +22,6 @@ def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
 
 
 def loop(mode: str, dtype: str, steps: int) -> ByHand:
-    """A recurrence along the rows of a matrix."""
 
     def run(x: Any, b: Any) -> Any:
         def step(carry: Any, row: Any) -> Any:
@@ -37,7 +34,6 @@ def loop(mode: str, dtype: str, steps: int) -> ByHand:
 
 
 def layers(mode: str, dtype: str, count: int) -> ByHand:
-    """Many small operations."""
 
     def run(x: Any, b: Any) -> Any:
         return stacked(x, b, count, jax.numpy.tanh, lambda y: jax.numpy.mean(y, axis=0))

@@ -36,17 +36,15 @@ def _wait(result: Any) -> None:
 
 
 def product(mode: str, dtype: str) -> ByHand:
-    """Two matrices multiplied."""
     return _by_hand(mode, dtype, lambda a, b: a @ b)
 
 
 def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
-    """A^n + B^n."""
     return _by_hand(mode, dtype, lambda a, b: chain(a, n, pt.dot) + chain(b, n, pt.dot))
 
 
 def loop(mode: str, dtype: str, steps: int) -> ByHand:
-    """A recurrence along the rows of a matrix. In mode JAX its users say how many: it takes numbers only."""
+    """In mode JAX its users say how many steps: it takes numbers only."""
 
     def build(x: Any, b: Any) -> Any:
         carries = pytensor.scan(
@@ -63,5 +61,4 @@ def loop(mode: str, dtype: str, steps: int) -> ByHand:
 
 
 def layers(mode: str, dtype: str, count: int) -> ByHand:
-    """Many small operations."""
     return _by_hand(mode, dtype, lambda x, b: stacked(x, b, count, pt.tanh, lambda y: pt.mean(y, axis=0)))

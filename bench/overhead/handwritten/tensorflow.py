@@ -27,7 +27,6 @@ def _wait(_: Any) -> None:
 
 
 def product(mode: str, dtype: str) -> ByHand:
-    """Two matrices multiplied."""
 
     def multiply(a: Any, b: Any) -> Any:
         return tf.matmul(a, b)
@@ -36,7 +35,6 @@ def product(mode: str, dtype: str) -> ByHand:
 
 
 def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
-    """A^n + B^n."""
 
     def powers(a: Any, b: Any) -> Any:
         return chain(a, n, tf.matmul) + chain(b, n, tf.matmul)
@@ -45,7 +43,6 @@ def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
 
 
 def loop(mode: str, dtype: str, steps: int) -> ByHand:
-    """A recurrence along the rows of a matrix."""
 
     def run(x: Any, b: Any) -> Any:
         first = tf.zeros(b.shape[0], dtype)
@@ -55,7 +52,6 @@ def loop(mode: str, dtype: str, steps: int) -> ByHand:
 
 
 def layers(mode: str, dtype: str, count: int) -> ByHand:
-    """Many small operations."""
 
     def run(x: Any, b: Any) -> Any:
         return stacked(x, b, count, tf.tanh, lambda y: tf.reduce_mean(y, axis=0))

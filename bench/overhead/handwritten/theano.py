@@ -43,17 +43,14 @@ def _on_context(dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:
 
 
 def product(mode: str, dtype: str) -> ByHand:
-    """Two matrices multiplied."""
     return _by_hand(mode, dtype, T.dot)
 
 
 def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
-    """A^n + B^n."""
     return _by_hand(mode, dtype, lambda a, b: chain(a, n, T.dot) + chain(b, n, T.dot))
 
 
 def loop(mode: str, dtype: str, steps: int) -> ByHand:
-    """A recurrence along the rows of a matrix."""
 
     def build(x: Any, b: Any) -> Any:
         carries, _ = theano.scan(
@@ -68,5 +65,4 @@ def loop(mode: str, dtype: str, steps: int) -> ByHand:
 
 
 def layers(mode: str, dtype: str, count: int) -> ByHand:
-    """Many small operations."""
     return _by_hand(mode, dtype, lambda x, b: stacked(x, b, count, T.tanh, lambda y: T.mean(y, axis=0)))

@@ -84,7 +84,7 @@ class Told:
     def write(
         self, seconds: Any, weights: Callable[[], Mapping[str, Any]], result: Any = 0.0, first: float = 0.0
     ) -> None:
-        """The answer, whole or not at all."""
+        """Write the answer, whole or not at all."""
         found: dict[str, Any] = {f"weight_{name}": np.asarray(value) for name, value in weights().items()}
         own = Path(f"{self.answer}.part.npz")
         np.savez(own, seconds=np.array(seconds), first=first, result=np.asarray(result), **found)

@@ -18,7 +18,7 @@ def mirrored(own: Told) -> None:
     whole, spread = jax.P(), jax.P("tasks")
 
     def loss_of(weights: Any, x: Any, labels: Any, present: Any) -> Any:
-        """The mean over the rows of all processes that are present: shares have to be equal, and are filled up."""
+        """The mean over the present rows of all processes: shares have to be equal, and are padded."""
         scores = x @ weights["w"] + weights["b"]
         picked = jnp.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
         losses = (jax.nn.logsumexp(scores, axis=1) - picked) * present

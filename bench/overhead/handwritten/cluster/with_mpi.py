@@ -40,7 +40,7 @@ def mirrored(own: Told) -> None:
 
 
 def views_of(held: np.ndarray, zeros: dict[str, np.ndarray], copies: int) -> list[dict[str, np.ndarray]]:
-    """Of what is held: weights, and velocities where there are."""
+    """Views of the held array: weights, and velocities where there are."""
     found, begin = [], 0
     for _ in range(copies):
         one = {}

@@ -17,7 +17,7 @@ import numpy as np
 
 SPREAD = ("tensorflow", "jax")  # whose framework has strategies of its own: tf.distribute, shard_map
 FITTED = ("tensorflow",)  # with Keras
-# Exact in float32, which Keras has a rate in whatever the dtype of the weights: 0.05 makes 1.3e-7 of a difference.
+# Exact in float32, in which Keras has rates whatever the weights' dtype: 0.05 makes a difference of 1.3e-7.
 RATE, MOMENTUM = 0.0625, 0.875
 
 
