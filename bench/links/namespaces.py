@@ -23,7 +23,7 @@ from typing import Any
 PREFIX = "xbackend-link"
 DEVICE = "wire"  # the interface of each host
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
-MTU = 9000  # bytes: large frames, of which the relay has fewer
+MTU = 9000  # bytes: frames as large hosts use them, of which the relay has fewer
 _LIMIT = 60.0  # seconds for a command, on a busy machine
 _RELAY, _HOST = (Path(__file__).with_name(name) for name in ("relay.py", "host.py"))
 _WINDOW = 2000  # segments that may be under way from the beginning

@@ -4,7 +4,7 @@
 
 PLAN is JSON: `parent` (the process to end with), `rank`, `limit` (seconds that anything may take) and `asked`, the
 measurements in their order: `kind`, `nbytes`, `rounds`, and `chain`, how many follow each other in a round without a
-barrier. Rank 0 prints a JSON list: for each measurement and each rank, the seconds of one operation in each round.
+barrier. Rank 0 prints a JSON list: for each measurement and each rank, the seconds in each round of one operation:
 
 - `ping_pong`: a message there and back
 - `stream`: one of many messages that follow each other, rank 0 to rank 1

@@ -14,7 +14,7 @@ from overhead.targets import ratio
 OWN_LIMIT = 1.0  # our step over that under the framework's own strategy
 FIT_LIMIT = 0.5  # a step of an epoch of ours over one of Keras's `fit`
 MISS_LIMIT = 0.1  # how far a prediction may be from what is measured
-DIFFERENCE = 1e-10  # of weights in float64 from those of the framework's own strategy
+DIFFERENCE = 1e-10  # largest error of float64 weights against the framework's own strategy
 REPLICAS = (1, 2, 4, 8)
 _SMALL: dict[str, Any] = {"batch": 32, "widths": (64, 32, 10)}
 _LARGE: dict[str, Any] = {"batch": 1024, "widths": (256, 512, 10)}

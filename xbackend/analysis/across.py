@@ -38,7 +38,7 @@ class MatrixCell:
 
 @dataclass(frozen=True)
 class Mean:
-    """The geometric mean of the time of a candidate over that of another one, over the ``lines`` that both have.
+    """The geometric mean of the ratios of two candidates' times, over the ``lines`` that both have.
 
     ``low`` and ``high`` are its interval at `LEVEL`, Student's on the logarithms of the lines' ratios, which covers
     further workloads like these; 0 to infinity below `FEWEST` workloads. ``shown``: the two are shown to differ, at the
@@ -55,9 +55,9 @@ class Mean:
 @dataclass(frozen=True)
 class Matrix:
     """``lines[i][j]`` is candidate ``columns[j]`` in ``comparisons[i]``, ``wins[j]`` the number of its wins,
-    ``absent[j]`` that of its rows without a time.
+    ``absent[j]`` the number of its rows without a time.
 
-    ``pairs[j, k]`` is the mean of the time of j over that of k, for all that share a line. ``order`` ranks the
+    ``pairs[j, k]`` is the mean ratio of the times of j to those of k, if they share a line. ``order`` ranks the
     candidates with a time by the number of others that take longer. ``to_baseline``: ratios of cells are to the
     baseline that was asked for; else each to the smallest time of its comparison.
     """

@@ -95,7 +95,7 @@ class Row:
 
     @property
     def memory(self) -> Memory | None:
-        """That of the process with the median peak of a call; `None` where no process tells."""
+        """The memory of the process with the median peak of a call; `None` where no process tells."""
         known = sorted((p.memory for p in self.processes if p.memory is not None), key=lambda memory: memory.call)
         return known[(len(known) - 1) // 2] if known else None
 

@@ -65,7 +65,7 @@ def fit(samples: Sequence[Sequence[float]], generations: Sequence[Sequence[int]]
     found = inverse @ y
     rest, free = y - columns @ found, 1 - np.einsum("ij,ji->i", columns, inverse)
     of_generations = found[len(samples) :]
-    alone = np.round(y - between @ of_generations, _DIGITS)  # what is equal is so to the last bit
+    alone = np.round(y - between @ of_generations, _DIGITS)  # equal numbers are so to the last bit
     degrees = [float(free[mine].sum()) for mine in each]
     squares = [float((np.round(rest[mine], _DIGITS) ** 2).sum()) for mine in each]
     return Fit(

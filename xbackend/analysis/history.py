@@ -50,7 +50,7 @@ class Series:
 
 
 def series(runs: Sequence[Results], workload: str | None = None) -> list[Series]:
-    """What was measured in the runs (the oldest first), by workload, parameters, machine and threads.
+    """The measurements of the runs (the oldest first), by workload, parameters, machine and threads.
 
     Raises `UsageError`, which lists the workloads there are, where ``workload`` is in none of them.
     """
@@ -86,7 +86,7 @@ def _series(members: Sequence[tuple[Results, Measurement]]) -> Series:
 
 
 def name_of(run: Results) -> str:
-    """What a reader knows a run by."""
+    """The name of a run for its readers."""
     return plain(run.run or run.name)
 
 

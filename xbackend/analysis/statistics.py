@@ -109,7 +109,7 @@ def unknown(value: float, processes: tuple[int, int]) -> Ratio:
 def time_of(medians: Sequence[float]) -> float:
     """The time of a candidate, in seconds: the geometric mean of its processes' medians; nan where it has none.
 
-    A ratio is that of two of these.
+    A ratio divides two of these.
     """
     known = logarithms(medians)
     if not known:

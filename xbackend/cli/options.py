@@ -139,7 +139,7 @@ def folder(text: str) -> Path:
 
 
 def report_name(text: str) -> str:
-    """The name of a report, which is that of its folder, and of its run."""
+    """The name of a report, also of its folder and its run."""
     if not re.fullmatch(r"[\w+][\w.+ -]{0,98}[\w.+-]|\w", text) or text == "latest":
         raise ValueError(
             f"{text!r} is no name for a folder of reports: write letters, digits, '_', '-', '+', '.' and blanks, at "

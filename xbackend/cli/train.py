@@ -55,7 +55,7 @@ def train(
     reports: options.Reports = Path("reports"),
 ) -> int:
     """Train a model on backends; print losses, differences of weights, and the time of a step; write a report."""
-    from xbackend.measure import training as measure  # what it imports would keep a shell waiting
+    from xbackend.measure import training as measure  # slow imports would keep a shell waiting
 
     chosen = model(target)
     spreads = _spreads(strategy or ["one"], devices, chosen)

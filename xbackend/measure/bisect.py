@@ -72,7 +72,7 @@ class Found:
 
     @property
     def between(self) -> list[str]:
-        """The releases between ``low`` and ``high``, in which the change may be, too."""
+        """The releases between ``low`` and ``high``, which may have the change, too."""
         there = list(self.releases)
         return there[there.index(self.low) + 1 : there.index(self.high)] if self.high else []
 
@@ -225,7 +225,7 @@ class Bisection:
         return whole is not None and whole.value > 1
 
     def _returned(self, name: str) -> list[np.ndarray] | None:
-        """What a release computes, in one process; `None` where it fails, with the reason under its name."""
+        """The results of a release, in one process; `None` where it fails, with the reason under its name."""
         if name not in self._results:
             self.say(f"{name}: {self.case.label}")
             options = {key: self.options[key] for key in ("threads", "limit", "on_progress") if key in self.options}

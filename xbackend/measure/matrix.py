@@ -65,7 +65,7 @@ def ready(runs: Iterable[Run], on_progress: Callable[[str], None]) -> dict[str, 
 
 
 def check_baseline(name: str | None, chosen: Iterable[Run]) -> None:
-    """The baseline is among what is measured. Raises `ArgumentError`, which lists what is."""
+    """Raises `ArgumentError`, which lists all that is measured, where the baseline is not among it."""
     there = list(dict.fromkeys(n for run in chosen for n in naming.names(*run)))
     if name is not None and name not in there:
         raise ArgumentError(f"the baseline {name!r} is not among what is measured; there is {', '.join(there)}")

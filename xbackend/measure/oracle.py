@@ -28,7 +28,7 @@ from xbackend.workers import opening
 from xbackend.workloads.agreement import DETERMINED, relative_error
 from xbackend.workloads.workload import Workload
 
-DIRECTIONS = 3  # in which a gradient is compared with differences
+DIRECTIONS = 3  # directions in which a gradient is compared with differences
 CLOSE = 1e-4  # relative: the accuracy of central differences of a smooth function
 SMALLEST = 1e-100  # of inputs: smaller ones have no usable differences
 UNDERFLOW = float(np.finfo(np.float64).tiny)  # smaller numbers lose digits, or are zero
@@ -217,7 +217,7 @@ def _on_numpy(program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray
 
 
 def bind(program: Program, backend: Backend, devices: int, asked: DeviceMap) -> DeviceMap:
-    """The program's devices as `bound` to what is ``asked`` for, and to the backend's `first_devices`."""
+    """The program's devices, `bound` as ``asked``, else to the backend's `first_devices`."""
     return bound(program, asked, first_devices(backend, devices))
 
 

@@ -10,7 +10,7 @@ from xbackend.measure.loop import Effort
 
 WIDTH = 0.02  # --thorough goes on until each time is known to 2 %: half of its 95 % interval
 LONGEST = 3600.0  # seconds, where --thorough is given no other time
-WAIT, QUICK_WAIT = 120.0, 30.0  # seconds in all in which a session waits for others
+WAIT, QUICK_WAIT = 120.0, 30.0  # seconds in all that a session waits for others
 # Seconds of cold compilation for a candidate with a cache on disk, beyond its first process: a suite of five minutes
 # has no time for ten compilations of 20 s. --quick has none at all.
 COLD, THOROUGH_COLD = 10.0, 60.0

@@ -147,7 +147,7 @@ class _One:
 
     @property
     def own(self) -> Path:
-        """Its folder below that of checkpoints, and of event files."""
+        """Its folder below the folders of checkpoints and of event files."""
         return Path(self.called) / self.strategy if self.several else Path(self.called)
 
     def on(

@@ -1,4 +1,4 @@
-"""What was measured, on disk: `results` the schema, `runs` the runs of a store, `database` its file."""
+"""Results on disk: `schema`, `runs`, the runs of a store, and `database`, its file."""
 
 from pathlib import Path
 

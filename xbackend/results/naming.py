@@ -1,4 +1,4 @@
-"""What is measured, by name: its workload with parameters, its backend with its environment."""
+"""The names of measurements: the workload with its parameters, the backend with its environment."""
 
 from __future__ import annotations
 

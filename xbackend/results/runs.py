@@ -6,9 +6,9 @@
     run.visited(order, visit)                # another visit of that process
     run.finish(results)                      # the results, in the place of all that
 
-What a call was given is on disk when it returns. A run that was not finished is being measured or was cut off: it is
-its plan with the processes that were recorded, and is not complete. A row that is not what was written is damage: its
-run cannot be read, and no older one stands in for it.
+What a call was given is on disk when it returns. An unfinished run is being measured or was cut off: it is its plan
+with the recorded processes, and not complete. A row that differs from what was written is damage: its run cannot be
+read, and no older one stands in for it.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ def _names(rows: sqlite3.Connection) -> list[str]:
 
 
 def _name_after(names: Sequence[str]) -> str:
-    """The first time from now on that is later than that of every run. Raises `StoreError`."""
+    """The time now, or a second after the newest run if that is later. Raises `StoreError`."""
     at = datetime.now(UTC).replace(microsecond=0, tzinfo=None)
     newest = max(names, default="")
     try:
@@ -319,7 +319,7 @@ def _rows(rows: sqlite3.Connection, kind: type[_Row], run: str) -> list[_Row]:
 
 
 def _read(rows: sqlite3.Connection, run: str, path: Path) -> Results | StoreError:
-    """The results of a run, from what was recorded if it was not finished, or why they cannot be read."""
+    """The results of a run, from its records if it is unfinished, or why they cannot be read."""
     where = f"run {run} in {path}"
     try:
         (content,) = rows.execute("SELECT CAST(content AS BLOB) FROM runs WHERE run = ?", (run,)).fetchone()
@@ -335,7 +335,7 @@ def _read(rows: sqlite3.Connection, run: str, path: Path) -> Results | StoreErro
 
 
 def _recorded(rows: sqlite3.Connection, plan: Results) -> Results:
-    """A plan with what was recorded. Raises `DamagedStore`."""
+    """A plan with its records. Raises `DamagedStore`."""
     known = {one.place: one.measurement for one in _rows(rows, _Candidate, plan.run)}
     visits: dict[int, list[Visit]] = {}
     for each in _rows(rows, _Visit, plan.run):

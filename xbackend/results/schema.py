@@ -62,7 +62,7 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """What the devices did in one profiled execution: the one of median length among ``taken``.
+    """The activity of the devices in one profiled execution: the one of median length among ``taken``.
 
     Seconds: ``wall`` from its start to the end of the last span, ``busy`` of each device (it computed, in one span or
     in several at once), ``transfers`` (at least one was under way), ``exposed`` (one was, and no device computed),
@@ -442,7 +442,7 @@ def load(path: Path) -> Results:
 
 
 def read(path: Path, kind: type[Told]) -> Told:
-    """What a file holds. Raises `StoreError`, `DamagedStore`, and of another version `StoreVersionError`."""
+    """The content of a file. Raises `StoreError`, `DamagedStore`, and of another version `StoreVersionError`."""
     with refused(f"{kind.__name__.lower()} cannot be read from {path}"):
         data = read_file(path)
     return decode(data, path, kind)

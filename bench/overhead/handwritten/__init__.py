@@ -1,6 +1,6 @@
 """The calls that a user of a framework writes by hand: what xbackend's own calls are measured against.
 
-One module for each environment, found by its name, with functions of a mode and a dtype, and of what they take beside:
+One module for each environment, found by its name, with functions of a mode, a dtype and further arguments:
 
 - ``product``: of two matrices;
 - ``sum_of_powers(mode, dtype, n)``: A^n + B^n as a chain of products;
@@ -35,7 +35,7 @@ SUITE = {
     "gaussian_process": {"size": 256},
     "seir": {"size": 1000},
 }
-# What users of a framework cannot write: Aesara's JAX mode has no Scan of what is given as an argument
+# What users of a framework cannot write: Aesara's JAX mode has no Scan over an argument
 # ("JAX does not support slicing arrays with a dynamic slice length", aesara/link/jax/dispatch/subtensor.py).
 NOT_WRITABLE = {"aesara-jax": ("loop", "stencil", "seir")}
 

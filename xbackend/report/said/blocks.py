@@ -1,6 +1,6 @@
 """A report as plain data: blocks of plain text, which `markdown` and `html` write.
 
-No text in a block is markup. What is bold or a link says so by its type; a writer escapes all the rest.
+No text in a block is markup. Bold text and links have types of their own; a writer escapes all the rest.
 """
 
 from __future__ import annotations

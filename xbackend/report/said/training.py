@@ -86,7 +86,7 @@ def build(trainings: Trainings, _: str | None = None) -> tuple[list[Block], Pict
 
 
 def named(run: Trained) -> str:
-    """What a training is called."""
+    """The name of a training."""
     return f"{plain(run.backend)}, {plain(run.strategy)} on {counted(run.devices, 'device')}"
 
 

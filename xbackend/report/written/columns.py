@@ -26,8 +26,8 @@ def lines(
 ) -> list[str]:
     """A table of rows in groups, each below its title if it has one; lines of ``width`` at most, `None`: any.
 
-    What is too wide is wrapped at blanks and before ``[``, the first column before the others; a header also where it
-    has a line break. Columns in ``right`` hold numbers.
+    Wide cells are wrapped at blanks and before ``[``, those of the first column before others; a header also at its
+    line breaks. Columns in ``right`` hold numbers.
     """
     columns = list(zip(headers, *(row for _, rows in groups for row in rows), strict=True))
     widths = [max(map(len, column)) for column in columns]

@@ -48,7 +48,7 @@ def lines(results: Results, baseline: str | None = None, width: int | None = Non
 
 
 def outcomes(said: Said[Any], width: int | None) -> list[str]:
-    """What is said of trainings, or of jobs on clusters."""
+    """The lines about trainings, or about jobs on clusters."""
     table, notes = columns.records(said.rows, width or columns.WIDTH, said.right), (*said.ended.failures, *said.notes)
     return [*wrapped(said.answer, width), *table, *(line for note in notes for line in wrapped(note, width, "  "))]
 

@@ -61,8 +61,8 @@ class Told:
         return {"w": np.zeros((x.shape[1], classes), x.dtype), "b": np.zeros(classes, x.dtype)}
 
     def measure(self, step: Callable[..., Any], weights: Callable[[], Mapping[str, Any]]) -> None:
-        """Take all steps, and write down the seconds of each, when the first one began, what the last one gave, and the
-        weights. ``step`` takes rows, labels and how many rows all have, and gives a number."""
+        """Take all steps, and write the seconds of each, the start of the first one, the result of the last one, and
+        the weights. ``step`` takes rows, labels and how many rows all have, and gives a number."""
         batches = [self.rows(number) if self.data else () for number in range(self.steps)]
         seconds, result, first = [], None, time.time()
         for batch in batches:

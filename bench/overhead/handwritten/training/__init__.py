@@ -24,7 +24,7 @@ RATE, MOMENTUM = 0.0625, 0.875
 @dataclass(frozen=True, slots=True)
 class Spread:
     """A step under a framework's own strategy: ``call`` takes what ``place`` makes of rows and labels, ``wait`` returns
-    when a result is computed, ``weights`` are those of now."""
+    when a result is computed, ``weights`` are the current ones."""
 
     call: Callable[..., Any]
     place: Callable[[np.ndarray, np.ndarray], tuple[Any, ...]]
@@ -34,7 +34,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Training by what makes epochs: ``call`` makes so many, ``weights`` are those of now."""
+    """Training by what makes epochs: ``call`` makes so many, ``weights`` are the current ones."""
 
     call: Callable[[int], None]
     weights: Callable[[], Mapping[str, np.ndarray]]
