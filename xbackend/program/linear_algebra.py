@@ -1,4 +1,4 @@
-"""Rules of the op table for linear algebra, searching and convolution, as in `xbackend.program.shapes`."""
+"""Rules of the op table for linear algebra, as in `xbackend.program.shapes`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from math import prod
 
 from xbackend.errors import ShapeError
 from xbackend.program.aval import Aval
-from xbackend.program.dtypes import DType
 from xbackend.program.shapes import Avals, Count, Params
 
 
@@ -99,31 +98,6 @@ def diagonal(name: str, avals: Avals, params: Params) -> Aval:
     return Aval((*leading, length), avals[0].dtype)
 
 
-def searchsorted(name: str, avals: Avals, params: Params) -> Aval:
-    """Positions in a sorted vector."""
-    if len(avals[0].shape) != 1:
-        raise ShapeError(f"searchsorted looks in a vector, not in shape {avals[0].shape}")
-    return Aval(avals[1].shape, DType.int64)
-
-
-def conv2d(name: str, avals: Avals, params: Params) -> Aval:
-    """Images (n, height, width, channels), kernels (height, width, channels, results); ``padding`` counts the rows of
-    zeros above and below and the columns left and right."""
-    (images, kernel), strides, padding = (a.shape for a in avals), params["strides"], params["padding"]
-    if len(images) != 4 or len(kernel) != 4 or images[3] != kernel[2]:
-        raise ShapeError(
-            f"conv2d of shapes {images} and {kernel}: they are (n, height, width, channels) and (height, width, "
-            "channels, results)"
-        )
-    if len(strides) != 2 or min(strides) < 1 or len(padding) != 4 or min(padding) < 0:
-        raise ShapeError(f"conv2d with the strides {strides} and the padding {padding}")
-    padded = images[1] + padding[0] + padding[1], images[2] + padding[2] + padding[3]
-    if any(k == 0 or k > n for n, k in zip(padded, kernel[:2], strict=True)):
-        raise ShapeError(f"conv2d of shapes {images} and {kernel}: the kernel has to fit into the padded image")
-    lengths = ((n - k) // s + 1 for n, k, s in zip(padded, kernel[:2], strides, strict=True))
-    return Aval((images[0], *lengths, kernel[3]), avals[0].dtype)
-
-
 def cubic(numerator: int, denominator: int = 1) -> Count:
     """``numerator / denominator * n**3`` for each matrix of n rows (Golub and Van Loan, Matrix Computations, 4.2,
     3.2)."""
@@ -144,20 +118,3 @@ def substitution(avals: Avals, out: Aval, params: Params) -> int:
 def elimination(avals: Avals, out: Aval, params: Params) -> int:
     """LU decomposition, and two substitutions for each right-hand side."""
     return cubic(2, 3)(avals, out, {}) + 2 * substitution(avals, out, params)
-
-
-def comparisons(avals: Avals, out: Aval, params: Params) -> int:
-    """n * log2(n) for each sorted vector."""
-    n = avals[0].shape[params["axis"]]
-    return avals[0].size * max(n - 1, 0).bit_length()
-
-
-def halvings(avals: Avals, out: Aval, params: Params) -> int:
-    """log2(n) for each searched number."""
-    return avals[1].size * avals[0].size.bit_length()
-
-
-def products(avals: Avals, out: Aval, params: Params) -> int:
-    """A multiplication and an addition for each element of the kernel and of the result."""
-    height, width, channels, _ = avals[1].shape
-    return 2 * out.size * height * width * channels

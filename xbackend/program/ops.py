@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from xbackend.program import convolution, shapes, sorting
 from xbackend.program import linear_algebra as matrices
-from xbackend.program import shapes
 from xbackend.program.aval import Aval
 from xbackend.program.shapes import Avals, Count, Params, Rule, require
 
@@ -137,9 +137,9 @@ _op("mean", 1, "floating-point", shapes.reduction, shapes.each_input, axis=AXES)
 _op("any all", 1, "bool", shapes.reduction, shapes.each_input, axis=AXES)
 _op("argmax argmin", 1, "signed", shapes.position, shapes.each_input, axis=AXIS)
 _op("cumulative_sum cumulative_prod", 1, "signed", shapes.along_axis, shapes.each_input, axis=AXIS)
-_op("sort", 1, "signed", shapes.along_axis, matrices.comparisons, axis=AXIS)
-_op("argsort", 1, "signed", shapes.positions_along_axis, matrices.comparisons, axis=AXIS)
-_op("searchsorted", 2, "signed", matrices.searchsorted, matrices.halvings, right=INTEGER)
+_op("sort", 1, "signed", shapes.along_axis, sorting.comparisons, axis=AXIS)
+_op("argsort", 1, "signed", sorting.argsort, sorting.comparisons, axis=AXIS)
+_op("searchsorted", 2, "signed", sorting.searchsorted, sorting.halvings, right=INTEGER)
 
 # Ops that move and write elements.
 _op("reshape", 1, "", shapes.reshape, shapes.free, view=True, shape=SHAPE)
@@ -160,7 +160,7 @@ _op("astype", 1, "", shapes.astype, shapes.free, dtype=DTYPE)
 
 # Products and matrices. Eigenvalues and singular values come from iterations whose number depends on the values.
 _op("matmul", 2, "signed", shapes.matmul, shapes.matmul_count)
-_op("conv2d", 2, "floating-point", matrices.conv2d, matrices.products, strides=INTEGERS, padding=INTEGERS)
+_op("conv2d", 2, "floating-point", convolution.conv2d, convolution.products, strides=INTEGERS, padding=INTEGERS)
 _op("cholesky", 1, "floating-point", matrices.same_matrices, matrices.cubic(1, 3), refuses=True)
 _op("inv", 1, "floating-point", matrices.same_matrices, matrices.cubic(2), refuses=True)
 _op("det", 1, "floating-point", matrices.determinant, matrices.cubic(2, 3), refuses=True)

@@ -2,7 +2,7 @@
 
 A rule gets the op's name, the inputs' avals and the parameters. It returns the aval of the result, or a tuple of avals
 for several results. `Op.takes` is checked before. Rules raise `ShapeError`, and `DTypeError` where `Op.takes` does not
-suffice. Rules of linear algebra are in `xbackend.program.linear_algebra`.
+suffice. Rules of linear algebra, sorting and convolution are in files of these names.
 """
 
 from __future__ import annotations
@@ -143,11 +143,6 @@ def along_axis(name: str, avals: Avals, params: Params) -> Aval:
     if not 0 <= params["axis"] < len(avals[0].shape):
         raise ShapeError(f"{name} along axis {params['axis']} of shape {avals[0].shape}")
     return avals[0]
-
-
-def positions_along_axis(name: str, avals: Avals, params: Params) -> Aval:
-    """`argsort`."""
-    return along_axis(name, avals, params)._replace(dtype=DType.int64)
 
 
 def matmul(name: str, avals: Avals, params: Params) -> Aval:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.backends.lineage import linear_algebra
 from xbackend.backends.lineage.division import floor_of_quotient, power_by_squaring
-from xbackend.backends.lineage.linear_algebra import RESULTS, diagonal_by_slices
 from xbackend.backends.lineage.ops import TABLE, lengths, sum_of_products
 from xbackend.backends.rows import Row
 from xbackend.errors import UnsupportedOperation
@@ -182,9 +182,8 @@ _OPENCL: Mapping[str, Row] = {
     "argmin": _position("lt"),
     "cumulative_sum": _cumulative("add"),
     "cumulative_prod": _cumulative("mul"),
-    "diagonal": diagonal_by_slices,
-    **dict.fromkeys(("cholesky", "inv", "det", "solve", "solve_triangular", "eigvalsh", "svdvals", *RESULTS), _refused),
-    **dict.fromkeys(("sort", "argsort", "searchsorted"), _refused),
+    **dict.fromkeys((*linear_algebra.ROWS, "sort", "argsort", "searchsorted"), _refused),
+    "diagonal": linear_algebra.diagonal_by_slices,
     "matmul": _matmul,
     "pow": power_by_squaring,
     "round": _round,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xbackend.backends.jax import gradient_rules
-from xbackend.backends.jax.linear_algebra import RESULTS, ROWS
+from xbackend.backends.jax.linear_algebra import ROWS
 from xbackend.backends.numpy.ops import selected, slices
 from xbackend.backends.rows import Row, Rows
 from xbackend.backends.special_numbers import Elementwise
@@ -18,6 +18,15 @@ from xbackend.program.program import Node
 
 def _named(name: str) -> Row:
     return lambda jnp, node, inputs: getattr(jnp, name)(*inputs)
+
+
+def _special_function(name: str) -> Row:
+    def row(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        from jax.scipy import special
+
+        return getattr(special, name)(*inputs)
+
+    return row
 
 
 def _reduction(name: str, typed: bool = False) -> Row:
@@ -71,20 +80,44 @@ def _at(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return jnp.asarray(inputs[0]).at[selected(node.params["axis"], inputs[1])]
 
 
+def _searchsorted(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return jnp.searchsorted(*inputs, side="right" if node.params["right"] else "left").astype(node.dtype.value)
+
+
+def _conv2d(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    from jax import lax
+
+    above, below, left, right = node.params["padding"]
+    return lax.conv_general_dilated(
+        *inputs,
+        window_strides=node.params["strides"],
+        padding=[(above, below), (left, right)],
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        precision=lax.Precision.HIGHEST,
+    )
+
+
 TABLE = Rows(
     "JAX",
     {
         **{name: _named(name) for name in OPS},
         **{name: _reduction(name) for name in ("max", "min", "any", "all")},
         **{name: _reduction(name, typed=True) for name in ("sum", "prod", "mean")},
+        **{name: _special_function(name) for name in ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")},
         **{name: _arg_reduction(name) for name in ("argmax", "argmin")},
         "abs": _abs,
         "atan2": _named("arctan2"),
+        "bitwise_invert": _named("invert"),
         "floor_divide": _floor_divide,
         "remainder": _remainder,
         "sign": _sign,
         "pow": _pow,
         "cumulative_sum": lambda jnp, node, inputs: jnp.cumsum(inputs[0], node.params["axis"], node.dtype.value),
+        "cumulative_prod": lambda jnp, node, inputs: jnp.cumprod(inputs[0], node.params["axis"], node.dtype.value),
+        "sort": lambda jnp, node, inputs: jnp.sort(inputs[0], axis=node.params["axis"]),
+        "argsort": lambda jnp, node, inputs: jnp.argsort(inputs[0], axis=node.params["axis"]).astype(node.dtype.value),
+        "searchsorted": _searchsorted,
+        "conv2d": _conv2d,
         "reshape": lambda jnp, node, inputs: jnp.reshape(inputs[0], node.shape),
         "permute_dims": lambda jnp, node, inputs: jnp.transpose(inputs[0], node.params["axes"]),
         "broadcast_to": lambda jnp, node, inputs: jnp.broadcast_to(inputs[0], node.shape),
@@ -101,7 +134,6 @@ TABLE = Rows(
         "astype": lambda jnp, node, inputs: jnp.astype(jnp.asarray(inputs[0]), node.dtype.value),
         "full": lambda jnp, node, inputs: jnp.full(node.shape, node.params["fill_value"], node.dtype.value),
         **ROWS,
-        **RESULTS,
     },
 )
 """`input`, `shared`, `transfer`, `grad` and the other generators belong to the graph (`jax.adapter`)."""

@@ -1,4 +1,4 @@
-"""Linear algebra, sorting, special functions and convolution lowered to the Theano lineage: rows as those of `ops`.
+"""Linear algebra lowered to the Theano lineage: rows as those of `ops`.
 
 PyTensor has them for stacks of matrices; Aesara and Theano for single ones, so that there a stack becomes one matrix
 after the other. What a generation lacks is an op of ours, made of the generation's classes: it computes with NumPy.
@@ -44,10 +44,6 @@ def found(T: Any, *names: str) -> Any:
             if hasattr(home, name):
                 return getattr(home, name)
     raise UnsupportedOperation(f"{T.__name__} has no {names[0]}")
-
-
-def _of_module(T: Any, module: str, name: str) -> Any:
-    return getattr(import_module(f"{T.__name__}.{module}"), name)
 
 
 def has_stacks(T: Any) -> bool:
@@ -171,7 +167,7 @@ def logarithm_of_determinant(T: Any) -> Any:
             pass
 
         setattr(SLogDet, "pullback" if hasattr(theirs, "pullback") else "L_op", gradient)
-        return _of_module(T, "blockwise", "Blockwise")(SLogDet())
+        return T.blockwise.Blockwise(SLogDet())
     det = found(T, "det")(T.matrix()).owner
     return _own(type(det.op).__mro__[1], type(det), T, gradient)()
 
@@ -232,15 +228,6 @@ def _eigh(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return [T.reshape(x, lengths(x)[:-1], ndim=x.ndim - 1), T.ones_like(x)]
 
 
-RESULTS: Mapping[str, Matrices] = {
-    "slogdet": _several(lambda T, node, inputs: logarithm_of_determinant(T)(inputs[0])),
-    "eigh": _several(_eigh),
-    "qr": _several(_qr),
-    "svd": _several(_svd),
-}
-"""All results of the ops that have several."""
-
-
 def diagonal_by_slices(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """A diagonal as every so many elements, one after the other: of stacks, and where its own gradient is lacking."""
     shape, offset = lengths(inputs[0]), node.params["offset"]
@@ -259,88 +246,26 @@ def _diagonal(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.diagonal(inputs[0], offset=node.params["offset"])
 
 
-def sort(kind: str) -> Row:
-    """``kind``: the name of an algorithm, NumPy's, that the linker knows."""
-    return lambda T, node, inputs: _of_module(T, "sort", "sort")(inputs[0], node.params["axis"], kind)
-
-
-def argsort(kind: str) -> Row:
-    """``kind``: the name of a stable algorithm that the linker knows."""
-    return lambda T, node, inputs: _of_module(T, "sort", "argsort")(inputs[0], node.params["axis"], kind)
-
-
-def _searchsorted(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    side = "right" if node.params["right"] else "left"
-    return _of_module(T, "extra_ops", "searchsorted")(*inputs, side=side)
-
-
-def _expit(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    return (T.sigmoid if hasattr(T, "sigmoid") else _of_module(T, "nnet", "sigmoid"))(inputs[0])
-
-
-def _padded(T: Any, node: Node, images: Any) -> Any:
-    count, height, width, channels = lengths(images)
-    above, below, left, right = node.params["padding"]
-    if not (above or below or left or right):
-        return images
-    shape = count, height + above + below, width + left + right, channels
-    zeros = T.alloc(T.constant(0, dtype=node.dtype.value), *shape)
-    return T.set_subtensor(zeros[:, above : above + height, left : left + width], images)
-
-
-def _of_shape(T: Any, variable: Any, shape: tuple[int, ...]) -> Any:
-    """The variable with its static shape, which Aesara does not know of a sum of products: it computes the shape of the
-    gradient then, and JAX takes no such shape. Theano has no static shapes."""
-    known = getattr(variable.type, "shape", shape)
-    return variable if tuple(known) == shape else T.specify_shape(variable, shape)
-
-
-def _conv2d(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """For each element of the kernel a product of matrices: with the pixels that it meets."""
-    images, kernel = _padded(T, node, inputs[0]), inputs[1]
-    (down, across), (count, rows, columns, _) = node.params["strides"], node.shape
-    height, width, channels, _ = lengths(kernel)
-    total = None
-    for i in range(height):
-        for j in range(width):
-            met = images[:, i : i + (rows - 1) * down + 1 : down, j : j + (columns - 1) * across + 1 : across]
-            product = T.dot(T.reshape(met, (count * rows * columns, channels), ndim=2), kernel[i, j])
-            total = product if total is None else T.add(total, product)
-    total = _of_shape(T, total, (count * rows * columns, node.shape[-1]))
-    return T.reshape(total, node.shape, ndim=4)
-
-
 def _eigvalsh(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    return RESULTS["eigh"](T, replace(node, op="eigh"), inputs)[0]
+    return ROWS["eigh"](T, replace(node, op="eigh"), inputs)[0]
 
 
 def _svdvals(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """Singular values beside the vectors: PyTensor leaves out what nobody reads, and the others have no gradient."""
-    return RESULTS["svd"](T, replace(node, op="svd", params={"full": 0}), inputs)[1]
+    return ROWS["svd"](T, replace(node, op="svd", params={"full": 0}), inputs)[1]
 
 
 ROWS: Mapping[str, Row] = {
-    "erf": lambda T, node, inputs: T.erf(inputs[0]),
-    "erfc": lambda T, node, inputs: T.erfc(inputs[0]),
-    "erfinv": lambda T, node, inputs: T.erfinv(inputs[0]),
-    "gammaln": lambda T, node, inputs: T.gammaln(inputs[0]),
-    "digamma": lambda T, node, inputs: T.psi(inputs[0]),
-    "expit": _expit,
-    "bitwise_invert": lambda T, node, inputs: T.invert(inputs[0]),
-    "bitwise_and": lambda T, node, inputs: T.and_(*inputs),
-    "bitwise_or": lambda T, node, inputs: T.or_(*inputs),
-    "bitwise_xor": lambda T, node, inputs: T.xor(*inputs),
-    "cumulative_prod": lambda T, node, inputs: T.cumprod(inputs[0], axis=node.params["axis"]),
     "cholesky": _one(_cholesky),
     "inv": _one(lambda T, node, x: found(T, "matrix_inverse")(x)),
     "det": _one(lambda T, node, x: found(T, "det")(x)),
+    "slogdet": _several(lambda T, node, inputs: logarithm_of_determinant(T)(inputs[0])),
     "solve": _one(_solve),
     "solve_triangular": _one(_solve_triangular),
+    "eigh": _several(_eigh),
     "eigvalsh": _eigvalsh,
+    "qr": _several(_qr),
+    "svd": _several(_svd),
     "svdvals": _svdvals,
     "diagonal": _diagonal,
-    "sort": sort("quicksort"),
-    "argsort": argsort("stable"),
-    "searchsorted": _searchsorted,
-    "conv2d": _conv2d,
 }

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.lineage import linear_algebra
+from xbackend.backends.lineage.convolution import conv2d
 from xbackend.backends.lineage.division import power, power_by_squaring, quotient, remainder, sign
 from xbackend.backends.lineage.shapes import lengths
 from xbackend.backends.lineage.special import digamma
@@ -26,10 +27,11 @@ from xbackend.program.program import Node, generate
 # Ops that the lineage calls as the standard does, and means just what it says on our dtypes; then those of other names.
 _SAME = (
     *("square", "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh"),
-    *("isnan", "isinf", "add", "maximum", "minimum"),
+    *("erf", "erfc", "erfinv", "gammaln", "isnan", "isinf", "add", "maximum", "minimum"),
 )
 _OTHERS = {
     **ARC_NAMES,
+    "digamma": "psi",
     "negative": "neg",
     "logical_not": "invert",
     "subtract": "sub",
@@ -43,6 +45,10 @@ _OTHERS = {
     "logical_and": "and_",
     "logical_or": "or_",
     "logical_xor": "xor",
+    "bitwise_invert": "invert",
+    "bitwise_and": "and_",
+    "bitwise_or": "or_",
+    "bitwise_xor": "xor",
     "where": "switch",
 }
 
@@ -354,6 +360,11 @@ def _along(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.reshape(flat[T.reshape(positions, (prod(wanted),), ndim=1)], wanted, ndim=len(wanted))
 
 
+def _sorting(name: str, kind: str) -> Row:
+    """``kind``: the name of an algorithm, NumPy's, that the linker knows; for `argsort` of a stable one."""
+    return lambda T, node, inputs: getattr(T, name)(inputs[0], node.params["axis"], kind)
+
+
 def _constant(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.constant(generate(node), dtype=node.dtype.value)
 
@@ -364,6 +375,7 @@ TABLE = Rows(
         **{name: _named(name) for name in _SAME},
         **{name: _named(theirs) for name, theirs in _OTHERS.items()},
         "abs": _named("abs", "abs_"),
+        "expit": lambda T, node, inputs: (T if hasattr(T, "sigmoid") else T.nnet).sigmoid(inputs[0]),
         "sign": sign,
         "divide": _named("true_divide", "true_div"),
         "floor_divide": quotient(),
@@ -378,6 +390,13 @@ TABLE = Rows(
         "argmax": lambda T, node, inputs: T.argmax(inputs[0], axis=node.params["axis"]),
         "argmin": _argmin,
         "cumulative_sum": lambda T, node, inputs: T.cumsum(inputs[0], axis=node.params["axis"]),
+        "cumulative_prod": lambda T, node, inputs: T.cumprod(inputs[0], axis=node.params["axis"]),
+        "sort": _sorting("sort", "quicksort"),
+        "argsort": _sorting("argsort", "stable"),
+        "searchsorted": lambda T, node, inputs: T.extra_ops.searchsorted(
+            *inputs, side="right" if node.params["right"] else "left"
+        ),
+        "conv2d": conv2d,
         "matmul": _matmul,
         "reshape": _reshape,
         "permute_dims": lambda T, node, inputs: _shuffled(inputs[0], node.params["axes"]),
@@ -393,7 +412,6 @@ TABLE = Rows(
         "take_add": _write("inc_subtensor"),
         "astype": _astype,
         **linear_algebra.ROWS,
-        **linear_algebra.RESULTS,
         "full": _full,
         **dict.fromkeys(("constant", "arange", "eye"), _constant),
     },
@@ -414,5 +432,5 @@ C_ROWS: Mapping[str, Row] = {
 NUMBA_ROWS: Mapping[str, Row] = {
     "max": nan_aware("max"),
     "min": nan_aware("min"),
-    "argsort": linear_algebra.argsort("mergesort"),
+    "argsort": _sorting("argsort", "mergesort"),
 }

@@ -17,9 +17,9 @@ from xbackend.backends import threads
 from xbackend.backends.codegen import Source
 from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import IN_TURN, Description, versions
-from xbackend.backends.numpy import control_flow, linear_algebra
+from xbackend.backends.numpy import control_flow
 from xbackend.backends.numpy.gradients import UNTOLD, Gradients
-from xbackend.backends.numpy.ops import function, results
+from xbackend.backends.numpy.ops import SPECIAL_FUNCTIONS, function, results
 from xbackend.backends.placement import (
     NOTHING_TO_READ,
     Executed,
@@ -38,7 +38,10 @@ from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program, generate
 
 # Of what executes an op, where it is no function of NumPy.
-_NAMES = {"grad": "autograd.make_vjp", **control_flow.NAMES, **linear_algebra.NAMES}
+_NAMES = {
+    **{"grad": "autograd.make_vjp", "solve_triangular": "scipy.linalg.solve_triangular", **control_flow.NAMES},
+    **{name: f"scipy.special.{name}" for name in SPECIAL_FUNCTIONS},
+}
 _COPIED = "a copy was made; NumPy has no devices, and both ends are as asked"
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.backends.numpy import control_flow, linear_algebra
+from xbackend.backends.numpy import control_flow, linear_algebra, sorting
+from xbackend.backends.numpy.convolution import conv2d
 from xbackend.program.ops import ELEMENTWISE
 from xbackend.program.program import Node
 
@@ -154,11 +155,53 @@ def _product(xp: Any, x: Any, axes: Sequence[int]) -> Any:
     return factors[0]
 
 
+@cache
+def _running_product() -> Function:
+    """`np.cumprod` as autograd differentiates it, also twice: nothing is divided by the factors, which may be 0."""
+    import autograd.numpy as anp
+    from autograd.extend import defvjp, primitive
+
+    def by_factors(_: Any, x: Any, axis: int, dtype: str) -> Function:
+        """The gradient of each factor is that of the next one times the next factor, and its own; times the product of
+        the factors before."""
+        x = x.swapaxes(axis, -1)
+        count = x.shape[-1]
+
+        def pullback(g: Any) -> Any:
+            if not count:
+                return g
+            g = g.swapaxes(axis, -1)
+            behind, before = [g[..., -1]], [anp.ones_like(x[..., 0])]
+            for k in range(count - 2, -1, -1):
+                behind.append(g[..., k] + x[..., k + 1] * behind[-1])
+            for k in range(count - 1):
+                before.append(before[-1] * x[..., k])
+            return (anp.stack(behind[::-1], -1) * anp.stack(before, -1)).swapaxes(axis, -1)
+
+        return pullback
+
+    cumprod = primitive(np.cumprod)
+    defvjp(cumprod, by_factors, argnums=(0,))
+    return cumprod  # type: ignore[no-any-return]
+
+
+# NumPy has no special functions: they are SciPy's, as in most users' code.
+SPECIAL_FUNCTIONS = ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")
+
+
+def _special_function(xp: Any, name: str) -> Function:
+    if xp is np:
+        from scipy import special
+    else:
+        from autograd.scipy import special
+    return getattr(special, name)  # type: ignore[no-any-return]
+
+
 def results(xp: Any, node: Node, compiled: control_flow.Compiler) -> Function:
     """The function of ``xp`` that computes all results of an op that has several."""
     if node.op in control_flow.CONTROL:
         return control_flow.function(xp, node, compiled)
-    return linear_algebra.SEVERAL[node.op](xp, node)
+    return linear_algebra.ROWS[node.op](xp, node)
 
 
 def function(xp: Any, node: Node) -> Function:
@@ -168,7 +211,7 @@ def function(xp: Any, node: Node) -> Function:
 
 def _function(xp: Any, node: Node) -> Function:
     p = node.params
-    special: dict[str, Callable[[], Function]] = {
+    rows: dict[str, Callable[[], Function]] = {
         "astype": lambda: lambda x: x.astype(p["dtype"].value if hasattr(p["dtype"], "value") else p["dtype"]),
         "reshape": lambda: lambda x: xp.reshape(x, p["shape"]),
         "permute_dims": lambda: lambda x: xp.transpose(x, p["axes"]),
@@ -183,18 +226,23 @@ def _function(xp: Any, node: Node) -> Function:
         "take_set": lambda: lambda x, indices, value: _writing(xp)[0](x, selected(p["axis"], indices), value),
         "take_add": lambda: lambda x, indices, value: _writing(xp)[1](x, selected(p["axis"], indices), value),
         "cumulative_sum": lambda: lambda x: xp.cumsum(x, axis=p["axis"]),
+        "cumulative_prod": lambda: partial(
+            np.cumprod if xp is np else _running_product(), axis=p["axis"], dtype=node.dtype.value
+        ),
         "argmax": lambda: lambda x: np.asarray(xp.argmax(x, axis=p["axis"])),
         "argmin": lambda: lambda x: np.asarray(xp.argmin(x, axis=p["axis"])),
         # NumPy warns of the mean of nothing, which is NaN as the standard says.
         "mean": lambda: lambda x: xp.mean(x, axis=p["axis"]) if x.size else np.full(node.shape, np.nan),
         "prod": lambda: lambda x: np.prod(x, axis=p["axis"]) if xp is np else _product(xp, x, p["axis"]),
         "pow": lambda: _power(xp) if node.dtype.is_floating else _integer_power,
+        "conv2d": lambda: conv2d(xp, node),
+        **dict.fromkeys(SPECIAL_FUNCTIONS, lambda: _special_function(xp, node.op)),
     }
-    if node.op in special:
-        return special[node.op]()
-    mine = linear_algebra.function(xp, node)
-    if mine is not None:
-        return mine
+    if node.op in rows:
+        return rows[node.op]()
+    for others in (linear_algebra.ROWS, sorting.ROWS):
+        if node.op in others:
+            return others[node.op](xp, node)
     call: Function = getattr(xp, _NAMES.get(node.op, node.op))
     if "axis" in p:
         axis = p["axis"]

@@ -16,8 +16,8 @@ import numpy as np
 from xbackend.backends.numpy.ops import slices
 from xbackend.backends.rows import Row, Rows
 from xbackend.backends.special_numbers import Elementwise, is_half
+from xbackend.backends.tensorflow import linear_algebra, sorting
 from xbackend.backends.tensorflow.gradient_rules import mended
-from xbackend.backends.tensorflow.linear_algebra import RESULTS, ROWS
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
 
@@ -29,13 +29,16 @@ def _raw(name: str) -> str:
 
 # TensorFlow's raw ops with one input x, by the standard's name.
 _UNARY = {
-    **{name: _raw(name) for name in ["exp", "expm1", "log", "log1p", "sqrt"]},
+    **{name: _raw(name) for name in ["exp", "expm1", "log", "log1p", "sqrt", "erfc", "erfinv", "digamma"]},
     **{
         f"{arc}{name}": _raw(f"{arc}{name}")
         for arc in ("", "a")
         for name in ["sin", "cos", "tan", "sinh", "cosh", "tanh"]
     },
+    "gammaln": "Lgamma",
+    "expit": "Sigmoid",
     "negative": "Neg",
+    "bitwise_invert": "Invert",
     "isnan": "IsNan",
     "isinf": "IsInf",
     "isfinite": "IsFinite",
@@ -49,6 +52,7 @@ _BINARY = {
     "logical_and": "LogicalAnd",
     "logical_or": "LogicalOr",
     "logical_xor": "NotEqual",
+    **{name: _raw(name) for name in ["bitwise_and", "bitwise_or", "bitwise_xor"]},
 }
 
 
@@ -58,6 +62,15 @@ def _unary(name: str) -> Row:
 
 def _binary(name: str) -> Row:
     return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(x=inputs[0], y=inputs[1])
+
+
+def _erf(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    (x,) = inputs
+    result = tf.raw_ops.Erf(x=x)
+    if xla or x.dtype != tf.float64:
+        return result
+    # In double precision its own gives NaN from 1e155 on, whose square overflows (the vectorised erf of Eigen).
+    return tf.where(tf.abs(x) > 1e100, tf.sign(x), result)
 
 
 def _product(theirs: Row) -> Row:
@@ -218,6 +231,11 @@ def _arg_reduction(name: str) -> Row:
     return row
 
 
+def _cumulative_prod(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    with mended(tf, "Cumprod"):
+        return tf.raw_ops.Cumprod(x=inputs[0], axis=tf.constant(node.params["axis"], tf.int32))
+
+
 def _matmul(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     a, b = inputs
     return tf.raw_ops.MatMul(a=a, b=b) if len(node.shape) == 2 else tf.raw_ops.BatchMatMulV2(x=a, y=b)
@@ -348,6 +366,7 @@ TABLE = Rows(
         **{name: _reduction(_raw(name)) for name in ("sum", "mean", "any", "all")},
         "prod": _prod,
         "abs": _abs,
+        "erf": _erf,
         "multiply": _product(_binary("Mul")),
         "square": _product(_unary("Square")),
         "floor": _rounding("Floor"),
@@ -372,7 +391,15 @@ TABLE = Rows(
         "cumulative_sum": lambda tf, node, inputs, xla: tf.raw_ops.Cumsum(
             x=inputs[0], axis=tf.constant(node.params["axis"], tf.int32)
         ),
+        "cumulative_prod": _cumulative_prod,
         "matmul": _matmul,
+        "conv2d": lambda tf, node, inputs, xla: tf.raw_ops.Conv2D(
+            input=inputs[0],
+            filter=inputs[1],
+            strides=[1, *node.params["strides"], 1],
+            padding="EXPLICIT",
+            explicit_paddings=[0, 0, *node.params["padding"], 0, 0],
+        ),
         "where": _where,
         "reshape": lambda tf, node, inputs, xla: tf.raw_ops.Reshape(
             tensor=inputs[0], shape=tf.constant(list(node.shape), tf.int64)
@@ -393,8 +420,8 @@ TABLE = Rows(
         "take_set": _take_written("TensorScatterUpdate"),
         "take_add": _take_written("TensorScatterAdd"),
         "astype": _astype,
-        **ROWS,
-        **RESULTS,
+        **linear_algebra.ROWS,
+        **sorting.ROWS,
     },
 )
 """One row per op that computes; sources, `transfer` and `grad` belong to the graph (`xbackend.backends.tensorflow`)."""

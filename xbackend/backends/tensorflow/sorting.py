@@ -1,0 +1,63 @@
+"""Sorting and searching lowered to TensorFlow's ops: rows as those of `ops`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends.rows import Row
+from xbackend.program.program import Node
+
+
+def _keys(tf: Any, x: Any) -> Any:
+    """Whole numbers in the order of the numbers, NaN the last, of which no comparison of TensorFlow's is true: the bits
+    of a floating-point number, those of negative ones turned."""
+    if not x.dtype.is_floating:
+        return x
+    whole = tf.int32 if x.dtype == tf.float32 else tf.int64
+    x = tf.where(tf.math.is_nan(x), tf.constant(np.nan, x.dtype), x)
+    x = tf.where(tf.equal(x, 0), tf.zeros((), x.dtype), x)  # the zeros are equal
+    bits = tf.bitcast(x, whole)
+    return tf.where(bits < 0, tf.bitwise.bitwise_xor(bits, tf.constant(whole.max, whole)), bits)
+
+
+def _order(tf: Any, node: Node, x: Any) -> Any:
+    """The order of the elements of the last axis, which keeps that of equal ones; NaN are the last. TensorFlow has the
+    largest elements only."""
+    if not x.shape[-1]:
+        return tf.zeros(x.shape, tf.int32)
+    largest_first = tf.bitwise.invert(_keys(tf, x))
+    k = tf.constant(x.shape[-1], tf.int32)
+    return tf.raw_ops.TopKV2(input=largest_first, k=k, sorted=True).indices
+
+
+def _last(tf: Any, x: Any, axis: int) -> Any:
+    """The array with that axis exchanged with the last one."""
+    rank = len(x.shape)
+    if axis == rank - 1:
+        return x
+    order = [*range(rank)]
+    order[axis], order[-1] = order[-1], order[axis]
+    return tf.transpose(x, order)
+
+
+def _sort(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    axis, rank = node.params["axis"], len(node.shape)
+    x = _last(tf, inputs[0], axis)
+    return _last(tf, tf.gather(x, _order(tf, node, x), axis=rank - 1, batch_dims=rank - 1), axis)
+
+
+def _argsort(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    axis = node.params["axis"]
+    return tf.cast(_last(tf, _order(tf, node, _last(tf, inputs[0], axis)), axis), tf.int64)
+
+
+def _searchsorted(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    name = "UpperBound" if node.params["right"] else "LowerBound"
+    vector, values = (tf.reshape(_keys(tf, x), [1, -1]) for x in inputs)
+    return tf.reshape(getattr(tf.raw_ops, name)(sorted_inputs=vector, values=values, out_type=tf.int64), node.shape)
+
+
+ROWS: Mapping[str, Row] = {"sort": _sort, "argsort": _argsort, "searchsorted": _searchsorted}
