@@ -1,6 +1,5 @@
-"""`python tests/array_api_table.py` writes docs/array_api.md: the functions of the standard, and what each backend
-makes of them, from the checks of the contract suite and the failures that are expected of each backend.
-"""
+"""`python tests/array_api_table.py` writes docs/array_api.md: the functions of the standard, and the state of each on
+every backend, from the checks of the contract suite and the expected failures."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ FILE = ROOT / "docs" / "array_api.md"
 COMMAND = "python tests/array_api_table.py"
 STANDARD = "https://data-apis.org/array-api/2025.12/API_specification/"
 
-# The functions of the Array API standard 2025.12, by section; those of linear algebra in the namespace and in its
-# extension are counted in both, as the standard has them.
+# The functions of the Array API standard 2025.12, by section. As in the standard, a function of linear algebra may be
+# in the namespace and in its extension; it counts in both.
 SECTIONS = {
     "creation": "arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril "
     "triu zeros zeros_like",
@@ -50,7 +49,7 @@ MISSING = {
     **dict.fromkeys(("imag", "eig", "eigvals"), _COMPLEX),
     **dict.fromkeys(["fft", "ifft", "fftn", "ifftn", "rfft", "irfft", "rfftn", "irfftn", "hfft", "ihfft"], _COMPLEX),
 }
-# What checks are called that do not begin with the name of their function.
+# Other names of checks that do not begin with the name of their function.
 _CHECKED_AS = {"asarray": "constant"}
 
 
@@ -79,7 +78,7 @@ def _labels() -> Iterator[tuple[str, str]]:
 
 
 def _concerns(name: str, label: str, names: set[str]) -> bool:
-    """Whether a check with the label is one of the function, and of none with a longer name."""
+    """Whether a check with this label is of the function ``name``, and not of one with a longer name."""
     own = label.removeprefix("grad-").removeprefix("grad-")
 
     def begins(name: str) -> bool:
@@ -90,7 +89,7 @@ def _concerns(name: str, label: str, names: set[str]) -> bool:
 
 
 class Table:
-    """What the cells of the table say."""
+    """The cells of the table."""
 
     def __init__(self) -> None:
         import expected_failures
@@ -104,8 +103,8 @@ class Table:
         self.notes: list[str] = []
 
     def cell(self, name: str, backend: str) -> str:
-        """``yes`` where all checks are to pass, the numbers of notes where some are to fail, ``made`` where others' are
-        its own."""
+        """``yes`` if all checks must pass, the numbers of notes if some must fail, ``made`` if it has no checks of its
+        own."""
         checks = [pair for pair in self.labels if _concerns(name, pair[1], self.names)]
         if not checks:
             return "made"

@@ -1,4 +1,4 @@
-"""A real browser for the tests that look at pages: Chromium, as the operating system has it."""
+"""A real browser for the tests of pages: the operating system's Chromium."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chro
 
 
 def executable() -> str:
-    """The path of the browser; an error says what to type where there is none."""
+    """The path of the browser. Raises `FileNotFoundError`, which says what to type, if there is none."""
     found = os.environ.get("XBACKEND_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         raise FileNotFoundError(
@@ -25,7 +25,7 @@ def executable() -> str:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A browser that is ended with the block."""
+    """A browser that ends with the block."""
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=executable())
         try:

@@ -13,7 +13,7 @@ THREADS, TASKS, CALLS = 4, 6, 50
 
 
 def at_once(backend: Any) -> dict[str, Any]:
-    """Compile, update a common variable and call one program from several threads; what was wrong, and the variable."""
+    """Compile, update a common variable and call one program from several threads. Returns errors and the variable."""
     total = xb.shared(np.zeros(3))
     double = backend.compile(lambda x: x * 2.0 + 1.0, np.ones(4))
     wrong: list[str] = []

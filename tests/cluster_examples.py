@@ -1,4 +1,4 @@
-"""The jobs of the examples P7 and P10, and what they come to by NumPy alone."""
+"""The jobs of the examples P7 and P10, and their results by NumPy alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def job(name: str) -> Job:
 
 
 def _spread(task: Task, x: Any, labels: Any) -> Any:
-    """As ``mirrored``, with half of a task's rows on each of its two devices."""
+    """``mirrored``, with half of a task's rows on each of its two devices."""
     half, first = x.shape[0] // 2, start()
     gradients: dict[str, list[Any]] = {"w": [], "b": []}
     copies, losses = [], []
@@ -71,23 +71,23 @@ def _two_devices(task: Task) -> Any:
 
 
 def two_devices() -> Job:
-    """A job whose tasks compute on two devices what they add on a server."""
+    """A job whose tasks compute updates of a server on two devices."""
     return Job(_two_devices)
 
 
 def asked(job: Job, backend: str, workers: int, servers: int = 0, steps: int = 12, **more: Any) -> JobSpec:
-    """A job on this machine; a slow moment of it is no fault."""
+    """The `JobSpec` of a job on this machine, with limits for a slow machine."""
     how = {"limit": 60.0, "start_limit": 300.0, "recorded": True, **more}
     return JobSpec(job, backend, lambda: local(workers, servers), steps, **how)
 
 
 def toml(spec: ClusterSpec) -> str:
-    """A cluster as ``--cluster FILE.toml`` has it."""
+    """A cluster in the form of ``--cluster FILE.toml``."""
     return "\n".join(["[jobs]", *(f"{name} = {json.dumps(own)}" for name, own in spec.jobs.items()), ""])
 
 
 def process_of(victim: str) -> int:
-    """The process of a task of the cluster that this process launched."""
+    """The process of a task, in the cluster launched by this process."""
     for path in status.folder().glob("*-*/status.json"):
         with suppress(OSError, ValueError):
             content = json.loads(path.read_text())
@@ -129,7 +129,7 @@ def moved(held: Numbers, gradients: Numbers, share: float = 1.0) -> Numbers:
 
 
 def mirrored(steps: int) -> tuple[list[float], Numbers]:
-    """All workers together are one that takes all rows."""
+    """All workers in step equal one worker with all rows."""
     held, losses = start(), []
     for number in range(steps):
         loss, gradients = loss_and_gradients(held, *job("mirrored").arrays(Task(WORKER, 0, 1), number))
@@ -139,7 +139,7 @@ def mirrored(steps: int) -> tuple[list[float], Numbers]:
 
 
 def served(steps: int, workers: int) -> tuple[list[list[float]], Numbers]:
-    """In step: each task reads what there is at the beginning of the step, and updates come in the order of tasks."""
+    """In step: each task reads the variables at the beginning of the step, and updates come in the order of tasks."""
     held, losses = start(), []
     for number in range(steps):
         shares = [job("served").arrays(Task(WORKER, k, workers), number) for k in range(workers)]

@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and options of all tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xbackend.backends import registry
 from xbackend.measure.patience import VARIABLE
 from xbackend.wording import listed
 
-# The machine is shared: a slow moment is no fault of the code.
+# The machine is shared: slowness is no failure.
 settings.register_profile(
     "xbackend", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
@@ -42,9 +42,9 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Signals mean something in the tests: a job in the background is started with Ctrl-C ignored, that of ``nohup``
-    with the end of its terminal, and so would be all that it starts. And the C++ compiler has its headers compiled, for
-    all processes of ``pytest -n``."""
+    """Give signals their meaning in the tests: a job in the background starts with Ctrl-C ignored, and ``nohup``
+    ignores the end of the terminal; child processes inherit that. Also make the C++ compiler with precompiled headers,
+    for all processes of ``pytest -n``."""
     tiers.chosen, tiers.named = config.getoption("--tier"), tuple(config.getoption("--backends"))
     if not hasattr(config, "workerinput"):
         folder = tempfile.TemporaryDirectory(prefix="xbackend-tests-")
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
         precompiled.install(Path(folder.name))
         precompiled.make_room()
         os.environ["PATH"] = os.pathsep.join([folder.name, os.environ.get("PATH", os.defpath)])
-    os.environ.setdefault(VARIABLE, "0")  # the tests of `pytest -n` disturb each other: no session waits for the others
+    os.environ.setdefault(VARIABLE, "0")  # tests of `pytest -n` disturb each other: no session waits for quiet
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, usual)
@@ -70,7 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_xdist() -> Iterator[None]:
-    """A pytest started by a test is not a process of ``pytest -n``, which pytest-benchmark does not measure in."""
+    """A pytest started by a test is no process of ``pytest -n``, in which pytest-benchmark does not measure."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [n for n in os.environ if n.startswith("PYTEST_XDIST")]:
             patch.delenv(name)
@@ -78,7 +78,7 @@ def no_xdist() -> Iterator[None]:
 
 
 def group(nodeid: str) -> str:
-    """What one process runs of the tests (``pytest -n``): a backend's contract suite, its examples, or else a file.
+    """The tests that one process of ``pytest -n`` runs: a backend's contract suite, its examples, or else a file.
 
     The tests of a backend share a worker and the programs compiled in it.
     """
@@ -90,7 +90,7 @@ def group(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The tests of the tier, the later backends of the registry first: they compile for longest."""
+    """Select the tests of the tier. Later backends of the registry come first, as they compile longest."""
     tiers.select(config, items)
     system_needs.leave_out(items)
     names = list(registry.names())
@@ -110,12 +110,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return group(nodeid)
 
-    config.option.loadscopereorder = False  # our own order, not by the number of tests
+    config.option.loadscopereorder = False  # keep our order, not that by the number of tests
     return ByGroup(config, log)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """The last line says what was not tested."""
+    """Say in the last line what was not tested."""
     if not hasattr(config, "workerinput"):
         said = system_needs.not_tested(config)
         if said:

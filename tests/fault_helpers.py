@@ -1,4 +1,4 @@
-"""Real ``xbackend compare`` commands that something happens to, and what is left of them."""
+"""Real ``xbackend compare`` commands that meet faults, and their remains."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "xbackend"
-MARK = "XBACKEND_FAULTS_MARK"  # every process of a command has it in its environment
-PATIENCE = 10.0  # seconds that the processes of a command that was killed may take to end
+MARK = "XBACKEND_FAULTS_MARK"  # in the environment of every process of a command
+PATIENCE = 10.0  # seconds that the processes of a killed command may take to end
 
 
 def new_mark() -> str:
-    """A mark that says which process of the tests gave it: others run beside it, with processes of their own."""
+    """A mark of this process of the tests: others run beside it, with their own processes."""
     return f"{os.getpid()}-{secrets.token_hex(8)}"
 
 
 @cache
 def slowness() -> float:
-    """How much slower than usual a process starts here and now: limits are of a machine that has time."""
+    """How much slower than usual a process starts now. Limits are for an idle machine."""
     begin = time.monotonic()
     subprocess.run([sys.executable, "-I", "-S", "-c", ""], check=True)
     return max(1.0, (time.monotonic() - begin) / 0.05)
@@ -35,7 +35,7 @@ def slowness() -> float:
 
 @dataclass
 class Command:
-    """``xbackend ...`` in a folder of its own; all its processes carry a mark."""
+    """``xbackend ...`` in its own folder; all its processes have a mark."""
 
     folder: Path
     arguments: tuple[object, ...]
@@ -62,9 +62,9 @@ class Command:
         return (self.folder / "errors").read_text()
 
     def start(self, before: str = "") -> subprocess.Popen[bytes]:
-        """Start it, in a process group of its own as a shell does; ``before`` is Python that it runs first.
+        """Start it in its own process group, as a shell does; ``before`` is Python code to run first.
 
-        It writes into files: a pipe would be held open by processes that it left.
+        It writes into files: remaining processes would hold a pipe open.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         code = f"{before}\nimport sys; from xbackend.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -79,12 +79,12 @@ class Command:
             )
 
     def run(self, before: str = "") -> int:
-        """Run it to its end; its exit code."""
+        """Run it to its end. Returns its exit code."""
         return self.start(before).wait(timeout=300)
 
 
 def marked() -> list[tuple[str, str]]:
-    """All processes of this machine that carry a mark, with their command lines; zombies have neither."""
+    """All processes of this machine with a mark, and their command lines. Zombies have neither."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -98,12 +98,12 @@ def marked() -> list[tuple[str, str]]:
 
 
 def mine() -> list[str]:
-    """The lines of `marked` of processes that this process of the tests started."""
+    """The lines of `marked` for processes started by this process of the tests."""
     return [line for mark, line in marked() if mark.startswith(f"{os.getpid()}-")]
 
 
 def left_over(commands: list[Command], patience: float = PATIENCE) -> list[str]:
-    """The processes of these commands that have not ended after a while; those are ended here."""
+    """The processes of these commands that have not ended in time. They are ended here."""
     marks = {command.mark for command in commands}
     end = time.monotonic() + patience
     while (rest := [line for mark, line in marked() if mark in marks]) and time.monotonic() < end:
@@ -120,7 +120,7 @@ def end_all(lines: Iterable[str]) -> None:
 
 
 def planted(folder: Path) -> Path:
-    """A copy of the package in which the faults of `fault_plants` happen."""
+    """A copy of the package with the faults of `fault_plants`."""
     copy = folder / "xbackend"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     loop = copy / "measure" / "loop.py"

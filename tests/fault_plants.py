@@ -1,9 +1,9 @@
-"""What goes wrong in a worker in the middle of a timed round.
+"""Faults of a worker in the middle of a timed round.
 
-The text of this file is appended to the ``measure/loop.py`` of a copy of the package, so that the fault happens in a
-real worker of a real command. ``XBACKEND_FAULT`` says what happens at which size in which process:
-``16:segfault:2,17:kill:1`` is a segmentation fault at size 16 in the second process that measures it, and the end of
-the first process that measures size 17.
+The text of this file is appended to the ``measure/loop.py`` of a copy of the package: the fault happens in a real
+worker of a real command. ``XBACKEND_FAULT`` has the fault by size and process: ``16:segfault:2,17:kill:1`` is a
+segmentation fault at size 16 in the second process that measures it, and the end of the first process that measures
+size 17.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _garbage() -> None:
 
 
 def _hang() -> None:
-    """Holding Python's lock, so that no thread of the worker can end it either."""
+    """Hold Python's lock, so that no thread of the worker can end it."""
     Path("hangs").touch()
     ctypes.PyDLL(None).sleep(3600)
 
@@ -46,7 +46,7 @@ FAULTS = {
 
 
 def _count(folder: str, size: str) -> int:
-    """Which process this is that measures the size: a file for each is made."""
+    """The number of this process among those that measure the size. Each makes a file."""
     number = 1
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What became of many faults as a document: a table, a picture and the data, in a folder."""
+"""The outcomes of many faults as a document: a table, a picture and the data, in a folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xbackend.report.said.blocks import Block, Heading, Image, paragraph, table
 from xbackend.report.written import markdown
 from xbackend.wording import counted, plain
 
-SEEN, GOING_ON = 2.0, 15.0  # seconds wanted: until a death is seen, until steps go on
+SEEN, GOING_ON = 2.0, 15.0  # limits in seconds: until a death is seen, until steps go on
 PICTURE = "seconds.svg"
 SIGNALS = {"SIGKILL": "killed", "SIGSTOP": "stopped"}
 HEADERS = (
@@ -38,8 +38,8 @@ HEADERS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """A fault, and what became of the job: ``wrong`` says what was, empty for nothing. ``seen`` and ``went_on`` are
-    seconds from the signal; `None` where the job had ended before, or nothing was left to do."""
+    """A fault and its outcome. ``wrong`` is the error of the job, or empty. ``seen`` and ``went_on`` are seconds from
+    the signal; `None` if the job had ended before, or had nothing left to do."""
 
     fault: str
     engine: str
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def said(outcomes: Sequence[Outcome]) -> str:
-    """All of it in a sentence."""
+    """The outcomes in a sentence."""
     bad, hung = sum(bool(one.wrong) for one in outcomes), sum(one.hung for one in outcomes)
     left, seen, on = sum(one.left for one in outcomes), _all(outcomes, "seen"), _all(outcomes, "went_on")
     return (
@@ -64,7 +64,7 @@ def said(outcomes: Sequence[Outcome]) -> str:
 
 
 def write(folder: Path, outcomes: Sequence[Outcome], seed: int, created: str) -> None:
-    """``report.md``, its picture, and ``faults.json``."""
+    """Write ``report.md``, its picture, and ``faults.json``."""
     folder.mkdir(parents=True, exist_ok=True)
     here = machine()
     what = (
@@ -96,7 +96,7 @@ def write(folder: Path, outcomes: Sequence[Outcome], seed: int, created: str) ->
 
 
 def picture(outcomes: Sequence[Outcome]) -> bytes:
-    """The share of faults after so many seconds, of each engine: seen, and going on."""
+    """For each engine, the share of faults seen, and going on, after so many seconds."""
     with canvas(4.6) as (figure, finish):
         panels = figure.subplots(2, 1)
         for axes, field, limit, what in zip(
@@ -141,7 +141,7 @@ def _all(outcomes: Sequence[Outcome], field: str) -> list[float]:
 
 
 def _three(seconds: list[float]) -> list[str]:
-    """Median, what nine of ten are below, the most."""
+    """Median, ninth decile and maximum."""
     if not seconds:
         return [text.NOTHING] * 3
     nine = quantiles(seconds, n=10, method="inclusive")[-1] if len(seconds) > 1 else seconds[0]

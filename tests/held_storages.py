@@ -7,6 +7,6 @@ from typing import Any
 
 
 def count(backend: Any) -> int:
-    """How many storages of shared variables the backend keeps."""
+    """The number of storages of shared variables in the backend."""
     gc.collect()
     return len(backend._storages.made)

@@ -1,4 +1,4 @@
-"""Hosts on one machine: network namespaces with addresses of their own, joined by a bridge, each with ssh's server."""
+"""Hosts on one machine: network namespaces with their own addresses, joined by a bridge, each with an ssh server."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _commands(name: str) -> Iterator[tuple[int, bytes]]:
 
 
 class Hosts:
-    """Some hosts, and a place beside them from which they are reached: where `command` runs."""
+    """Several hosts, and a namespace beside them that reaches them, in which `command` runs."""
 
     def __init__(self, folder: Path, count: int, number: int) -> None:
         self.folder = folder
@@ -92,29 +92,29 @@ class Hosts:
 
     @property
     def ssh(self) -> str:
-        """The command that gets into a host."""
+        """The ssh command for a host."""
         return f"ssh -F {self.folder / 'client'}"
 
     def command(self, words: Sequence[str], host: int | None = None) -> list[str]:
-        """A command that runs on a host, by its number, or beside them."""
+        """A command that runs on a host (by number), or beside the hosts."""
         return ["ip", "netns", "exec", self.outside if host is None else self.names[host], *words]
 
     def known_but(self, host: int) -> Path:
-        """A file of the keys of all hosts but one: ssh with it gets into the others only."""
+        """A file with the keys of all hosts but one: ssh with it reaches only the others."""
         file = self.folder / f"known-but-{host}"
         lines = (self.folder / "known").read_text().splitlines()
         file.write_text("".join(f"{line}\n" for line in lines if f"[{self.addresses[host]}]" not in line))
         return file
 
     def cut(self, host: int) -> None:
-        """Nothing gets to a host any more, nor from it."""
+        """Cut a host off from the others."""
         _run("ip", "-n", self.outside, "link", "set", f"port{host}", "down")
 
     def connect(self, host: int) -> None:
         _run("ip", "-n", self.outside, "link", "set", f"port{host}", "up")
 
     def processes(self) -> list[int]:
-        """What runs on the hosts beside the servers of ssh."""
+        """The processes on the hosts, without the ssh servers."""
         return [pid for name in self.names for pid, line in _commands(name) if b"sshd" not in line]
 
     def workers(self, host: int) -> list[int]:
@@ -132,7 +132,7 @@ class Hosts:
 
 @contextmanager
 def hosts(folder: Path, count: int = 2, number: int = 0) -> Iterator[Hosts]:
-    """So many hosts for as long as the block runs; ssh lets this user into each."""
+    """So many hosts for the block. Ssh lets this user into each."""
     made = Hosts(folder, count, number)
     try:
         made.make()

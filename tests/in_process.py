@@ -1,5 +1,5 @@
-"""A task of a cluster in the process of the tests: its program in parts, computed by NumPy, with servers that are
-records in memory."""
+"""A task of a cluster in the process of the tests: NumPy computes its program in parts, and servers are records in
+memory."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from xbackend.workers.serving import Held
 
 
 def spec_of(workers: int, servers: int) -> ClusterSpec:
-    """A cluster whose addresses nobody uses."""
+    """A cluster of unused addresses."""
     return ClusterSpec.local([20_000 + k for k in range(workers + servers)], servers)
 
 
 def programs(function: Callable[..., Any], workers: int, servers: int, **more: Any) -> Programs:
-    """The programs of a job whose tasks NumPy would compute."""
+    """The programs of a job for tasks on NumPy."""
     how = {"asynchronous": False, "guard": lambda _: nullcontext(), **more}
     engine = of(how.pop("backend", "numpy"))
     return Programs(Job(function), spec_of(workers, servers), engine, **how)
@@ -42,7 +42,7 @@ def tasks(one: Programs) -> list[Task]:
 
 
 class Together(alone.Alone):
-    """Servers in this process, in one version only; other workers bring to an all-reduce what this one brings."""
+    """Servers in this process, with one version only. In an all-reduce all workers have this one's values."""
 
     def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
         sums = [array * self.task.count for array in backend.get_all(values)]
@@ -65,7 +65,7 @@ class Together(alone.Alone):
 
 
 class Here:
-    """What a launcher has of a task's process, where that is its own."""
+    """A launcher's side of a task's process, for a task in this process."""
 
     def __init__(self, task: Task, layouts: Sequence[Layout], devices: int = 2) -> None:
         settings = Settings(virtual_devices=devices)
@@ -83,7 +83,7 @@ class Here:
 
 
 class Running:
-    """A task that takes its steps here, one for each call."""
+    """A task that takes its steps here, one in each call."""
 
     def __init__(self, one: Programs, task: Task, *arrays: np.ndarray) -> None:
         self.programs, self.task = one, task

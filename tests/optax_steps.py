@@ -1,6 +1,7 @@
-"""What optax makes of weights by their gradients, and its schedules: run by the interpreter of the environment of JAX.
+"""Optax's updates of weights, and its schedules; run by the interpreter of JAX's environment.
 
-Reads from its input how many steps, writes JSON."""
+Reads the number of steps from its input, writes JSON.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +36,12 @@ OPTIMIZERS: dict[str, Any] = {
 
 
 def gradients(steps: int) -> np.ndarray:
-    """Of two weights of three and two elements, for each step; small ones and large ones."""
+    """Gradients of two weights of three and two elements, for each step, small and large ones."""
     return np.random.default_rng(5).normal(size=(steps, 5)) * np.logspace(-3, 1, 5)
 
 
 def moved(optimizer: Any, steps: int) -> list[list[float]]:
-    """The weights together after each step, zeros before the first."""
+    """All weights after each step, beginning with zeros."""
     weights = {"v": np.zeros(3), "w": np.zeros(2)}
     state = optimizer.init(weights)
     found = []

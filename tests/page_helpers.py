@@ -1,4 +1,4 @@
-"""For the tests of pages: an independent reader of HTML, and what every page of ours has to be."""
+"""For the tests of pages: an independent reader of HTML, and the rules of every page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 
 class Page(HTMLParser):
-    """What an independent reader makes of a page: its elements with their attributes, and the text of each cell."""
+    """A page as an independent reader sees it: its elements with their attributes, and the text of each cell."""
 
     EMPTY = ("meta",)
 
@@ -38,7 +38,7 @@ class Page(HTMLParser):
             self.texts[place] = (tag, self.texts[place][1] + data)
 
     def shown(self, *tags: str) -> list[str]:
-        """The text of the elements of these tags, without that of elements in them."""
+        """The text of the elements with these tags, without that of nested elements."""
         return [words for tag, words in self.texts if tag in tags]
 
 
@@ -57,7 +57,7 @@ SVG_TAGS = frozenset(
 
 
 def check_page(source: str) -> None:
-    """Nothing but the elements that a report is made of, nothing fetched or run, each id once, links that lead."""
+    """Only the elements of a report, nothing fetched or run, unique ids, and links with a target."""
     page = Page(source)
     assert {tag for tag, _ in page.elements} <= HTML_TAGS | SVG_TAGS
     ids = [str(attributes["id"]) for _, attributes in page.elements if "id" in attributes]

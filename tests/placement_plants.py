@@ -1,4 +1,4 @@
-"""Wrong placements: what the tests plant in an adapter, inside of its worker, to see that they are caught."""
+"""Wrong placements that the tests plant in an adapter, inside of its worker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def clean(backend: Any) -> None:
 
 
 def misplace(backend: Any, op: str, device: str) -> None:
-    """From now on nodes of that op are lowered on that device, whatever they were bound to."""
+    """From now on nodes of that op are lowered on that device, wherever they are bound."""
     from xbackend.backends.tensorflow.graph import Lowering
 
     place, wrong = Lowering.place, Device.parse(device)
@@ -43,7 +43,7 @@ def misplace(backend: Any, op: str, device: str) -> None:
 
 
 def launch_on(backend: Any, device: str) -> None:
-    """From now on whole functions are called on that device."""
+    """From now on whole functions run on that device."""
     cls, launch = type(backend), type(backend).launch
 
     def elsewhere(self: Any, function: Any, asked: str | None, *rest: Any) -> Any:
@@ -53,7 +53,7 @@ def launch_on(backend: Any, device: str) -> None:
 
 
 def scatter_gradients(backend: Any) -> None:
-    """From now on backward ops are not put where their forward ops are."""
+    """From now on backward ops are not placed with their forward ops."""
     v1 = backend.tf.compat.v1
     gradients = v1.gradients
 
@@ -64,7 +64,7 @@ def scatter_gradients(backend: Any) -> None:
 
 
 def misplace_in_numpy(backend: Any, op: str, device: str) -> None:
-    """From now on nodes of that op are lowered on that device, whatever they were bound to."""
+    """From now on nodes of that op are lowered on that device, wherever they are bound."""
     from xbackend.backends.numpy import adapter as numpy
 
     place, wrong = numpy.Linker.place, Device.parse(device)
@@ -76,14 +76,14 @@ def misplace_in_numpy(backend: Any, op: str, device: str) -> None:
 
 
 def let_merge_across_devices(backend: Any) -> None:
-    """From now on TensorFlow's optimiser may remove what stands between two devices."""
+    """From now on TensorFlow's optimiser may remove the identity between two devices."""
     from xbackend.backends.tensorflow import graph
 
     _replace(graph, "_crossing", lambda tf, value, source: tf.identity(value))
 
 
 def waiting_between_devices(backend: Any) -> list[tuple[str, str, int]]:
-    """The transfers of a graph in which an op on cpu:1 waits for one on cpu:0 and takes no value from it."""
+    """The transfers of a graph in which an op on cpu:1 waits for one on cpu:0 without taking its value."""
     from types import SimpleNamespace
 
     from xbackend.backends.tensorflow.reading import read_partitions

@@ -1,4 +1,4 @@
-"""Programs over several devices, for the tests that read back where they ran."""
+"""Programs over several devices, for the tests of placement."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def network() -> tuple[Callable[..., Any], tuple[Any, ...], list[Any]]:
 
 
 def powers(a: Any, b: Any) -> Any:
-    """Three devices, a transfer that the program asks for, gradients."""
+    """Three devices, an explicit transfer, gradients."""
     with xb.device("dev1"):
         an = a @ a @ a
     with xb.device("dev2"):

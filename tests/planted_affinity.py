@@ -1,4 +1,4 @@
-"""What a worker's threads may run on; runs inside the worker."""
+"""The cores of a worker's threads; runs inside the worker."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def affinity(_: Any) -> list[int] | None:
 
 
 def process(_: Any) -> int:
-    """The number of the process."""
+    """The id of the process."""
     return os.getpid()

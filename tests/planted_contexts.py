@@ -8,7 +8,7 @@ import numpy as np
 
 
 def one_context_for_all_that_moves(backend: Any) -> None:
-    """What is before a transfer is asked for on cpu:0, whatever its context is, and the transfer does nothing."""
+    """Values before a transfer are taken on cpu:0 in every context, and the transfer does nothing."""
     ops = backend.module("gpuarray.basic_ops")
     right = ops.as_gpuarray_variable
     ops.as_gpuarray_variable = lambda value, context: right(value, "cpu:0")
@@ -16,7 +16,7 @@ def one_context_for_all_that_moves(backend: Any) -> None:
 
 
 def memory_of_nan(backend: Any) -> int:
-    """NaN in memory that is given back and will be given out again; how many blocks."""
+    """Fill freed memory with NaN, which is then used again. Returns the number of blocks."""
     import pygpu
 
     blocks = range(1, 4000, 7)

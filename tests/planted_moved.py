@@ -1,4 +1,4 @@
-"""A function that xbackend has Numba compile, in a module that will be gone; runs inside the worker."""
+"""A function that Numba compiles for xbackend, in a module that will be gone; runs inside the worker."""
 
 from __future__ import annotations
 

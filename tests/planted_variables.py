@@ -1,4 +1,4 @@
-"""What a test asks in a worker."""
+"""Read in a worker by a test."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Any
 
 
 def value(backend: Any, name: str) -> str | None:
-    """Of an environment variable, as the framework found it."""
+    """An environment variable as the framework found it."""
     return os.environ.get(name)

@@ -1,16 +1,16 @@
-"""A ``g++`` for the tests, which has the headers of Theano's, Aesara's and PyTensor's modules compiled once.
+"""A ``g++`` for the tests, with precompiled headers for Theano's, Aesara's and PyTensor's modules.
 
 The frameworks compile a module for every op and dtype, some three thousand in a run of all tests, and half of the time
-of each is the reading of Python's and NumPy's headers. This script passes everything on to the real compiler, with the
-same options; for a module it puts in front a header that was compiled with just those options (GCC's own manual: Using
-Precompiled Headers). GCC takes it only where that makes no difference, and reads the header itself otherwise.
+goes into reading Python's and NumPy's headers. This script passes everything on to the real compiler with the same
+options. For a module it adds a header compiled with these options (GCC's manual: Using Precompiled Headers). GCC uses
+it only if that makes no difference, and else reads the header itself.
 
-What it compiled it keeps, in a folder of the machine outside of every home (``XBACKEND_TEST_MODULES``, by default
-``/var/tmp/xbackend-modules-<user>``), by the content of the source and all that it was compiled with: a run in a fresh
-home then copies what an earlier one compiled. A module that is linked to a library of an environment holds the path of
-that library, and is found again in the same home only.
+Compiled modules are kept, by the content of the source and all options, in a folder outside of every home
+(``XBACKEND_TEST_MODULES``, by default ``/var/tmp/xbackend-modules-<user>``): a run in a fresh home copies the modules
+of an earlier one. A module linked to a library of an environment holds that library's path, and is found again in the
+same home only.
 
-Only the tests have it: it comes first in their ``PATH``. What the benchmarks time is the frameworks' own compiling.
+Only the tests use it, first in their ``PATH``. Benchmarks time the frameworks' own compiling.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import os
 import sys
 from pathlib import Path
 
-# What the modules include first, in their order; the second is called by the framework's name.
+# The modules' first includes, in their order. The second has the framework's name.
 HEADER = """#include <Python.h>
 #include <iostream>
 #if __has_include("theano_mod_helper.h")
@@ -38,27 +38,27 @@ HEADER = """#include <Python.h>
 """
 NAME, REAL = "module.h", "compiler"
 KEPT = "XBACKEND_TEST_MODULES"
-MOST = 2 << 30  # bytes that are kept
+MOST = 2 << 30  # bytes of kept modules
 
 
 def install(folder: Path) -> None:
-    """Put a ``g++`` into a folder, which passes on to the one that is in the ``PATH``; nothing where there is none."""
+    """Put a ``g++`` into a folder that passes on to the one in the ``PATH``; nothing if there is none."""
     import shutil
 
     real = shutil.which("g++")
     if real is None:
         return
     if (Path(real).parent / REAL).exists():
-        real = (Path(real).parent / REAL).read_text()  # it is one of these itself
+        real = (Path(real).parent / REAL).read_text()  # this g++ is such a script itself
     (folder / REAL).write_text(real)
     script = folder / "g++"
-    # -I -S: it starts in a hundredth of a second, and imports nothing from where it is called.
+    # -I -S: it starts in a hundredth of a second, and imports nothing from the caller's folder.
     script.write_text(f"#!{sys.executable} -IS\n{Path(__file__).read_text()}")
     script.chmod(0o755)
 
 
 def kept() -> Path | None:
-    """The folder of what was compiled before; `None` where it is another user's, or others may write to it."""
+    """The folder of kept modules; `None` if it is another user's, or others may write to it."""
     folder = Path(os.environ.get(KEPT) or f"/var/tmp/xbackend-modules-{os.getuid()}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
@@ -66,7 +66,7 @@ def kept() -> Path | None:
 
 
 def make_room(most: int = MOST) -> None:
-    """Delete what was not used for longest where more is kept than that."""
+    """Delete the modules unused for longest until the rest fits in ``most`` bytes."""
     folder = kept()
     files = sorted(folder.glob("*.so"), key=lambda file: file.stat().st_mtime, reverse=True) if folder else []
     together = 0
@@ -77,10 +77,10 @@ def make_room(most: int = MOST) -> None:
 
 
 def identity(compiler: str, arguments: list[str], source: str) -> str:
-    """What a module depends on, in 64 hexadecimal digits.
+    """All that a module depends on, in 64 hexadecimal digits.
 
-    The headers are those of the folders that are named: of Python and of an environment, whose name changes with its
-    content, wherever it lies.
+    Headers count by the folders named in the arguments: Python's, and those of an environment, whose name changes with
+    its content, wherever it lies.
     """
     import re
 
@@ -98,7 +98,7 @@ def identity(compiler: str, arguments: list[str], source: str) -> str:
 
 
 def module(compiler: str, folder: Path, arguments: list[str]) -> int:
-    """Compile a module, or copy it from what was compiled before; the exit code."""
+    """Compile a module, or copy a kept one. Returns the exit code."""
     import shutil
     import subprocess
 
@@ -121,7 +121,7 @@ def module(compiler: str, folder: Path, arguments: list[str]) -> int:
 
 
 def options(arguments: list[str]) -> list[str]:
-    """Those that a precompiled header depends on: all but the sources, the output and what is for the linker."""
+    """The options that a precompiled header depends on: all but sources, output and linker options."""
     kept, previous = [], ""
     for argument in arguments:
         linked = argument == "-shared" or argument.startswith(("-l", "-L", "-Wl,"))
@@ -132,7 +132,7 @@ def options(arguments: list[str]) -> list[str]:
 
 
 def header(compiler: str, folder: Path, arguments: list[str]) -> Path | None:
-    """The header for these arguments, compiled at its second use; `None` before, and where it cannot be compiled."""
+    """The header for these arguments, compiled at its second use; `None` before, and if it cannot be compiled."""
     wanted = options(arguments)
     own = folder / hashlib.sha256("\0".join(wanted).encode()).hexdigest()[:16]
     try:
@@ -154,7 +154,7 @@ def header(compiler: str, folder: Path, arguments: list[str]) -> Path | None:
             if subprocess.run(command, capture_output=True, check=False).returncode:
                 failed.touch()
                 return None
-            os.replace(f"{source}.gch", f"{found}.gch")  # before the header, whose presence says that it is there
+            os.replace(f"{source}.gch", f"{found}.gch")  # before the header, which announces it
             os.replace(source, found)
     return found
 

@@ -1,4 +1,4 @@
-"""The lines of random programs: for each family of ops what is written, and when its result is tame."""
+"""The lines of random programs: for each family of ops its code, and when its result is tame."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Make = Callable[["Builder"], object]
 MARGIN = 0.01  # how far numbers stay from a jump or a kink
 NUMBERS = (0.37, -0.61, 1.3)
 
-# Where a function of one number is defined and moderate, and what brings others there.
+# The domain in which a function of one number is defined and moderate, and code that brings others into it.
 _POSITIVE, _INSIDE = "(xb.square({}) + 0.5)", "(xb.tanh({}) * 0.8)"
 DOMAINS: dict[str, tuple[float, float, str]] = {
     **dict.fromkeys(("log", "log2", "log10", "sqrt", "gammaln", "digamma"), (0.2, 20.0, _POSITIVE)),
@@ -27,7 +27,7 @@ DOMAINS: dict[str, tuple[float, float, str]] = {
     **dict.fromkeys(("asin", "acos", "atanh"), (-0.9, 0.9, _INSIDE)),
     **dict.fromkeys(("tan", "exp", "expm1", "sinh", "cosh", "erfc"), (-1.3, 1.3, _INSIDE)),
 }
-# How far numbers are from where a function jumps or has a kink.
+# Distances of numbers from a jump or a kink.
 _integers = lambda x: np.abs(x - np.round(x))  # noqa: E731
 _difference = lambda x, y: np.abs(x - y)  # noqa: E731
 DISTANCES: dict[str, Callable[..., np.ndarray]] = {
@@ -44,12 +44,12 @@ DISTANCES: dict[str, Callable[..., np.ndarray]] = {
 
 
 def far(b: Builder, distances: Any) -> None:
-    """Raises `RejectedError` where a number is near a jump or a kink."""
+    """Raises `RejectedError` if a number is near a jump or a kink."""
     b.require(not b.tame or bool((np.asarray(distances) > MARGIN).all()))
 
 
 def spread(*arrays: np.ndarray) -> bool:
-    """Whether no two of the numbers are near each other; of integers the order is known anyway."""
+    """Whether no two numbers are near each other. The order of integers is known anyway."""
     if arrays[0].dtype.kind != "f":
         return True
     numbers = np.sort(np.concatenate([a.ravel().astype("f8") for a in arrays]))
@@ -72,7 +72,7 @@ def broadcasts(*shapes: tuple[int, ...]) -> bool:
 
 
 def partner(b: Builder, x: Value, takes: tuple[DType, ...]) -> tuple[str, np.ndarray]:
-    """Something for the other side of an op of two arrays, as text and as numbers."""
+    """The other operand of an op of two arrays, as text and as numbers."""
     if b.number(0, 3):
         y = b.pick(lambda y: kind(y.dtype) == kind(x.dtype) and y.dtype in takes and broadcasts(x.shape, y.shape))
         return str(y), y.array
@@ -110,7 +110,7 @@ COMPOSED = (
 
 
 def composed(b: Builder) -> None:
-    """Functions that are made of several ops."""
+    """Functions composed of several ops."""
     x = b.of(FLOATING)
     other, array = partner(b, x, FLOATING)
     name = b.one(*COMPOSED)
@@ -191,7 +191,7 @@ MOVING = ("reshape", "permute_dims", "broadcast_to", "concat", "stack", "flip", 
 
 
 def moving(b: Builder, op: str | None = None) -> None:
-    """What moves elements only."""
+    """Ops that only move elements."""
     op = op or b.one(*MOVING)
     x = b.pick(lambda x: x.ndim > 1 if op == "tril" else x.ndim or op in ("reshape", "broadcast_to", "stack"))
     axis = axis_of(b, x) if x.ndim else 0
@@ -214,7 +214,7 @@ def moving(b: Builder, op: str | None = None) -> None:
 
 
 def indices(b: Builder, length: int, count: int, unique: bool = False) -> str:
-    """Integers for an axis: known ones, or computed."""
+    """Integers for an axis, constant or computed."""
     b.require(length >= (count if unique else 1))
     if unique:
         first = b.number(0, length - 1)
@@ -229,7 +229,7 @@ def indices(b: Builder, length: int, count: int, unique: bool = False) -> str:
 
 
 def index(b: Builder, x: Value, unique: bool = False, new: bool = True) -> str:
-    """What stands between brackets: slices and numbers, or an array of integers or a computed number among them."""
+    """An index: slices and numbers; or also an array of integers, or a computed number."""
     if not (x.ndim and x.size) or b.one(True, False):
         key = b.draw(keys(x.shape).filter(lambda key: new or None not in key))
         return ", ".join(_text(part) for part in key) + "," if key else "()"
@@ -323,7 +323,7 @@ def collective(b: Builder) -> None:
 
 
 def matrix(b: Builder, symmetric: bool = False) -> Value:
-    """A line that gives a square matrix, whose singular values (eigenvalues) lie between 1.5 and 6 and well apart."""
+    """A line with a square matrix. Its singular values (eigenvalues) lie well apart between 1.5 and 6."""
     x = b.of(FLOATING, lambda x: x.size)
     n = b.one(1, 2, 2, 3)
     places = [b.number(0, x.size - 1) for _ in range(n * n)]
@@ -333,7 +333,7 @@ def matrix(b: Builder, symmetric: bool = False) -> Value:
     return b.let(f"{whole} + xb.asarray(np.diag({[2.0, 3.5, 5.5][:n]}), dtype={dtype_of(made)})")
 
 
-# With one matrix for {m}: signs of vectors are each framework's own, and squares have none.
+# With a matrix for {m}. Frameworks differ in the signs of vectors; squares have none.
 FACTORS: dict[str, tuple[bool, tuple[str, ...]]] = {
     "cholesky": (True, ("xb.linalg.cholesky({m})", "xb.linalg.cholesky({m}, upper=True)")),
     "inv": (False, ("xb.linalg.inv({m})",)),
@@ -365,7 +365,7 @@ FACTORS: dict[str, tuple[bool, tuple[str, ...]]] = {
     "pinv": (False, ("xb.linalg.pinv({m})",)),
     "matrix_norm": (False, ("xb.linalg.matrix_norm({m})",)),
 }
-WITHOUT_GRADIENT = ("mode='complete'", "[:1])[1])", "svd({m})")  # of qr that is wide or complete, and of the whole svd
+WITHOUT_GRADIENT = ("mode='complete'", "[:1])[1])", "svd({m})")  # a wide or complete qr, and the whole svd
 
 
 def factors(b: Builder, op: str | None = None) -> None:
@@ -383,7 +383,7 @@ def convolution(b: Builder) -> None:
 
 
 def expression(b: Builder, names: tuple[str, ...], floating: bool, depth: int = 2) -> str:
-    """A smooth function of the names, or one of integers."""
+    """A smooth function of the names, or one on integers."""
     one = str(b.one(*names))
     if depth == 0:
         return one
@@ -405,7 +405,7 @@ def expression(b: Builder, names: tuple[str, ...], floating: bool, depth: int = 
 
 
 def following(b: Builder, x: Value, carry: str, *names: str) -> str:
-    """What a loop goes on with: of the carry's shape and dtype, and moderate."""
+    """The next carry of a loop: of its shape and dtype, and moderate."""
     if x.dtype is DType.bool:
         return f"xb.logical_xor({carry}, {names[-1] if names else carry})"
     if x.dtype.is_integer:
@@ -414,7 +414,7 @@ def following(b: Builder, x: Value, carry: str, *names: str) -> str:
 
 
 def around(b: Builder, x: Value, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Values outside of a loop that fit into it."""
+    """Values outside of a loop that fit its carry."""
     fitting = [str(y) for y in b.values if y.dtype is x.dtype and y.shape in ((), shape) and y.dtype.is_floating]
     return tuple(fitting[-2:]) if b.one(True, False) else ()
 
@@ -485,7 +485,7 @@ def gradient(b: Builder) -> None:
     b.let(f"xb.grad(xb.sum(xb.sin({x}) * {expression(b, (str(x),), True)}), {x})")
 
 
-# What makes a line, as often as of so many lines it is to make one.
+# The makers of lines with their shares, the relative frequency of each.
 SHARES: dict[Make, int] = {
     **{elementwise: 8, composed: 1, reduction: 2, position: 1, cumulative: 1, product: 1, moving: 2, reading: 2},
     **{writing: 2, where: 1, cast: 2, source: 1, collective: 1, factors: 4, convolution: 1, scan: 2, while_loop: 1},
@@ -494,6 +494,6 @@ SHARES: dict[Make, int] = {
 
 
 def families(grads: bool, devices: bool) -> list[Make]:
-    """What makes a line, once for each share."""
+    """The makers of lines, each as often as its share."""
     made = [make for make, share in SHARES.items() for _ in range(share)]
     return made + [gradient] * grads + [device] * devices

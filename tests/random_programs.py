@@ -1,9 +1,8 @@
-"""Random programs for hypothesis, as lines of code over values whose shapes, dtypes and numbers are known.
+"""Random programs for hypothesis, as lines of code over values with known shapes, dtypes and numbers.
 
-The code is what is run, and what a failure prints. Where programs are ``tame``, each line is computed while the program
-is made, and is left out unless its result is a matter of arithmetic only: nothing outside of a function's domain, near
-a jump or a kink (`MARGIN`), or large; matrices are well conditioned by how they are made. What backends then differ by
-is a defect.
+The code is run, and printed after a failure. In ``tame`` programs each line is computed while the program is made, and
+left out unless its result depends on arithmetic only: nothing outside of a function's domain, near a jump or a kink
+(`MARGIN`), or large; matrices are well conditioned by construction. A difference between backends is then a defect.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from xbackend.program.dtypes import DType
 from xbackend.program.program import Program
 from xbackend.program.shared import SharedVariable
 
-LARGEST = {"f": 30.0, "i": 1000, "u": 255}  # numbers that are larger are made smaller
-ELEMENTS = 60  # an array has not more
+LARGEST = {"f": 30.0, "i": 1000, "u": 255}  # larger numbers are made smaller
+ELEMENTS = 60  # largest size of an array
 NAME = r"\b[xsv]\d+\b"
 
 
@@ -40,7 +39,7 @@ def literal(array: np.ndarray) -> str:
 
 
 def leaves(result: Any) -> list[Any]:
-    """The arrays of a result, whatever its form."""
+    """The arrays of a result of any structure."""
     if isinstance(result, dict):
         return [leaf for part in result.values() for leaf in leaves(part)]
     if isinstance(result, list | tuple):
@@ -50,8 +49,8 @@ def leaves(result: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Value:
-    """A name in a program and what is known of it. ``array``: its numbers where the program is tame, else any of its
-    shape and dtype; ``smooth``: a gradient may go through it."""
+    """A name in a program and its known facts. ``array``: its numbers in a tame program, else any of its shape and
+    dtype. ``smooth``: a gradient may pass through it."""
 
     name: str
     array: np.ndarray
@@ -92,8 +91,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Source:
-    """A program as code. The gradient is that of the last output with respect to ``wrt``; ``state`` are the first
-    values of shared variables and their devices."""
+    """A program as code. The gradient is of the last output with respect to ``wrt``. ``state`` has the first values of
+    shared variables and their devices."""
 
     arguments: Mapping[str, np.ndarray]
     state: Mapping[str, tuple[np.ndarray, str | None]]
@@ -105,7 +104,7 @@ class Source:
 
     @cached_property
     def code(self) -> str:
-        """What defines the arguments and ``program``."""
+        """The code of the arguments and of ``program``."""
         head = ["import numpy as np", "import xbackend as xb", ""]
         head += [f"{name} = {literal(array)}" for name, array in self.arguments.items()]
         head.append(f"\n\ndef program({', '.join(self.arguments)}):")
@@ -119,7 +118,7 @@ class Source:
         return "\n".join([*head, *body, f"    return {self.form.format(', '.join(self.outputs) + gradient)}\n"])
 
     def function(self, double: bool = False) -> Callable[..., Any]:
-        """The program; ``double``: with float64 in the place of float32."""
+        """The program; ``double``: with float64 in place of float32."""
         code = self.code.replace("float32", "float64") if double else self.code
         scope: dict[str, Any] = {}
         exec(compile(code, "<random program>", "exec"), scope)
@@ -127,7 +126,7 @@ class Source:
         return function
 
     def pruned(self) -> Source:
-        """Without the lines and the state that nothing needs."""
+        """The program without unused lines and state."""
         needed, kept = {*self.outputs, *self.updates.values(), *self.wrt}, []
         for line in reversed(self.lines):
             if not needed.isdisjoint(line.targets):
@@ -139,7 +138,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Case:
-    """A program, arguments for it, and its shared variables; if it is a random one, as code."""
+    """A program, its arguments and its shared variables; a random one also has its code."""
 
     program: TracedProgram
     arguments: tuple[np.ndarray, ...]
@@ -150,7 +149,7 @@ class Case:
         return f"Case(\n{self.source.code if self.source else self.program}\n)"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(repr(self))  # what hypothesis prints
+        printer.text(repr(self))  # hypothesis prints this
 
 
 def case_of(source: Source) -> Case:
@@ -160,19 +159,19 @@ def case_of(source: Source) -> Case:
 
 
 def ops_of(program: Program) -> set[str]:
-    """The ops of a program and of the bodies in it."""
+    """The ops of a program and of its bodies."""
     bodies = [body for node in program.values for body in node.bodies.values()]
     return {node.op for node in program.values}.union(*map(ops_of, bodies))
 
 
 class RejectedError(Exception):
-    """There is nothing that a line could be of, or its result would not be tame."""
+    """There is no operand for a line, or its result would not be tame."""
 
 
 @dataclass(frozen=True)
 class Kinds:
-    """Which programs: ``tame`` ones, with devices of these ``names``, with gradients for ``grads``, of ``least`` to
-    ``largest`` lines that are tried, ``without`` some ops."""
+    """Kinds of programs: ``tame`` ones, with devices of these ``names``, with gradients if ``grads``, from ``least`` to
+    ``largest`` tried lines, ``without`` some ops."""
 
     names: tuple[str, ...] = ()
     tame: bool = False
@@ -199,7 +198,7 @@ class Builder:
         return self.draw(st.integers(low, high))
 
     def pick(self, accept: Callable[[Value], Any] = lambda x: True) -> Value:
-        """One of the values. Raises `RejectedError` where there is none."""
+        """One of the values. Raises `RejectedError` if none is accepted."""
         found = [x for x in self.values if accept(x)]
         self.require(found)
         value: Value = self.one(*found)
@@ -223,7 +222,7 @@ class Builder:
             raise RejectedError
 
     def let(self, text: str, count: int = 1, smooth: bool = True) -> Value:
-        """Add a line, and give the first of what it gives. Raises `RejectedError` where that is not tame."""
+        """Add a line, and return its first result. Raises `RejectedError` if that is not tame."""
         used = [x for x in self.values if re.search(rf"\b{x.name}\b", text)]
         arrays = self._computed(text, used)[:count]
         self.require(all(a.size <= ELEMENTS for a in arrays))
@@ -280,7 +279,7 @@ def _programs(draw: st.DrawFn, kinds: Kinds) -> Case:
     dtypes = (*floats, *(d for d in DTYPES if not d.is_floating))
     specs = draw(st.lists(st.tuples(shapes(), st.sampled_from(dtypes)), min_size=1, max_size=3))
     if tame and grads:
-        specs[0] = (specs[0][0], draw(st.sampled_from(floats)))  # something to differentiate by
+        specs[0] = (specs[0][0], draw(st.sampled_from(floats)))  # the variable of differentiation
     arguments = {f"x{i}": values(rng, shape, dtype) for i, (shape, dtype) in enumerate(specs)}
     specs = draw(st.lists(st.tuples(shapes(), st.sampled_from(dtypes)), max_size=2))
     state = {f"s{i}": (values(rng, shape, dtype), draw(place)) for i, (shape, dtype) in enumerate(specs)}
@@ -304,13 +303,13 @@ def _programs(draw: st.DrawFn, kinds: Kinds) -> Case:
 
 
 def _ends(builder: Builder) -> list[str]:
-    """The values that no other is made of: with them as results every line counts."""
+    """The values without a successor: with them as results every line counts."""
     used = {name for line in builder.lines for name in re.findall(NAME, line.text)}
     return [x.name for x in builder.values if x.name not in used]
 
 
 def _with_gradient(builder: Builder, source: Source) -> Source:
-    """The program with a loss of its smooth results, and the gradient of that; sometimes a gradient of a gradient."""
+    """The program with a loss of its smooth results, and its gradient; sometimes a gradient of a gradient."""
     smooth = [x for x in builder.values if x.name in source.outputs and x.smooth and x.dtype.is_floating]
     if not smooth:
         return source
@@ -328,7 +327,7 @@ def _with_gradient(builder: Builder, source: Source) -> Source:
 
 
 def _reached(source: Source, names: list[str]) -> list[str]:
-    """Those of the names that the last output depends on through floating-point numbers."""
+    """The names on which the last output depends through floating-point numbers."""
     found = []
     for name in names:
         one = replace(source, wrt=(name,))

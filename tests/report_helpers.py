@@ -1,4 +1,4 @@
-"""For the tests of the report: results to order, any results at all, and an independent reader of what is written."""
+"""For the tests of the report: results to order, random results, and an independent reader of reports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from xbackend.results.schema import (
     Visit,
 )
 
-# An independent reader of markdown; it shows HTML, so that a tag that got through is seen.
+# An independent reader of markdown. It shows HTML, so an escaped tag is seen.
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
@@ -65,7 +65,7 @@ NASTY = st.one_of(
 
 
 def measured(backend: str, medians: list[float], devices: int = 1, **fields: Any) -> Measurement:
-    """A measurement that is ok, with a process of one round for each of these times."""
+    """A measurement that is ok, with a process of one round for each time."""
     processes = [
         Process(order=i, started=float(i), iterations=1, visits=[Visit([t])], phases=Phases(call=t))
         for i, t in enumerate(medians)
@@ -97,12 +97,12 @@ def of(*measurements: Measurement, **fields: Any) -> Results:
 
 
 def markdown_of(found: Results, baseline: str | None = None) -> str:
-    """The document without its plots, which take longer to draw than all the rest."""
+    """The document without its plots, which take longest to draw."""
     return markdown.write(_built(found, baseline))
 
 
 def all_columns(found: Results, baseline: str | None = None) -> tuple[list[str], list[list[str]]]:
-    """The headers and the rows of the report's own tables, over all workloads, as a terminal shows them."""
+    """Headers and rows of the report's own tables, over all workloads, as in a terminal."""
     rows = terminal.all_columns(comparisons(found, baseline))
     return [*rows[0]] if rows else [], [[*row.values()] for row in rows]
 
@@ -115,7 +115,7 @@ def history_of(
 
 
 def whole_of(found: Results, baseline: str | None = None) -> str:
-    """As `markdown_of`, with what the document leaves to the page."""
+    """`markdown_of` with the parts that only the page has."""
     return markdown.write(_opened(_built(found, baseline)))
 
 
@@ -130,7 +130,7 @@ def _built(found: Results, baseline: str | None) -> list[blocks.Block]:
 
 
 def _opened(written: Sequence[blocks.Block]) -> list[blocks.Block]:
-    """Blocks with those that only the page has."""
+    """Blocks with those of the page only."""
     opened: list[blocks.Block] = []
     for block in written:
         if isinstance(block, blocks.OnPage):
@@ -149,12 +149,12 @@ def flat(tokens: list[Token]) -> Iterator[Token]:
 
 
 def shown(token: Token) -> str:
-    """What a reader sees of a piece of running text."""
+    """The visible text of inline tokens."""
     return "".join({"softbreak": "\n", "hardbreak": "\n"}.get(t.type, t.content) for t in flat(token.children or []))
 
 
 def tables_of(source: str) -> list[list[list[str]]]:
-    """The tables of a document by row, as the reader parses them, blanks that do not break as plain ones."""
+    """The tables of a document by row, as parsed by the reader, with plain blanks for unbreakable ones."""
     tables: list[list[list[str]]] = []
     tokens = READER.parse(source)
     for before, token in pairwise(tokens):
@@ -173,7 +173,7 @@ def rows_of(source: str) -> list[list[str]]:
 
 
 def check_document(source: str) -> None:
-    """Every line of a table has the cells of its header, and nothing is HTML, a foreign link or a foreign block."""
+    """Every line of a table has its header's cells; there is no HTML, foreign link or foreign block."""
     lines = source.split("\n")
     fenced, width = False, 0
     for line in lines:
@@ -187,7 +187,7 @@ def check_document(source: str) -> None:
     assert not fenced
     tokens = list(flat(READER.parse(source)))
     assert not [t for t in tokens if t.type in ("html_inline", "em_open", "hr")]
-    # What is folded is the only HTML, what could be taken for a link the only code.
+    # The only HTML is for folding. The only code is text that could be taken for a link.
     html = [t.content.strip() for t in tokens if t.type == "html_block"]
     assert all(re.fullmatch(r"<details><summary>[^<>]*</summary>|</details>", tags) for tags in html), html
     assert [tags == "</details>" for tags in html] == [False, True] * (len(html) // 2)
@@ -197,7 +197,7 @@ def check_document(source: str) -> None:
 
 
 def check_svg(data: bytes) -> None:
-    """Well-formed, with a title, without scripts, without anything that is fetched."""
+    """Well-formed, with a title, without scripts or fetched files."""
     tree = ElementTree.fromstring(data)
     assert tree.tag == "{http://www.w3.org/2000/svg}svg"
     assert tree.find("{http://www.w3.org/2000/svg}title") is not None
@@ -210,7 +210,7 @@ def check_svg(data: bytes) -> None:
     assert b"<!DOCTYPE" not in data and b"@import" not in data
 
 
-# What a store can hold is what can be read from it: the rest is damage, see tests/test_damaged_stores.py.
+# A store can hold only what can be read from it. The rest is damage: tests/test_damaged_stores.py.
 SECONDS = st.floats(0, 1e9) | st.floats(1e-6, 10)
 ROUNDS = st.floats(1e-11, 1e9) | st.floats(1e-6, 10)
 AMOUNTS = st.floats(0, 1e308) | st.floats(0, 10)
@@ -329,7 +329,7 @@ def _measurements(draw: st.DrawFn) -> Measurement:
 
 
 def any_results() -> st.SearchStrategy[Results]:
-    """Results with anything in any field that a store can hold: hostile text, numbers beyond all measure."""
+    """Results with anything in any field of a store: hostile text, extreme numbers."""
     machine = st.builds(
         Machine,
         processor=NASTY,

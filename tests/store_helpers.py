@@ -23,19 +23,19 @@ STEADY = (0.98, 0.99, 1.0, 1.01, 1.02)  # the spread of five processes
 
 
 def process(median: float, order: int = 0) -> Process:
-    """A process of a visit of three rounds."""
+    """A process with one visit of three rounds."""
     visits = [Visit([median, 0.99 * median, 1.01 * median])]
     return Process(order=order, started=1.8e9 + order, iterations=2, visits=visits, phases=Phases(call=median))
 
 
 def beside(process: Process, foreign_cores: float | None = None, own_cores: float | None = None) -> Process:
-    """The process with so many cores kept busy by others, and by itself, during its visits."""
+    """The process with so many cores busy by others, and by itself, during its visits."""
     cores = {"foreign_cores": foreign_cores, "own_cores": own_cores}
     return replace(process, visits=[replace(visit, **cores) for visit in process.visits])
 
 
 def row(backend: str = "numpy", medians: Sequence[float] = STEADY, **fields: Any) -> Measurement:
-    """A measurement that is ok, with a process for each median, or one that is not, with its reason."""
+    """A measurement with a process for each median, or one that is not ok, with its reason."""
     given: dict[str, Any] = {
         "workload": "matpow",
         "parameters": {"size": 8, "dtype": "float32"},
@@ -50,7 +50,7 @@ def row(backend: str = "numpy", medians: Sequence[float] = STEADY, **fields: Any
 
 
 def results(*rows: Measurement, **fields: Any) -> Results:
-    """A complete run of these measurements, of two if there are none."""
+    """A complete run of these measurements, by default of two."""
     given: dict[str, Any] = {
         "name": "matpow",
         "created": "2026-01-31T12:00:00+00:00",
@@ -63,7 +63,7 @@ def results(*rows: Measurement, **fields: Any) -> Results:
 
 
 def begin(store: Store, planned: Results | None = None) -> Run:
-    """A run that nothing was measured for yet."""
+    """A run without measurements yet."""
     return store.create(planned or results())
 
 
@@ -79,12 +79,12 @@ def finished(store: Store, measured: Results | None = None) -> Run:
 
 
 def damages(store: Store) -> list[str]:
-    """What is damaged of each run of a store, empty where nothing is; of a file that is damaged all the same."""
+    """The damage of each run of a store, empty if it has none; for a damaged file, that of the file."""
     return [str(run) if isinstance(run, StoreError) else "" for _, run in store.runs()]
 
 
 def cut_off(store: Store) -> Run:
-    """A run that was killed: two processes of `numpy` and one of `other`, which got more rounds later."""
+    """A killed run: two processes of `numpy` and one of `other`, whose rounds came later."""
     run = begin(store)
     for backend, order in (("numpy", 0), ("other", 1), ("numpy", 2)):
         run.record(row(backend, [], processes=[process(0.01, order)]), label=backend)
@@ -94,7 +94,7 @@ def cut_off(store: Store) -> Run:
 
 
 def changed(store: Store, run: str, change: Callable[[bytes], bytes | None], table: str = "runs") -> None:
-    """Change what the rows of a run say in a table, past all that guards them; `None` deletes them."""
+    """Change the rows of a run in a table, past all guards; `None` deletes them."""
     with closing(sqlite3.connect(store.path, isolation_level=None)) as file:
         for number, content in file.execute(f"SELECT rowid, content FROM {table} WHERE run = ?", (run,)).fetchall():
             new = change(content)

@@ -1,4 +1,4 @@
-"""Random devices, arrays and indices, for hypothesis."""
+"""Hypothesis strategies for devices, arrays and indices."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ STRUCTURAL = frozenset(
     | {"scan", "while_loop", "cond"}
 )
 ELEMENTWISE = tuple(op for op in OPS if op not in STRUCTURAL)
-# The shape of what an op takes at the least, where it is no number.
+# The smallest shape of an op's argument, if it may not be a number.
 _SMALLEST: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("argmax", "argmin", "cumulative_sum", "cumulative_prod", "sort", "argsort", "searchsorted"), (1,)),
     **dict.fromkeys(("cholesky", "inv", "det", "slogdet", "solve", "solve_triangular"), (1, 1)),
@@ -62,7 +62,7 @@ _PARAMS = {"lower": 1, "offset": 0, "right": 0, "full": 0, "strides": (1, 1), "p
 
 
 def dtypes_of(op: str) -> tuple[DType, ...]:
-    """The dtypes that an op takes, as its own dtype rule says."""
+    """The dtypes of an op, by its own dtype rule."""
     arity = max(OPS[op].arity, 1)
     shapes = _SMALLEST.get(op, ())
     params = {**_PARAMS, "axis": 0 if shapes else ()}
@@ -82,7 +82,7 @@ TAKES = {op: dtypes_of(op) for op in (*ELEMENTWISE, *REDUCTIONS, *_SMALLEST)}
 
 @st.composite
 def devices(draw: st.DrawFn) -> xb.Device:
-    """Any device that can be made."""
+    """Any valid device."""
     job = draw(st.none() | st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True))
     number = st.integers(0, 10**9 - 1) | st.integers(0, 9)
     task = draw(st.none() | number) if job else None
@@ -90,7 +90,7 @@ def devices(draw: st.DrawFn) -> xb.Device:
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-    """Numbers of moderate size, none of them equal to another in floating point."""
+    """Numbers of moderate size; floating-point ones are all different."""
     if dtype is DType.bool:
         return rng.random(shape) < 0.5
     if dtype.is_integer:
@@ -99,13 +99,13 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> np
 
 
 def sample_of(dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
-    """The same numbers for a shape each time."""
+    """The same numbers each time for a shape."""
     return values(np.random.default_rng(0), shape, dtype)
 
 
 @st.composite
 def keys(draw: st.DrawFn, shape: tuple[int, ...], nonempty: bool = False) -> tuple[Any, ...]:
-    """A basic index into an array of the shape."""
+    """A basic index of an array of the shape."""
     key: list[Any] = []
     for length in shape[: draw(st.integers(0, len(shape)))]:
         if length and draw(st.booleans()):
@@ -123,8 +123,8 @@ def keys(draw: st.DrawFn, shape: tuple[int, ...], nonempty: bool = False) -> tup
 
 @st.composite
 def mixed_keys(draw: st.DrawFn, shape: tuple[int, int, int]) -> tuple[Any, ...]:
-    """An index into an array of the shape, as NumPy reads it: integers, slices, new axes, ``...``, and up to two arrays
-    of integers with no slice between them."""
+    """An index of an array of the shape, in NumPy's sense: integers, slices, new axes, ``...``, and up to two arrays of
+    integers without a slice between them."""
     key: list[Any] = [draw(st.one_of(st.integers(-n, n - 1), st.slices(n))) for n in shape]
     places = draw(st.sampled_from([(), (0,), (1,), (2,), (0, 1), (1, 2), (0, 2)]))
     lengths = draw(st.sampled_from([(), (2,), (2, 3), (0,)]))

@@ -1,7 +1,7 @@
 """What tests need of the operating system.
 
-On a system whose packages are known (`xbackend doctor --install --tests` installs them) a test fails without them. On
-another one it is skipped with the reason, and the last line of the run says what was not tested.
+On a system with known packages (`xbackend doctor --install --tests` installs them) a test fails without them. On
+another system it is skipped with the reason, and the last line of the run says what was not tested.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LACKS = "this system lacks what Debian calls "
 
 @functools.cache
 def missing_for(need: str) -> tuple[str, ...]:
-    """The packages that are missing for a backend, or for what ``@pytest.mark.needs`` names."""
+    """The missing packages for a backend, or for a need of ``@pytest.mark.needs``."""
     if need in _OF_TESTS:
         return system.missing(_OF_TESTS[need])
     entry = registry.get(need)
@@ -30,7 +30,7 @@ def missing_for(need: str) -> tuple[str, ...]:
 
 
 def leave_out(items: list[pytest.Item]) -> None:
-    """Skip what cannot run here and cannot be mended with a command."""
+    """Skip tests that cannot run here, if no command would help."""
     if system.is_known():
         return
     for item in items:
@@ -43,7 +43,7 @@ def leave_out(items: list[pytest.Item]) -> None:
 
 
 def not_tested(config: pytest.Config) -> str:
-    """One line on what was left out; empty where nothing was."""
+    """One line about the skipped tests; empty if there are none."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     reports = reporter.stats.get("skipped", []) if reporter is not None else []
     reasons = (report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple))

@@ -1,4 +1,4 @@
-"""Many small checks in one compiled program, because compiling is what costs time on most backends."""
+"""Many small checks in one compiled program, as compiling costs most on most backends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xbackend.backends.contract import Backend
 from xbackend.errors import WorkerDied, WorkerTimeout
 from xbackend.workers.remote import RemoteBackend
 
-# Seconds that a worker may take for one request: a large program on a backend that compiles C is the longest.
+# Seconds that a worker may take for one request. A large program on a backend that compiles C takes longest.
 LIMIT_SECONDS = 1200.0
 TESTS = (
     "test_result_of_op",
@@ -31,9 +31,9 @@ TESTS = (
 
 @dataclass(frozen=True)
 class Check:
-    """One result of a program: what is computed, of what, and how equal it must be to the oracle's.
+    """One result of a program: the function, its arguments, and how it must equal the oracle's result.
 
-    One that is not ``core`` is a variant, which most backends run in the exhaustive tier only.
+    One that is not ``core`` is a variant: most backends run it in the exhaustive tier only.
     """
 
     label: str
@@ -42,7 +42,7 @@ class Check:
     rule: Rule = "element"
     limits: dict[str, float] = field(default_factory=lambda: LIMIT)
     core: bool = True
-    turn: int = 0  # which of the backends that take turns make it
+    turn: int = 0  # its number, by which backends take turns
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Batch:
 
 
 def in_turns(batches: Sequence[Batch]) -> tuple[Batch, ...]:
-    """The batches with their checks numbered, those of the core by themselves, so that backends can take turns."""
+    """Number the checks of the batches, those of the core separately, for backends that take turns."""
     numbers = {core: itertools.count() for core in (True, False)}
     return tuple(
         replace(batch, checks=tuple(replace(check, turn=next(numbers[check.core])) for check in batch.checks))
@@ -63,7 +63,7 @@ def in_turns(batches: Sequence[Batch]) -> tuple[Batch, ...]:
 
 
 class Host:
-    """One backend in its worker, opened when it is needed and again when it died."""
+    """A backend in a worker, opened at its first use, and again after it died."""
 
     def __init__(self, name: str, tier: str, devices: int = 1) -> None:
         self.name, self.tier, self.devices = name, tier, devices
@@ -85,7 +85,7 @@ class Host:
             backend.close()
 
     def check(self, batch: Batch, check: Check) -> None:
-        """Compare one result of the batch with the oracle's; the batch is compiled at its first check."""
+        """Compare one result of the batch with the oracle's. The first check of a batch compiles it."""
         result = self._of(batch)[check.label]
         if isinstance(result, Exception):
             raise result
@@ -93,7 +93,7 @@ class Host:
         check_equal(result, want, check.rule, check.limits)
 
     def check_whole(self, batch: Batch) -> None:
-        """Raise what the batch as one program failed with, unless parts of it fail by themselves, which says more."""
+        """Raise the error of the batch as one program, unless parts of it fail alone, which says more."""
         parts = [r for r in self._of(batch).values() if isinstance(r, Exception)]
         error = self._whole[batch.name]
         if error is not None and not parts:
@@ -116,12 +116,12 @@ class Host:
         return made or (self.tier == tiers.TIERS[-1] and self._fails(check))
 
     def _fails(self, check: Check) -> bool:
-        """Whether it is expected to fail: in a program with others it would have all of them compiled again."""
+        """Whether it is expected to fail: then it runs alone, else all of its program would be compiled again."""
         expected = expected_failures.of(self.name)
         return any(one.matches(test, check.label) for one in expected for test in TESTS)
 
     def _run(self, checks: Sequence[Check], results: dict[str, np.ndarray | Exception]) -> Exception | None:
-        """Run the checks as one program; if that fails, return why, and halve them until those that fail are alone."""
+        """Run the checks as one program. If it fails, return why, and halve it until each failing check is alone."""
         try:
             found = run_together(self.backend, checks)
             results.update({check.label: array for check, array in zip(checks, found, strict=True)})
@@ -152,7 +152,7 @@ class Oracle:
 
 
 def run_together(backend: Backend, checks: Sequence[Check]) -> Sequence[np.ndarray]:
-    """The results of the checks from one program, whose arguments are the distinct arrays among theirs."""
+    """The results of the checks from one program. Its arguments are their distinct arrays."""
     arrays = list({id(a): a for check in checks for a in check.arguments}.values())
     position = {id(a): i for i, a in enumerate(arrays)}
 

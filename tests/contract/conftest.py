@@ -1,4 +1,4 @@
-"""Each backend of the registry in a worker of its own, one after the other."""
+"""A worker for each backend of the registry, one after the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xbackend.workers.remote import ready_environment
 
 @pytest.hookimpl(tryfirst=True)  # the backend comes first in the names of the tests
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test for each backend, and for those with options that the command line names."""
+    """A test for each backend, and for backends with options named on the command line."""
     if "name" in metafunc.fixturenames:
         asked = [name for name in metafunc.config.getoption("--backends") if registry.get(name).chosen]
         metafunc.parametrize("name", [*registry.names(), *asked], indirect=True, scope="session")
@@ -23,7 +23,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def name(request: pytest.FixtureRequest) -> str:
-    """The name of a backend. Its environment is made where it is missing, whichever test comes first."""
+    """The name of a backend. Its environment is made if it is missing, before any of its tests."""
     found: str = request.param
     ready_environment(found)
     return found
@@ -57,11 +57,11 @@ def backend(host: Host) -> Backend:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is expected to fail still runs, and must fail."""
+    """An expected failure still runs, and must fail."""
     for item in items:
         callspec = getattr(item, "callspec", None)
         if callspec is None or registry.base(str(callspec.params.get("name"))) not in registry.REGISTRY:
-            continue  # of another folder, where a name may be anything
+            continue  # in another folder `name` has another meaning
         backend, test = callspec.params["name"], getattr(item, "originalname", item.name)
         label = callspec.id.removeprefix(backend).lstrip("-")
         for expected in expected_failures.of(backend):

@@ -1,4 +1,4 @@
-"""The checks of loops and choices: each is given as a function, and as what Python's own loop makes of it."""
+"""The checks of loops and choices: each is a function, and the result of Python's own loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CUBE = xb.trace(lambda a: xb.grad(xb.sum(a**3), a), V)
 
 
 def _rows(v: Any, w: Any, xs: Any, reverse: bool = False) -> Any:
-    """A recurrence that closes over a matrix, and gives something at each step."""
+    """A recurrence that closes over a matrix, with an output at each step."""
 
     def step(carry: Any, x: Any) -> tuple[Any, Any]:
         after = xb.tanh(w @ carry + x)
@@ -32,7 +32,7 @@ def _rows(v: Any, w: Any, xs: Any, reverse: bool = False) -> Any:
 
 
 def _pair(v: Any, xs: Any) -> Any:
-    """Nested forms of what is carried, and of what is given."""
+    """Nested structures as carry and as outputs."""
 
     def step(carry: Any, x: Any) -> Any:
         state, count = carry["state"], carry["count"]
@@ -45,7 +45,7 @@ def _pair(v: Any, xs: Any) -> Any:
 
 
 def _views(v: Any, xs: Any) -> Any:
-    """What is carried changes places, and is given as it was: each may be a view of what is written next."""
+    """The parts of the carry are outputs, and then swapped: each may be a view of the memory written next."""
 
     def step(carry: Any, x: Any) -> Any:
         a, b = carry
@@ -56,7 +56,7 @@ def _views(v: Any, xs: Any) -> Any:
 
 
 def _two(v: Any, xs: Any) -> Any:
-    """Two arrays that are carried, each made of both."""
+    """Two carried arrays, each computed from both."""
 
     def step(carry: Any, x: Any) -> Any:
         a, b = carry
@@ -80,7 +80,7 @@ def _nested(v: Any, xs: Any) -> Any:
 
 
 def _gradient_inside(v: Any, w: Any) -> Any:
-    """Steps down a gradient that is taken at each of them."""
+    """Gradient descent, with a gradient at each step."""
 
     def step(x: Any, _: Any) -> Any:
         loss = xb.sum((w @ x - 1.0) ** 2)
@@ -189,7 +189,7 @@ def _kept_before(c: Any, x: Any) -> Any:
     return xb.tanh(c * 0.6 + xb.square(x)), c
 
 
-# Losses of one argument each; the others are given.
+# Losses of one argument each. The other arguments are bound.
 GRADIENTS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "scan_carry": (lambda v: _rows(v, W, XS)[0], V),
     "scan_xs": (lambda xs: _rows(V, W, xs)[1], XS),
@@ -224,7 +224,7 @@ def _third(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _part(function: Callable[..., Any], number: int) -> Callable[..., Any]:
-    """One of the results: a check has one."""
+    """One of the results, as a check has one."""
 
     def part(*arrays: Any) -> Any:
         leaves: list[Any] = []

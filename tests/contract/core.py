@@ -1,12 +1,12 @@
-"""Which checks of ops are the core: every op in float64, and in other dtypes what is lowered in another way there.
+"""The core of the checks of ops: every op in float64, and in the other dtypes that are lowered in another way.
 
 The others are variants: a backend compiles them much like a check of the core (another dtype, axis or slice of the same
-op). `tests/tiers.py` says who runs them.
+op). `tests/tiers.py` decides which backends run them.
 """
 
 from __future__ import annotations
 
-# Family of batches -> dtype -> what is core of it, by the label's beginning up to the dtype.
+# Family of batches -> dtype -> its core, by the beginnings of labels before the dtype.
 ELSEWHERE: dict[str, dict[str, set[str]]] = {
     "elementwise": {
         "bool": {"logical_not", "logical_and", "logical_or", "equal"},
@@ -52,7 +52,7 @@ ELSEWHERE: dict[str, dict[str, set[str]]] = {
         "float32": {"matmul", "matrix_power_5"},
     },
 }
-# Parts of labels in float64 that make a variant.
+# Parts of float64 labels that make a variant.
 IN_FLOAT64: dict[str, set[str]] = {
     "reductions": {"no_axes", "scalar", "axis_1", "axis_0", "ties", "axis_-1_kept", "empty"},
     "moving": {
@@ -97,7 +97,7 @@ ACROSS: dict[str, tuple[str, ...]] = {
 
 
 def is_core(batch: str, label: str) -> bool:
-    """Whether a check is no variant of another one."""
+    """Whether a check is of the core."""
     family, _, dtype = batch.partition("-")
     if family in ACROSS:
         return label.startswith(ACROSS[family])

@@ -1,4 +1,4 @@
-"""Random programs on a backend against the oracle: many in one compiled program, and what is wrong made small."""
+"""Random programs on a backend against the oracle: many in one compiled program, and wrong ones made small."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from tolerances import CHAIN
 
 from xbackend.errors import WorkerDied, WorkerTimeout, XBackendError
 
-EACH = 25 if tiers.chosen == tiers.TIERS[-1] else 4  # programs of a test
-TOGETHER = 5  # programs that are compiled as one: C and Numba compile 25 for more than 20 minutes
+EACH = 25 if tiers.chosen == tiers.TIERS[-1] else 4  # programs in a test
+TOGETHER = 5  # programs compiled as one: C and Numba take more than 20 minutes for 25
 DEVICES = {"dev0": "cpu:0", "dev1": "cpu:1"}
 ONE = dict.fromkeys(DEVICES, "cpu:0")
 ITERATED = {"float32": 1e-2, "float64": 1e-5}
 BY_ITERATION = {"eigh", "eigvalsh", "svd", "svdvals", "qr", "gammaln", "digamma"}
-# What a framework has wrong (docs/control_flow.md), and the gradient of a gradient that it does not have.
+# Known errors of a framework (docs/control_flow.md), and its missing gradients of gradients.
 REFUSED = re.compile("cannot do gradient number|cannot do the gradient .*(NotImplementedError|NullTypeGradError)")
-SENSITIVE = 300.0  # so much more may a result change than its inputs
+SENSITIVE = 300.0  # the largest condition number of a result
 STEP = 1e-5
-# The programs are the same each time, unless a number is given to begin with.
+# The same programs each time, unless this variable has another seed.
 SEED = "XBACKEND_TEST_SEED"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A program and what is right: the results of two calls, the second with the state that the first one left."""
+    """A program and its expected results, of two calls: the second begins with the state of the first."""
 
     case: Case
 
     @cached_property
     def want(self) -> list[np.ndarray]:
-        """NumPy's, in double precision."""
+        """NumPy's results in double precision."""
         return twice(self.source)
 
     @property
@@ -52,11 +52,11 @@ class Judged:
     @cached_property
     def limits(self) -> dict[str, float]:
         limits = ITERATED if ops_of(self.case.program) & BY_ITERATION else CHAIN
-        # What single precision goes into is no better than that.
+        # Results of single precision are no better than their input.
         return dict.fromkeys(limits, limits["float32"]) if "float32" in self.source.code else limits
 
     def wrong(self, got: Sequence[np.ndarray]) -> str | None:
-        """What is wrong with results, if anything is."""
+        """The error of results; `None` if they are right."""
         nodes = [self.case.program.values[i] for i in self.case.program.outputs] * 2
         for number, (found, want, node) in enumerate(zip(got, self.want, nodes, strict=True)):
             which = f"result {number % (len(nodes) // 2)} of call {number // (len(nodes) // 2) + 1}"
@@ -81,7 +81,7 @@ def twice(source: Source) -> list[np.ndarray]:
 
 
 def moved(source: Source, step: float, direction: int = 0) -> Source:
-    """The program with its floating-point inputs and state a little elsewhere, in double precision."""
+    """The program in double precision with slightly changed floating-point inputs and state."""
     rng = np.random.default_rng(direction)
 
     def away(array: np.ndarray) -> np.ndarray:
@@ -93,7 +93,7 @@ def moved(source: Source, step: float, direction: int = 0) -> Source:
 
 
 def settled(case: Case) -> Judged | None:
-    """The program without the results that depend on its inputs so much that rounding counts, if any are left."""
+    """The program without ill-conditioned results, in which rounding counts; `None` if none is left."""
     source = case.source
     assert source is not None
     while source.outputs:
@@ -113,7 +113,7 @@ def settled(case: Case) -> Judged | None:
 
 
 def slope_error(source: Source) -> float:
-    """How far the gradient of a program is from a central difference, as a part of what is allowed."""
+    """The error of a program's gradient against a central difference, as a share of the allowed one."""
     loss = len(source.outputs) - 1
     inputs = {**source.arguments, **{n: a for n, (a, _) in source.state.items()}}
     there, back = moved(source, STEP), moved(source, -STEP)
@@ -128,7 +128,7 @@ def slope_error(source: Source) -> float:
 
 @cache
 def chunk(number: int, placed: bool, without: frozenset[str], lines: tuple[int, int]) -> list[Judged]:
-    """The programs with this number, of so many lines; no two have the same ops in the same order."""
+    """The programs of a chunk, with so many lines. No two have the same ops in the same order."""
     found: dict[tuple[str, ...], Judged] = {}
     least, largest = lines
 
@@ -154,7 +154,7 @@ def chunk(number: int, placed: bool, without: frozenset[str], lines: tuple[int, 
 
 
 def run(host: Host, cases: Sequence[Judged]) -> list[list[np.ndarray]]:
-    """The results of two calls for each of the programs, compiled as one."""
+    """The results of two calls of each program. All are compiled as one."""
     sources = [case.source for case in cases]
     arguments = [list(s.arguments.values()) for s in sources]
 
@@ -170,7 +170,7 @@ def run(host: Host, cases: Sequence[Judged]) -> list[list[np.ndarray]]:
 
 
 def what_is_wrong(host: Host, case: Judged) -> str | None:
-    """What is wrong with the results of one program, or with running it."""
+    """The error of one program's results, or of running it."""
     try:
         return case.wrong(run(host, [case])[0])
     except (XBackendError, AssertionError) as error:
@@ -180,7 +180,7 @@ def what_is_wrong(host: Host, case: Judged) -> str | None:
 
 
 def wrong_ones(host: Host, cases: Sequence[Judged]) -> Iterator[Judged]:
-    """Those of the programs that are wrong: compiled as one, or as several where they are many."""
+    """The wrong programs, compiled `TOGETHER` at a time."""
     for first in range(0, len(cases), TOGETHER):
         for case in _wrong_ones(host, cases[first : first + TOGETHER]):
             if not REFUSED.search(what_is_wrong(host, case) or ""):
@@ -188,7 +188,7 @@ def wrong_ones(host: Host, cases: Sequence[Judged]) -> Iterator[Judged]:
 
 
 def _wrong_ones(host: Host, cases: Sequence[Judged]) -> Iterator[Judged]:
-    """Those that are wrong: compiled as one, and where that fails in halves."""
+    """The wrong programs: compiled as one, and in halves if that fails."""
     try:
         for case, got in zip(cases, run(host, cases), strict=True):
             if case.wrong(got):
@@ -205,7 +205,7 @@ def _wrong_ones(host: Host, cases: Sequence[Judged]) -> Iterator[Judged]:
 
 
 def together_wrong(host: Host, cases: list[Judged]) -> Judged:
-    """What is wrong beside each other only, as one program: as few of the programs as will do."""
+    """Programs that are wrong only in one compiled program: as few of them as possible."""
     for case in list(cases):
         fewer = [c for c in cases if c is not case]
         if fewer and what_is_wrong(host, merged(fewer)):
@@ -214,7 +214,7 @@ def together_wrong(host: Host, cases: list[Judged]) -> Judged:
 
 
 def merged(cases: Sequence[Judged]) -> Judged:
-    """Several programs as one, their names numbered on; of the last it has the gradient."""
+    """Several programs as one, with renumbered names, and the gradient of the last."""
     sources = [_renumbered(case.source, 100 * number) for number, case in enumerate(cases)]
     return Judged(
         case_of(
@@ -248,7 +248,7 @@ def _renumbered(source: Source, by: int) -> Source:
 
 
 def smaller(case: Judged, wrong: Callable[[Judged], Any], tries: int = 100) -> Judged:
-    """A small program that is wrong, too: with few results, and with numbers in the place of lines."""
+    """A smaller program that is wrong too: with fewer results, and with numbers in place of lines."""
     found, in_vain = case, set[str]()
     while True:
         for label, source in _candidates(found.source):
@@ -265,7 +265,7 @@ def smaller(case: Judged, wrong: Callable[[Judged], Any], tries: int = 100) -> J
 
 
 def _candidates(source: Source) -> Iterator[tuple[str, Source]]:
-    """The program a little smaller, the largest steps first, each with a name."""
+    """Smaller variants of the program, the largest steps first, each with a name."""
     if len(source.outputs) > 1:
         yield "the last result", replace(source, outputs=source.outputs[-1:], updates={})
     for name in source.outputs[: len(source.outputs) if len(source.outputs) > 1 else 0]:
@@ -287,7 +287,7 @@ def _candidates(source: Source) -> Iterator[tuple[str, Source]]:
 
 
 def _with_numbers(source: Source, number: int) -> Iterator[Source]:
-    """The program with what a line gives as an argument of its own."""
+    """The program with the result of a line as an argument."""
     line = source.lines[number]
     if not set(line.targets).isdisjoint(source.outputs):
         return
@@ -307,7 +307,7 @@ def _with_numbers(source: Source, number: int) -> Iterator[Source]:
 
 
 def report(host: Host, case: Judged) -> str:
-    """A wrong program as code that shows it, after what is wrong with it."""
+    """The error of a program, and code that shows it."""
     small = smaller(case, partial(what_is_wrong, host))
     source = small.source
     devices = f", devices={DEVICES}" if "dev" in source.code else ""

@@ -1,4 +1,4 @@
-"""Tables of the documents that say what each backend does."""
+"""The documents' tables of differences between backends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def rows(document: str, heading: str) -> list[dict[str, str]]:
-    """The rows of the table of a document whose first column has this heading, each by the names of its columns."""
+    """The rows of the table whose first column has this heading, each by column names."""
     lines = iter((DOCS / document).read_text().splitlines())
     columns = next(cells for cells in map(_cells, lines) if cells and cells[0] == heading)
     next(lines)

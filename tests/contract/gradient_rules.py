@@ -1,8 +1,8 @@
-"""The gradient of every op that has one, at shapes that broadcast, are empty or have no axes, with a second use of each
-operand beside it.
+"""The gradient of every op that has one, at shapes that broadcast, are empty or have no axes. Each operand has a second
+use.
 
-The rules of a framework are most often wrong there: where a sum over what was broadcast is forgotten, only the second
-use shows it, for a single cotangent of a wrong shape may still be broadcast to the right one.
+There a framework's rules are most often wrong. A missing sum over a broadcast axis shows only at a second use: a single
+cotangent of a wrong shape may still broadcast to the right one.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _reduction(op: str) -> list[Use]:
 
 
 def _writes(how: str, *places: tuple[Any, Shape, Shape]) -> list[Use]:
-    """Writing of an array of the last shape into one of the shape before, at an index."""
+    """Write an array of the last shape into one of the first, at an index."""
     return [Use(lambda x, y, key=key: getattr(xb.at(x)[key], how)(y), shapes) for key, *shapes in places]
 
 
@@ -145,7 +145,7 @@ def _loops() -> dict[str, list[Use]]:
             Use(lambda c, xs, w: xb.scan(lambda c, x: step(c, x, w), c, xs)[0], ((), (3, 0), ())),
         ],
         "cond": [Use(chosen, pair) for pair in (((), ()), ((2, 1), (3,)), ((), (0,)))],
-        # Each of the rules is differentiated once more.
+        # Each rule is differentiated once more.
         "grad": [
             Use(lambda x, y: xb.grad(weighted(xb.where(y > 0.4, x**3, y) * xb.logaddexp(x, y)), x), ((3,), (2, 3))),
             Use(lambda x, y: xb.grad(weighted(xb.broadcast_to(x**3, y.shape) * y**2), x), ((2, 1), (2, 0))),
@@ -159,7 +159,7 @@ def _definite(x: Any) -> Any:
 
 
 def _turned(x: Any) -> Any:
-    """Vectors that are told apart but for their signs, squared."""
+    """Eigenvectors squared, which removes their signs."""
     values, vectors = xb.linalg.eigh(_definite(x))
     return xb.square(vectors) * values[..., None, :]
 
@@ -218,13 +218,13 @@ RULES: dict[str, list[Use]] = {
 
 
 def arrays_of(uses: Sequence[Use]) -> list[np.ndarray]:
-    """The arguments of all uses, one after the other: no two numbers alike."""
+    """The arguments of all uses in order, without equal numbers."""
     shapes = [shape for use in uses for shape in use.shapes]
     return [np.asarray(numbers(shape, i) + 0.011 * (i % 8)) for i, shape in enumerate(shapes)]
 
 
 def total(uses: Sequence[Use]) -> Loss:
-    """All uses of an op as one number, each argument of which has a second use."""
+    """All uses of an op as one scalar. Each argument has a second use."""
 
     def loss(*arrays: Any) -> Any:
         operands = [array * 1.0 for array in arrays]
@@ -236,7 +236,7 @@ def total(uses: Sequence[Use]) -> Loss:
 
 
 def gradient(uses: Sequence[Use]) -> Loss:
-    """The gradients of `total`, weighted, with respect to all arguments, in one vector."""
+    """The weighted gradients of `total` with respect to all arguments, as one vector."""
 
     def function(*arrays: Any) -> Any:
         return xb.concat([xb.reshape(g, (-1,)) for g in xb.grad(weighted(total(uses)(*arrays)), list(arrays))])

@@ -1,4 +1,4 @@
-"""The checks of gradients, and the arrays that they are taken at: no ties, no kinks, inside of every domain."""
+"""The checks of gradients, and their arrays: no ties, no kinks, inside of every domain."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ WEIGHTS = numbers((3, 4), 5)
 
 
 def weighted(value: Any) -> Any:
-    """A sum in which every element counts differently, so that no two gradients are alike by accident."""
+    """A sum with a different weight for each element, so no two gradients are equal by accident."""
     weights = xb.reshape(xb.linspace(0.5, 1.5, value.size), value.shape)
     return xb.sum(value * xb.astype(weights, value.dtype))
 
 
-# What is found by iteration (see `linear_algebra.ITERATED`); and C code of the lineage that ends a series early.
+# Iterative algorithms (see `linear_algebra.ITERATED`), and the lineage's C code that ends a series early.
 LIMITS = {
     label: {"float32": 2e-3, "float64": 1e-7} for label in ("eigh", "eigvalsh", "svdvals", "pinv", "gammaln", "digamma")
 }
@@ -54,14 +54,14 @@ def _exponential(x: Any) -> Any:
 UNARY = "abs negative square exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh atanh"
 
 
-# One argument; the gradient is with respect to it.
+# One argument, with its gradient.
 def _number(x: Any) -> Any:
     """A matrix of one element."""
     return xb.reshape(xb.sum(x * x), (1, 1))
 
 
 def _twice(function: Callable[[Any], Any], x: Any) -> Any:
-    """A gradient, of which another one is taken."""
+    """A function of a gradient, for a second gradient."""
     return xb.sum(xb.sin(xb.grad(function(x), x)))
 
 
@@ -146,7 +146,7 @@ ONE: dict[str, tuple[Loss, np.ndarray]] = {
     "conv2d": (lambda x: xb.conv2d(x[..., None], x[:, :2, :2].mT[..., None, :], strides=2, padding="SAME"), STACK),
     "used_in_three_places": (lambda x: xb.sin(x) * x + xb.exp(x[::-1]), X),
 }
-# Two arguments; the gradient is with respect to both.
+# Two arguments, with both gradients.
 TWO: dict[str, tuple[Loss, np.ndarray, np.ndarray]] = {
     "add_broadcast": (lambda x, y: (x + y) ** 2, X, ROW),
     "subtract": (lambda x, y: (x - y) ** 3, X, OTHER),
@@ -188,11 +188,11 @@ SECOND = (
 )  # fmt: skip
 
 
-# A gradient is made of the same ops in both dtypes; these show that it keeps the dtype of what it belongs to.
+# Gradients consist of the same ops in both dtypes. These show that they keep the dtype of their argument.
 IN_FLOAT32 = ("exp", "sum_keepdims", "mean", "slice_negative_step", "concat", "where", "pow_number", "matmul", "divide")
 
 
-# One for each way in which a gradient is lowered: the others of the way are variants.
+# One for each way of lowering a gradient. The others are variants.
 CORE = frozenset(
     {"exp", "pow_number", "where_nan_elsewhere", "sum_keepdims", "prod_with_zeros", "max", "cumulative_sum"}
     | {"slice_negative_step", "integer_index", "concat", "stack", "reshape", "permute_dims", "broadcast_to"}
@@ -283,7 +283,7 @@ def _of_a_symmetric_matrix(x: Any) -> Any:
     return xb.grad(weighted(xb.linalg.cholesky(matrix)), matrix)
 
 
-# Each gives an array of its own: the loss depends on it in one place, on what it was made of in two.
+# Each returns a new array. The loss depends on it in one place, on its source in two.
 CHANGES_NOTHING: dict[str, Callable[[Any], Any]] = {
     "slice": lambda x: x[0:3],
     "reshape": lambda x: xb.reshape(x, x.shape),
@@ -311,7 +311,7 @@ def _of_a_copy(change: Callable[[Any], Any], use: Callable[[Any, Any], Any] = op
 
 
 def structure() -> Batch:
-    """Gradients where it matters what they are taken of, and of what."""
+    """Gradients of unusual losses, and with respect to unusual arrays."""
     functions: dict[str, Loss] = {
         "of_itself": lambda x: xb.grad(x[0, 0], x),
         "of_a_scalar_by_itself": _of_a_scalar_by_itself,
@@ -323,7 +323,7 @@ def structure() -> Batch:
         "used_in_the_program": lambda x: x - 0.1 * xb.grad(weighted(xb.square(x)), x),
         "of_a_symmetric_matrix": _of_a_symmetric_matrix,
         "of_an_empty_part": lambda x: xb.grad(xb.sum(x[:0]) + xb.sum(x), x),
-        # A framework may compute with what the row, the column or the transpose was made of.
+        # A framework may compute with the source of the row, the column or the transpose.
         "of_a_row": _of_a_copy(lambda x: x[None, 0], lambda y, x: y @ x),
         "of_a_column": _of_a_copy(lambda x: x[:, 0, None], lambda y, x: x @ y),
         "of_a_transpose": _of_a_copy(lambda x: x.T, lambda y, x: y.T * x),

@@ -1,4 +1,4 @@
-"""Gradients at kinks, at zeros and beside infinities, with what they are: docs/numbers.md says so of every backend."""
+"""Gradients at kinks, at zeros and beside infinities: docs/numbers.md states them for every backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ inf = np.inf
 
 
 class Known(NamedTuple):
-    """A sum of ``loss`` of ``arrays`` is differentiated ``times`` times by the one of that number."""
+    """The sum of ``loss(*arrays)`` is differentiated ``times`` times by the array of that number."""
 
     loss: Callable[..., Any]
     arrays: tuple[np.ndarray, ...]
@@ -36,14 +36,14 @@ def _of(*numbers: Any) -> np.ndarray:
     return np.array(numbers, "float64")
 
 
-# Three states, of which the first is where it begins, and two transitions of each that are possible.
+# Three states, beginning in the first, with two possible transitions from each.
 EMISSIONS = np.log(_of([0.5, 0.2, 0.3], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4], [0.25, 0.25, 0.5]))
 TRANSITIONS = _of([0.9, 0.1, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0])
 LOG_TRANSITIONS = np.log(TRANSITIONS, where=TRANSITIONS > 0.0, out=np.full((3, 3), -inf))
 
 
 def forward(emissions: Any, transitions: Any) -> Any:
-    """The logarithm of the probability of what was emitted, by the forward algorithm."""
+    """The log probability of the emissions, by the forward algorithm."""
 
     def step(alpha: Any, emission: Any) -> tuple[Any, None]:
         return xb.logsumexp(alpha[:, None] + transitions, axis=0) + emission, None
@@ -53,7 +53,7 @@ def forward(emissions: Any, transitions: Any) -> Any:
 
 
 def expectations() -> tuple[np.ndarray, np.ndarray]:
-    """The gradients of `forward`: how often a state emits and a transition is made, over all paths one by one."""
+    """The gradients of `forward`: the expected emissions and transitions, over all paths one by one."""
     emitted, made = np.zeros((4, 3)), np.zeros((3, 3))
     for path in itertools.product(range(3), repeat=4):
         pairs = list(itertools.pairwise(path))
@@ -144,7 +144,7 @@ KNOWN: dict[str, Known] = {
         lambda x: xb.scan(lambda c, v: (c + _chosen(xb.log)(v), None), xb.asarray(0.0), x)[0], (Z,), [3.0, 1.0, -1.0]
     ),
 }
-# Others are much like these.
+# The others are much like these.
 CORE = frozenset(
     {
         "polynomial",

@@ -1,4 +1,4 @@
-"""The checks of linear algebra, sorting, special functions, bits, and of what is made of other ops."""
+"""The checks of linear algebra, sorting, special functions, bits, and composed functions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from xbackend.program.dtypes import DType
 
 Functions = dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]]
 nan, inf = np.nan, np.inf
-# What is found by iteration: XLA's, for TensorFlow, ends it at about nine digits (compiler/xla: SelfAdjointEig, SVD).
+# Iterative algorithms: XLA's, for TensorFlow, stop at about nine digits (compiler/xla: SelfAdjointEig, SVD).
 BY_ITERATION = ("eig", "svd", "pinv", "matrix_norm_nuc", "matrix_norm_-2")
 ITERATED = {"float32": 2e-3, "float64": 1e-6}
 la = xb.linalg
 
 
 def general(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Matrices of full rank whose singular values lie well apart."""
+    """Matrices of full rank with well separated singular values."""
     x = np.random.default_rng(seed).uniform(-1.0, 1.0, shape)
     diagonal = np.zeros(shape[-2:])
     np.fill_diagonal(diagonal, [2.0, 3.5, 5.5, 8.0][: min(shape[-2:])])
@@ -36,12 +36,12 @@ def positive(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
 
 
 def _signed(q: Any, r: Any) -> Any:
-    """R with a positive diagonal: the signs of its rows are each framework's own."""
+    """R with a positive diagonal: frameworks differ in the signs of its rows."""
     return r * xb.sign(la.diagonal(r))[..., :, None]
 
 
 def matrices(dtype: DType) -> Functions:
-    """For one matrix, and for a stack of them."""
+    """Functions of one matrix and of a stack."""
     one, stack = general(dtype, (3, 3), 1), general(dtype, (2, 3, 3), 2)
     tall, wide = general(dtype, (4, 3), 3), general(dtype, (2, 2, 4), 4)
     right, row = general(dtype, (3, 2), 5), general(dtype, (1, 3), 6)[0]
@@ -103,7 +103,7 @@ def _orthogonal(q: Any) -> Any:
 
 
 def vectors(dtype: DType) -> Functions:
-    """What of linear algebra needs no factorization."""
+    """Linear algebra without a factorization."""
     a, b, tall = general(dtype, (2, 3), 1), general(dtype, (4, 2, 3), 2), general(dtype, (4, 3), 3)
     images, kernel = general(dtype, (2, 6, 5, 3), 5), general(dtype, (3, 2, 3, 4), 6)
     return {
@@ -130,7 +130,7 @@ def vectors(dtype: DType) -> Functions:
 
 
 def special(dtype: DType) -> Functions:
-    """What is made of exponentials, and of signs."""
+    """Functions of exponentials and of signs."""
     x = np.array((0.5, -0.5, 2.5, -2.5, 100.0, -80.0, 0.0, inf, -inf, nan), dtype.value)
     negative = np.array((-1e-7, -1e-3, -0.5, -0.7, -3.0, -40.0), dtype.value)
     finite = general(dtype, (3, 4), 1) * 40
@@ -152,7 +152,7 @@ def special(dtype: DType) -> Functions:
 
 
 def ordered(dtype: DType) -> Functions:
-    """Sorting, and looking in what is sorted."""
+    """Sorting and searching."""
     rng = np.random.default_rng(3)
     x = rng.permutation(24).reshape(2, 3, 4).astype(dtype.value) - 7
     ties = rng.integers(-2, 3, (3, 7)).astype(dtype.value)
@@ -180,7 +180,7 @@ def ordered(dtype: DType) -> Functions:
 
 
 def composed(dtype: DType) -> Functions:
-    """What is made of ops that move elements, and of bits."""
+    """Functions composed of ops that move elements, and of bits."""
     x = np.arange(24).reshape(2, 3, 4).astype(dtype.value) - 3
     row = x[0, 0]
     functions: Functions = {

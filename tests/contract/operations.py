@@ -1,4 +1,4 @@
-"""The checks of every op with every dtype that it takes, in a few batches."""
+"""The checks of every op with each of its dtypes, in a few batches."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from xbackend.program.ops import OPS
 
 nan, inf = np.nan, np.inf
 
-# The standard leaves these open, so no argument asks for them: division of integers by zero, negative exponents of
-# integers, NaN or infinities to integers.
+# The standard leaves these open, so they are not tested: division of integers by zero, negative exponents of integers,
+# NaN or infinities to integers.
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, -3.75, 1e-8, 100.0, -80.0, inf, -inf, nan)
 BASES = (0.0, -0.0, 0.5, 1.0, -1.0, 2.0, -2.5, inf, -inf, nan)
 EXPONENTS = (0.0, -0.0, 1.0, 2.0, 3.0, -1.0, -2.0, 0.5, -0.5, inf, -inf)
@@ -37,7 +37,7 @@ SMALL = {DType.int32: (), DType.int64: (2**31 + 1, -(2**31) - 1)}
 
 
 def operands(op: str, dtype: DType) -> tuple[np.ndarray, ...]:
-    """Edge values: one array for ops of one array, two that broadcast to all pairs for ops of two."""
+    """Edge values: one array for ops of one array; for ops of two, two that broadcast to all pairs."""
     first: tuple[Any, ...] = FLOATS
     second: tuple[Any, ...] = FLOATS
     if dtype is DType.bool:
@@ -64,14 +64,14 @@ def operands(op: str, dtype: DType) -> tuple[np.ndarray, ...]:
 _made: dict[tuple[Any, ...], np.ndarray] = {}
 
 
-# Near their zeros, and where they come near to 0, the frameworks' are right to the last digits of 1.
+# If a result is near 0, the frameworks are right only to the last digits of 1.
 RULES: dict[str, Rule] = dict.fromkeys(("erf", "erfc", "erfinv", "gammaln", "digamma", "expit"), "array")
-# XLA's CPU code adds up four million float32 one by one, and what is near a branch point loses half of the digits.
+# XLA's CPU code adds four million float32 one by one, and loses half of the digits near a branch point.
 LOOSE = {"float32": 5e-3, "float64": 1e-7}
 
 
 def array(numbers: tuple[Any, ...], dtype: DType) -> np.ndarray:
-    """The numbers as one and the same array each time, so that checks share their arguments."""
+    """The numbers as an array, the same object each time: checks share their arguments."""
     key = (repr(numbers), dtype)
     return _made.setdefault(key, np.array(numbers, dtype.value))
 
@@ -82,18 +82,18 @@ def elementwise() -> list[Batch]:
         found = [Check(f"{op}-{dtype}", getattr(xb, op), operands(op, dtype), RULES.get(op, "element")) for op in ops]
         if dtype.is_integer:
             found.append(overflow(dtype))
-            # The smallest integer has no negative, which some divide by way of.
+            # The smallest integer has no negative, by which some divide.
             least, most = np.iinfo(dtype.value).min, np.iinfo(dtype.value).max
             pair = array((least, least + 1, 0, most), dtype)[:, None], array((1, 2, -2, 7, -7, most, least), dtype)
             divisions = ("floor_divide", "remainder")
             found += [Check(f"{op}_of_the_smallest-{dtype}", getattr(xb, op), pair) for op in divisions]
             found.append(Check(f"min_and_1-{dtype}", lambda x: xb.min(x) + 1, (pair[1],)))
         if dtype is DType.bool or dtype.is_integer:
-            # Of a constant with more elements than the other one has, all are left.
+            # A constant with more elements than the other argument: all of the result is kept.
             one = array((True,) if dtype is DType.bool else (5,), dtype)
             found.append(Check(f"constants_with_more_elements-{dtype}", beside_constants, (one,)))
         if dtype.is_floating:
-            # Quotients that rounding makes integers.
+            # Quotients that round to integers.
             pair = array((1.0, -1.0, 0.3, -0.7, 7.0), dtype)[:, None], array((0.1, 0.2, -0.1, 2.0), dtype)
             found.append(Check(f"floor_divide_inexact-{dtype}", xb.floor_divide, pair))
             x = array((-2.0, -0.5, 0.0, 1.0), dtype)
@@ -111,21 +111,21 @@ def elementwise() -> list[Batch]:
 
 
 def summed(x: Any) -> Any:
-    """Sums of what Numba computes in double precision, whatever the dtype is, and of the gradients."""
+    """Sums of functions that Numba computes in double precision for every dtype, and of their gradients."""
     functions = (xb.round, xb.reciprocal, xb.expit, xb.digamma)
     sums = [xb.sum(function(x)) for function in functions]
     return xb.stack([*sums, *(xb.sum(xb.grad(each, x)) for each in sums[1:])])
 
 
 def beside_constants(x: Any) -> Any:
-    """A number beside constants of three, for which compilers know the result."""
+    """A number beside constant arrays of three, for which compilers know the result."""
     and_, or_ = (xb.logical_and, xb.logical_or) if x.dtype is xb.bool else (xb.bitwise_and, xb.bitwise_or)
     constants = xb.zeros(3, dtype=x.dtype), xb.ones(3, dtype=x.dtype)
     return xb.stack([function(*pair) for c in constants for pair in ((c, x), (x, c)) for function in (and_, or_)])
 
 
 def overflow(dtype: DType) -> Check:
-    """Integers wrap, and no compiler concludes anything from a sign that they do not have."""
+    """Integers wrap. No compiler may infer anything from their sign."""
     most = int(np.iinfo(dtype.value).max)
 
     def results(x: Any) -> Any:
@@ -139,7 +139,7 @@ def overflow(dtype: DType) -> Check:
 
 
 def shared_columns(checks: list[Check]) -> list[Check]:
-    """The checks with one array object for equal arguments."""
+    """The checks with one array object for all equal arguments."""
     seen: dict[Any, np.ndarray] = {}
 
     def same(a: np.ndarray) -> np.ndarray:
@@ -148,12 +148,12 @@ def shared_columns(checks: list[Check]) -> list[Check]:
     return [Check(c.label, c.function, tuple(map(same, c.arguments)), c.rule, c.limits) for c in checks]
 
 
-# Every op meets every dtype; every variant of it only these, because each is compiled anew.
+# Every op meets every dtype. Its variants meet only these, as each is compiled anew.
 THOROUGH = (DType.float64,)
 
 
 def sample(dtype: DType, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """Different numbers of both signs; the integers among them repeat, and half of the booleans are true."""
+    """Different numbers of both signs; integers repeat, and half of the booleans are true."""
     rng = np.random.default_rng(seed)
     if dtype is DType.bool:
         return rng.random(shape) < 0.5
@@ -310,7 +310,7 @@ def moving() -> list[Batch]:
 
 
 def indexing() -> list[Batch]:
-    """Reading and writing by arrays of integers, known ones and others, and writing by slices."""
+    """Reading and writing by arrays of integers, constant or not, and writing by slices."""
     batches = []
     for dtype in SIGNED:
         x, row = sample(dtype, (4, 3, 5)), sample(dtype, (5,), 2)
@@ -468,7 +468,7 @@ def creation() -> list[Batch]:
 
 
 def promotion() -> list[Batch]:
-    """The table of the standard, end to end, and Python numbers beside arrays."""
+    """The standard's table of promotion, end to end, and Python numbers beside arrays."""
     arrays = {d: sample(d, (3,), 9) for d in SIGNED}
     checks = []
     for a in SIGNED:
@@ -499,7 +499,7 @@ def promotion() -> list[Batch]:
 
 
 def special() -> list[Check]:
-    """What ordinary functions give of zeros with a sign, infinities and NaN, to the last bit."""
+    """Results of ordinary functions for signed zeros, infinities and NaN, to the last bit."""
     x, y = array((-inf, -0.0, 0.0, inf, 4.0, nan), DType.float64), array((1.0, -1.0), DType.float64)
     dividends, divisors = array(DIVIDENDS_WITH_ALL, DType.float64)[:, None], array(DIVISORS_WITH_ALL, DType.float64)
     inner = array((-1.0, -0.0, 4.0, nan, nan), DType.float64)
@@ -541,7 +541,7 @@ def special() -> list[Check]:
 
 
 def with_core(batch: Batch) -> Batch:
-    """The batch with what is core of it."""
+    """The batch with its core marked."""
     return replace(batch, checks=tuple(replace(c, core=is_core(batch.name, c.label)) for c in batch.checks))
 
 

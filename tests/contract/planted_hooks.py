@@ -1,4 +1,4 @@
-"""What the hooks of an adapter are to tell, planted; runs inside the worker, beside the framework."""
+"""Planted events for an adapter's hooks; runs inside the worker, beside the framework."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ X = np.array([0.25, 0.5, 1.0])
 
 
 def rounds(backend: Any, compiles: bool) -> list[str]:
-    """The compilers that were watched in one timed round. Raises `TimingError` where one of them was at work: a program
-    that nobody has compiled before is compiled in the round, or none is."""
+    """The watched compilers of one timed round. If ``compiles``, the round compiles a new program. Raises `TimingError`
+    if a compiler was at work."""
 
     def program(number: float) -> Any:
         return backend.compile(lambda x: xb.tanh(x) * number + x, X)
@@ -39,5 +39,5 @@ def rounds(backend: Any, compiles: bool) -> list[str]:
 
 
 def out_of_memory(backend: Any, message: str) -> bool:
-    """Whether an error of this message says that memory is used up."""
+    """Whether an error with this message means exhausted memory."""
     return bool(backend.is_out_of_memory(RuntimeError(message)))

@@ -1,6 +1,6 @@
 """Wrong placements planted in an adapter of the Theano lineage; runs inside the worker, beside the framework.
 
-Each function breaks the adapter in one way and returns whether that way exists in this mode.
+Each function breaks the adapter and returns whether this mode can be broken so.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ ZERO, ONE = Device("cpu", 0), Device("cpu", 1)
 
 
 def compiled_for_the_wrong_device(backend: Any) -> bool:
-    """What is asked for on cpu:1 is compiled for cpu:0."""
+    """Ops asked for on cpu:1 are compiled for cpu:0."""
     right = backend.innermost
     backend.innermost = lambda function, inputs, device: right(function, inputs, ZERO)
     return True
 
 
 def the_frameworks_own_call(backend: Any) -> bool:
-    """The function that the framework returns, called as its users call it: in mode JAX it computes on cpu:0."""
+    """Call the framework's function as its users do: in mode JAX it computes on cpu:0."""
     if backend.linker_name != "jax":
         return False
     right = backend.innermost
@@ -36,13 +36,13 @@ def the_frameworks_own_call(backend: Any) -> bool:
 
 
 def a_transfer_that_does_nothing(backend: Any) -> bool:
-    """Values stay where they are."""
+    """Transfers leave values where they are."""
     backend.mover = lambda device: lambda value: value
     return True
 
 
 def nothing(backend: Any) -> bool:
-    """All is as it should be."""
+    """Plant nothing."""
     return True
 
 
@@ -54,7 +54,7 @@ def threads_of_the_process(backend: Any) -> list[str]:
 
 
 def share_of_another_thread(backend: Any, built: Any, values: Any) -> float:
-    """CPU seconds that a thread of Python code got while the program ran, over those of the program."""
+    """CPU seconds of a thread of Python code during the program, over those of the program."""
     import threading
     import time
 
@@ -76,7 +76,7 @@ def share_of_another_thread(backend: Any, built: Any, values: Any) -> float:
 
 
 def a_failing_stage(backend: Any) -> bool:
-    """Stages raise, once all of them are compiled and have run."""
+    """Stages raise, after all of them were compiled and have run."""
     right = backend.on_device
 
     def on_device(compiled: Any, count: int) -> Any:
@@ -92,17 +92,17 @@ def a_failing_stage(backend: Any) -> bool:
 
 
 def fail(backend: Any, failing: bool) -> None:
-    """Stages raise from now on, or do not."""
+    """Let stages raise, or no more."""
     backend.failing = failing
 
 
 def mend(backend: Any) -> None:
-    """Take back what was planted: its own methods are found again."""
+    """Undo the plants: the adapter's own methods are found again."""
     for name in ("innermost", "mover", "on_device"):
         vars(backend).pop(name, None)
 
 
 def closed(backend: Any) -> bool:
-    """Whether closing leaves no thread of a device behind. The last thing that a worker can be asked."""
+    """Whether closing leaves no thread of a device. No request to the worker can follow."""
     backend.close()
     return not [name for name in threads_of_the_process(backend) if name.startswith("xbackend cpu")]

@@ -1,4 +1,4 @@
-"""What is algebra of real numbers, with numbers that show it: docs/numbers.md says which backends do it."""
+"""Rewrites by the algebra of real numbers, and numbers that show them: docs/numbers.md names the backends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _all_zeros(x: Any) -> Any:
     return x @ xb.zeros((2, 2))
 
 
-# What is written, as the document has it: the program, and a row of numbers for each argument.
+# The expression as in the document: the program, and a row of numbers for each argument.
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "x * 0": (lambda x: x * 0.0, ([nan, inf],)),
     "0 / x": (lambda x: 0.0 / x, ([0.0, nan],)),
@@ -78,7 +78,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 def said() -> dict[str, tuple[str, ...]]:
-    """The backends that compute it otherwise than it is written, by what is written."""
+    """The backends that compute an expression otherwise than written, by expression."""
     found = {}
     for row in documented.rows("numbers.md", "written"):
         names = [name for group in row["backends"].split(", ") for name in GROUPS.get(group, (group,))]
@@ -88,6 +88,6 @@ def said() -> dict[str, tuple[str, ...]]:
 
 
 def batch() -> Batch:
-    """Each program of its own arrays, so that none is merged with another."""
+    """Each program has its own arrays, so none is merged with another."""
     checks = [Check(label, f, tuple(np.array(numbers) for numbers in given)) for label, (f, given) in PROGRAMS.items()]
     return in_turns([Batch("real numbers", tuple(checks))])[0]

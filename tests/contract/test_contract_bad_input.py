@@ -1,4 +1,4 @@
-"""What is wrong gets an error of xbackend that says what, where and what would be right; the backend works on."""
+"""Bad input gives an error of xbackend that says what, where and what would be right. The backend goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of several processes on every backend: P7 and P10, against what they come to by NumPy alone."""
+"""Jobs of several processes on every backend: P7 and P10, against their results by NumPy alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xbackend.cluster.ran import words as said
 from xbackend.engines.registry import of
 from xbackend.errors import ClusterError
 
-STEPS = 12  # of 5 batches each, of which the last one is smaller
+STEPS = 12  # 5 batches are an epoch, the last one smaller
 MORE = (pytest.mark.tier("exhaustive"), pytest.mark.variant)  # one launcher and one protocol, whatever is compiled
 COUNTS = [2, pytest.param(3, marks=MORE)]
 SERVER = "/job:ps/task:0"
@@ -26,14 +26,14 @@ BEYOND = sorted({engine for entry in registry.REGISTRY.values() for engine in en
 
 
 def run(job: str, backend: str, workers: int, servers: int = 0, **more: Any) -> Ran:
-    """A job to its end."""
+    """Run a job to its end."""
     found = running.run(examples.asked(examples.job(job), backend, workers, servers, STEPS, **more))
     assert not found.faults
     return found
 
 
 def refused(job: str, backend: str, **more: bool) -> bool:
-    """Whether the engine has no parameter servers; it says why, and nothing is started."""
+    """Whether the engine has no parameter servers. It says why, and starts nothing."""
     if not of(backend).no_servers:
         return False
     with pytest.raises(ClusterError, match=r"no parameter servers here: .* take --backend tensorflow"):
@@ -42,14 +42,13 @@ def refused(job: str, backend: str, **more: bool) -> bool:
 
 
 def close(found: np.ndarray, expected: np.ndarray, name: str) -> None:
-    """The largest difference is small beside the largest number."""
+    """The largest difference is small against the largest number."""
     assert found.shape == expected.shape and found.dtype == expected.dtype
     assert np.max(np.abs(found - expected)) <= 1e-10 * np.max(np.abs(expected)), name
 
 
 def without(backend: str, engine: str, why: str, job: str, servers: int, **more: bool) -> bool:
-    """Whether the backend is not joined by that engine, or the engine has no such job; either says so, and nothing is
-    started."""
+    """Whether the backend lacks that engine, or the engine such a job. The refusal says so, and nothing is started."""
     if engine not in registry.get(backend).engines:
         with pytest.raises(ClusterError, match=rf"^backend {backend} is not joined by '{engine}', but by "):
             of(backend, engine)

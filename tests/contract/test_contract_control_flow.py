@@ -49,7 +49,7 @@ def test_the_oracles_gradient_is_that_of_central_differences(label: str) -> None
 
 @pytest.mark.parametrize("batch", operations.BATCHES, ids=[b.name for b in operations.BATCHES])
 def test_an_op_in_a_loop_of_the_oracle_gives_what_it_gives_outside(batch: Batch) -> None:
-    """In its bodies what has no axes is a number of NumPy, and no array."""
+    """In its bodies a value without axes is a NumPy number, not an array."""
     arrays = list({id(a): a for check in batch.checks for a in check.arguments}.values())
     position = {id(a): i for i, a in enumerate(arrays)}
 
@@ -66,7 +66,7 @@ def test_an_op_in_a_loop_of_the_oracle_gives_what_it_gives_outside(batch: Batch)
 
 @pytest.mark.tier("exhaustive")
 def test_a_gradient_through_many_steps_of_many_ops(backend: Backend) -> None:
-    """Where a mode has no loop, the steps are one graph, which is as deep as they are many."""
+    """In a mode without loops the steps are one graph, as deep as their number."""
 
     def step(carry: Any, _: Any) -> tuple[Any, None]:
         for _ in range(4):

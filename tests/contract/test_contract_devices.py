@@ -1,4 +1,4 @@
-"""Several devices of one backend: the same program, bound to one of them or to three, gives the same."""
+"""Several devices of one backend: a program gives the same on one of them and on three."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_equal_constants_may_be_on_several_devices(three: Backend) -> None:
     def function(x: Any) -> Any:
         with xb.device("dev1"):
             nothing = xb.zeros((0,))
-        diagonal = xb.linalg.diagonal(x, offset=-2)  # of no elements, too
+        diagonal = xb.linalg.diagonal(x, offset=-2)  # without elements
         with xb.device("dev1"):
             product = xb.matmul(diagonal, nothing)
         return xb.sin(product + x)
@@ -56,7 +56,7 @@ def test_equal_constants_may_be_on_several_devices(three: Backend) -> None:
 
 @pytest.mark.parametrize("dtype", list(DType))
 def test_values_of_every_dtype_stay_on_their_device(three: Backend, dtype: DType) -> None:
-    """Arguments, large constants, shared variables and results: nothing is moved but what the program moves."""
+    """Arguments, large constants, shared variables and results: only the program's own transfers move values."""
     x, many = np.arange(4).astype(dtype.value), np.arange(2000).astype(dtype.value)
     state = xb.shared(x, device="dev1")
 
@@ -75,7 +75,7 @@ def test_values_of_every_dtype_stay_on_their_device(three: Backend, dtype: DType
         for got, expected in zip(map(three.get, results), (x, want, x, want, x[3]), strict=True):
             assert got.dtype == dtype.value
             np.testing.assert_array_equal(got, expected)
-        values = (results[0], results[4])  # what a program returns is an argument of the next
+        values = (results[0], results[4])  # results of a program are arguments of the next
     run.placement.check()
     moved = [(t.source, t.target, t.bytes) for t in run.placement.transfers]
     assert moved == [("cpu:1", "cpu:2", want.nbytes)]
@@ -182,7 +182,7 @@ def test_pieces_cross_devices_and_the_gradient_goes_back_to_each_of_them(three: 
 
 
 def scanned(x: Any) -> Any:
-    """What a loop leaves in the end and what of each step, to another device, and the gradient back."""
+    """A loop's final carry and its outputs, sent to another device, and the gradient back."""
     with xb.device("dev1"):
         last, every = xb.scan(lambda c, row: (c * 0.7 + xb.sin(c) * row, c + row), xb.ones((2,)), x)
     with xb.device("dev2"):
@@ -198,7 +198,7 @@ def looped(x: Any) -> Any:
 
 
 def looped_beside(x: Any) -> Any:
-    """A loop without a gradient beside what has one, of what is on another device."""
+    """A loop without a gradient beside values with one, of an argument on another device."""
     with xb.device("dev1"):
         y = xb.sin(x)
         state = xb.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * s[1]), (xb.asarray(0), y))
@@ -209,7 +209,7 @@ def looped_beside(x: Any) -> Any:
 
 
 def taken(x: Any) -> Any:
-    """A step with rows of a table on two devices and a norm of all gradients, as one that is clipped."""
+    """A step with rows of a table on two devices and a norm of all gradients, as for clipping."""
     rows = xb.asarray([0, 2, 2])
     with xb.device("dev1"):
         near = xb.sum(xb.square(xb.take(x, rows, axis=0)))
@@ -222,7 +222,7 @@ def taken(x: Any) -> Any:
 
 
 def scanned_twice(x: Any) -> Any:
-    """The gradient of a gradient through a loop that reads what another device has."""
+    """The gradient of a gradient through a loop that reads a value on another device."""
     with xb.device("dev1"):
         y = xb.tanh(x)
     with xb.device("dev2"):
@@ -261,7 +261,7 @@ def test_a_gradient_of_a_gradient_crosses_devices(three: Backend) -> None:
 
 
 def test_what_one_device_has_another_one_does_not_need(three: Backend) -> None:
-    """The sum's value is not used, so the variable need not be on its device; on another one it is."""
+    """The sum's value is not used, so the variable need not be on its device. It is on another."""
     w = xb.shared(np.arange(6.0).reshape(2, 3), name="w", device="dev1")
 
     def function() -> Any:
@@ -279,7 +279,7 @@ def test_what_one_device_has_another_one_does_not_need(three: Backend) -> None:
 
 
 def test_the_ops_of_a_backward_pass_have_records_of_their_own(three: Backend) -> None:
-    """The gradient is on dev1, and part of its backward pass runs on dev2, where the loss is."""
+    """The gradient is on dev1. Part of its backward pass runs on dev2, with the loss."""
 
     def function(x: Any) -> Any:
         with xb.device("dev1"):
@@ -316,11 +316,11 @@ def test_a_backward_pass_on_one_device_has_records_too(three: Backend) -> None:
     home = str(three.default_device)
     ran = home if run.placement.backward[0].status != "nothing to read" else None
     assert {(r.executed, r.bound) for r in run.placement.backward} <= {(ran, home), (ran, None)}
-    # Of a backward pass that is a transfer, and else ones.
+    # A backward pass of a transfer, and otherwise of ones.
     run = three.compile(lambda x: xb.grad(xb.sum(xb.to_device(x, "dev2")), x), x, devices=SPREAD)
     run(x)
     assert not [r for r in run.placement.backward if r.status in ("moved", "not read")]
-    # Ones, whatever it is given.
+    # Ones, for any argument.
     run = three.compile(lambda x: xb.grad(xb.sum(x), x), x, devices=ONE)
     run(x)
     assert run.placement.backward and {r.status for r in run.placement.backward} <= {
@@ -347,7 +347,7 @@ def test_a_record_says_what_was_observed_or_that_there_was_nothing(
     for r in records:
         assert r.evidence and r.status != "not read", r
         assert r.executed is not None or r.status in ("nothing to read", "folded", "fused"), r
-        assert devices > 1 or "thread" not in r.evidence, r  # one device has no thread
+        assert devices > 1 or "thread" not in r.evidence, r  # one device needs no thread
     assert devices == 1 or nothing <= {"NumPy has no devices"}
     assert run.placement.summary().startswith("all ") != bool(nothing)
     assert all(why in str(run.placement) for why in nothing)
@@ -377,7 +377,7 @@ def factors(x: Any) -> Any:
 
 
 def matrices(x: Any) -> Any:
-    """Stacks of matrices: where a framework has single ones only, their results are concatenated."""
+    """Stacks of matrices: a framework without stacks concatenates single results."""
     definite = xb.matmul(x, xb.matrix_transpose(x)) + xb.asarray(np.diag([1.0, 2.0, 4.0]))
     made = [xb.linalg.cholesky(definite), xb.linalg.eigvalsh(definite), xb.linalg.qr(definite).R]
     with xb.device("dev1"):
@@ -410,7 +410,7 @@ def test_what_depends_on_constants_only_is_folded_where_it_was_not_seen(three: B
     records = {r.op: r for r in run.placement.ops}
     assert not [r for r in run.placement.ops if r.status == "not read"]
     for op in ("full", "slice"):
-        # Fused: with options by which the framework does not fold, it is a part of each stage that uses it.
+        # Fused: with options that disable folding, it is part of each stage that uses it.
         assert records[op].executed == "cpu:1" or records[op].status in ("folded", "fused", "nothing to read")
         constant = records[op].evidence.startswith("it depends on constants only: ")
         assert records[op].executed or constant or records[op].status == "nothing to read"
@@ -418,8 +418,8 @@ def test_what_depends_on_constants_only_is_folded_where_it_was_not_seen(three: B
 
 @pytest.mark.parametrize("devices", [ONE, SPREAD])
 def test_where_lowering_or_a_rewrite_leaves_an_op_out_it_is_read_too(three: Backend, devices: str) -> None:
-    """A product of a matrix and a vector is a product of two matrices between changes of axes, which may be looked
-    through; what is computed twice may be computed once."""
+    """The product of a matrix and a vector is one of two matrices between changes of axes. Readers may look through
+    these, and equal ops may be merged."""
 
     def function(x: Any, v: Any) -> Any:
         with xb.device("dev1"):
@@ -430,7 +430,7 @@ def test_where_lowering_or_a_rewrite_leaves_an_op_out_it_is_read_too(three: Back
     run = three.compile(function, x, v, devices=devices)
     run(x, v)
     assert not run.placement.differences()
-    # Where it was left out because of what it is, and not for having been merged, there is what it was left out for.
+    # If it was left out for its own sake, and not merged, its replacement is there.
     assert {r.executed for r in run.placement.ops if r.op == "matmul"} <= {devices.split(",")[1][5:], None}
 
 

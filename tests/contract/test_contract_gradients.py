@@ -1,4 +1,4 @@
-"""Gradients: every backend's own agree with the oracle's, and the oracle's with differences of the loss itself."""
+"""Gradients: every backend's agree with the oracle's, and the oracle's with differences of the loss."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_gradient_at_other_shapes(host: Host, check: Check) -> None:
 
 
 def differences(loss: Loss, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """Central differences of the weighted loss, extrapolated (Richardson), elements one by one: of each array."""
+    """For each array, central differences of the weighted loss by element, extrapolated (Richardson)."""
     run = ORACLE.backend.compile(lambda *a: weighted(loss(*a)), *arrays)
     return [_differences(run, arrays, number) for number in range(len(arrays))]
 
@@ -83,7 +83,7 @@ def test_every_op_that_has_a_gradient_is_compared() -> None:
 def test_the_oracles_rule_is_that_of_central_differences(op: str) -> None:
     uses, arrays = RULES[op], arrays_of(RULES[op])
     ops = {node.op for node in xb.trace(total(uses), *arrays).values}
-    assert op in ops | {"all_reduce"}, f"the uses are of {ops}"  # written out while tracing
+    assert op in ops | {"all_reduce"}, f"the uses are of {ops}"  # expanded while tracing
     found = ORACLE.backend.compile(gradient(uses), *arrays)(*arrays)
     wanted = np.concatenate([each.ravel() for each in differences(total(uses), arrays)])
     np.testing.assert_allclose(found, wanted, rtol=2e-8, atol=5e-9)

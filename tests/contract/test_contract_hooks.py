@@ -1,4 +1,4 @@
-"""What only a framework knows, asked of its adapter: what it compiled, and the words of an error."""
+"""Hooks of an adapter that only its framework can answer: what it compiled, and the words of an error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_compilation_in_a_timed_round_is_found(planted: RemoteBackend) -> None
 
 
 def test_the_words_of_a_framework_without_memory_are_known(planted: RemoteBackend, name: str) -> None:
-    """XLA has no error of its own for it, and says so in the text of one."""
+    """XLA has no error class of its own for it, only a text."""
     said = "RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes"
     of_xla = bool({"jax", "tensorflow"} & set(registry.get(name).packages))
     assert planted.call("planted_hooks:out_of_memory", said) is of_xla
@@ -45,7 +45,7 @@ def test_the_words_of_a_framework_without_memory_are_known(planted: RemoteBacken
 
 
 def test_a_row_says_what_is_added_to_its_framework(planted: RemoteBackend) -> None:
-    """A row is the framework as its users get it, and what was changed in it stands in the row."""
+    """A row is the framework as its users get it. Changes to it are in the row."""
     assert ";" in planted.describe().notes["added"] or "remainder" in planted.describe().notes["added"]
 
 
@@ -58,7 +58,7 @@ def products(a: Any, b: Any) -> Any:
 
 
 def test_the_parts_of_a_profiled_call_are_all_of_it(planted: RemoteBackend) -> None:
-    """Which it refuses to be where they are not, to 5 %."""
+    """It refuses parts that miss the whole by more than 5 %."""
     a = np.random.default_rng(0).random((200, 200))
     run = planted.compile(products, a, a, devices={"dev0": "cpu:0", "dev1": "cpu:0"})
     values = run.put(a, a)

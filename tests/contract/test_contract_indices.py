@@ -1,4 +1,4 @@
-"""Indices that are out of range, and not known while tracing: what docs/indexing.md says of each backend."""
+"""Indices out of range that are unknown while tracing, as docs/indexing.md has them for each backend."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NEAREST = {8: 8.0, -9: 1.0, 50_000: 8.0}
 
 
 def given(host: Host, function: Callable[..., Any], *arrays: np.ndarray) -> Callable[..., Any]:
-    """The compiled function, or what raises `IndexError` where the backend says that it executed nothing."""
+    """The compiled function. It raises `IndexError` if the backend says that it executed nothing."""
     run = host.backend.compile(function, *arrays)
 
     def call(*arrays: np.ndarray) -> Any:

@@ -1,4 +1,4 @@
-"""What is algebra of real numbers, where NaN, infinities or an overflow say otherwise: as docs/numbers.md has it."""
+"""Rewrites by the algebra of real numbers, where NaN, infinities or overflow differ, as docs/numbers.md has it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_algebra_of_real_numbers(host: Host, check: Check) -> None:
     except AssertionError:
         if not named:
             raise
-    else:  # an option may leave a rewrite out, and an older version, as of an older Python, or a GPU may not have it
+    else:  # an option, an older version, as of an older Python, or a GPU may lack the rewrite
         gpu = host.backend.default_device.is_accelerator
         other = registry.get(host.name).chosen or "XBACKEND_PYTHON" in os.environ or gpu
         assert not named or other, f"{host.name} computes what is written: the row is old"

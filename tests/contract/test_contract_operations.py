@@ -1,4 +1,4 @@
-"""Every op with every dtype that it takes gives the oracle's dtype, shape and values on every backend."""
+"""Every op with each of its dtypes gives the oracle's dtype, shape and values on every backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placement where it is hard: crossings, names, many devices, integers, state, and devices that are gone."""
+"""Hard cases of placement: crossings, names, many devices, integers, state, and devices that are gone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ A = np.arange(6.0).reshape(2, 3)
 
 @pytest.fixture(scope="session")
 def last(request: pytest.FixtureRequest) -> int:
-    """The number of the last of many devices: more than anybody needs, where there is time to make them."""
+    """The number of the last of many devices: many more than needed, if there is time to make them."""
     return 63 if request.config.getoption("--tier") == "exhaustive" else 7
 
 
@@ -59,7 +59,7 @@ def test_inputs_on_two_devices_make_a_transfer_that_is_recorded(many: Any) -> No
             u = x * 2.0
         with xb.device("dev1"):
             v = y * 3.0
-        return u + v  # neither asked for nor in one place: on the default device
+        return u + v  # not asked for, inputs on two devices: on the default device
 
     run = many.compile(function, A, A, devices="dev0=cpu:1,dev1=cpu:2")
     np.testing.assert_allclose(run(A, A), 5 * A)
@@ -110,7 +110,7 @@ def test_a_shared_variable_lives_on_one_device(many: Any) -> None:
     many.compile(lambda: w + 1.0, devices="dev0=cpu:3")
     with pytest.raises(SharedVariableError, match=r"shared w.* lives on cpu:3 .* cannot also live on cpu:4.*same way"):
         many.compile(lambda: w + 1.0, devices="dev0=cpu:4")
-    # Used elsewhere it is transferred, and stays where it is.
+    # Used elsewhere, it is transferred and stays on its device.
     run = many.compile(lambda: xb.to_device(w, "cpu:4") + 1.0, devices="dev0=cpu:3")
     np.testing.assert_allclose(run(), A + 1)
     assert [(t.source, t.target) for t in run.placement.transfers] == [("cpu:3", "cpu:4")]
@@ -123,7 +123,7 @@ def test_training_on_two_devices_copies_nothing_over_the_host_and_a_look_is_coun
     assert found["losses"][1] < found["losses"][0]
     looked = many.call(train, {"steps": 3, "look": True})["copies"]
     assert looked.pop("xbackend: get") == 3
-    # Beneath our own `get` the framework's conversion is seen, so that one without it would be too.
+    # Watch the framework's conversion beneath our own `get`: a conversion without `get` would be seen too.
     watched = {"jax", "tensorflow"} & set(registry.get(name).packages)
     assert {key.split(":")[0] for key, count in looked.items() if count >= 3} == watched
 
@@ -139,7 +139,7 @@ def test_a_device_that_was_there_is_named_where_there_are_fewer(many: Any, last:
 
 @pytest.mark.parent_decides
 def test_devices_that_vanish_after_compiling_end_the_run_with_their_name(name: str) -> None:
-    """A virtual device goes with its process: no hang, no other device in its place."""
+    """A virtual device goes with its process: no hang, and no other device replaces it."""
     backend = RemoteBackend(name, limit=LIMIT_SECONDS)
     try:
         run = backend.compile(lambda a: a + 1.0, A)

@@ -33,7 +33,7 @@ BOUND = "dev0=cpu:0,dev1=cpu:1"
 
 @pytest.fixture(scope="module", params=STAGED)
 def planted(request: pytest.FixtureRequest) -> Iterator[RemoteBackend]:
-    """A backend with two devices, which functions of `planted_lineage` can break."""
+    """A backend with two devices, for functions of `planted_lineage`."""
     modules = {"planted_lineage": str(Path(__file__).parent / "planted_lineage.py")}
     with RemoteBackend(request.param, Settings(2, None, 1), limit=LIMIT_SECONDS, modules=modules) as backend:
         yield backend
@@ -41,7 +41,7 @@ def planted(request: pytest.FixtureRequest) -> Iterator[RemoteBackend]:
 
 @pytest.fixture
 def plant(planted: RemoteBackend) -> Iterator[Any]:
-    """Breaks the adapter, which is mended afterwards."""
+    """Break the adapter, and mend it afterwards."""
 
     def broken(how: str) -> bool:
         return bool(planted.call(f"planted_lineage:{how}"))
@@ -159,7 +159,7 @@ def test_the_description_says_what_stages_do_at_the_same_time(planted: RemoteBac
 
 
 def powers(a: Any, b: Any) -> Any:
-    """Long enough on each device to be seen at the same time."""
+    """Long enough on each device to overlap."""
     with xb.device("dev0"):
         x = xb.linalg.matrix_power(a, 40, method="chain")
     with xb.device("dev1"):
@@ -173,10 +173,10 @@ def test_stages_do_at_the_same_time_what_the_description_says(planted: RemoteBac
     values = run.put(a, a)
     planted.synchronize(run.execute(*values))
     overlap = "overlap" in planted.describe().notes["stages"]
-    # Where Python's lock is kept, another thread gets it for five milliseconds between two stages only.
+    # If Python's lock is held, another thread gets it only between two stages, for five milliseconds.
     shares = [planted.call("planted_lineage:share_of_another_thread", run, values) for _ in range(3)]
     assert (max(shares) > 0.25) == overlap, shares
-    if overlap:  # which may be lost on a busy machine, but not every time
+    if overlap:  # a busy machine may hide it, but not every time
         assert any(
             one.start < two.end and two.start < one.end for one, two in (run.profile(*values).spans for _ in range(10))
         )

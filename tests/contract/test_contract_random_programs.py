@@ -1,4 +1,4 @@
-"""Random programs over the whole op set give what the oracle gives; what does not is printed as a small program."""
+"""Random programs over the whole op set give the oracle's results. A wrong one is printed as a small program."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ CHUNKS = range(20)
 FEW = tiers.share(len(CHUNKS))
 NUMBERS = [pytest.param(i, marks=[] if i < FEW else pytest.mark.tier("exhaustive")) for i in CHUNKS]
 LINES, LINES_SLOW = (4, 14), (2, 5)  # of a program, and on the backends of `tiers.SLOW`
-EACH_COMPILED = 10  # programs of a test on those of `tiers.COMPILED`, unless they are named
+EACH_COMPILED = 10  # programs of a test on a backend of `tiers.COMPILED`, unless it is named
 PLACED = 3  # one of so many chunks is on several devices
 
-# What a backend's programs are without besides the ops that are expected to fail.
+# Ops that a backend's programs lack besides those expected to fail.
 LEFT_OUT: dict[str, dict[str, str]] = {
     "theano-gpuarray": {
         "take_set": "what one number of a vector is set to is written by the host: see the expected failures",
         "digamma": "in single precision the worker ends by SIGSEGV: see the expected failures",
     }
 }
-# And those on several devices.
+# The same for programs on several devices.
 LEFT_OUT_PLACED: dict[str, dict[str, str]] = {
     "tensorflow-xla": {
         "scan": "what a loop keeps for its gradient cannot leave a function of XLA: see the expected failures",
@@ -39,7 +39,7 @@ LEFT_OUT_PLACED: dict[str, dict[str, str]] = {
 
 
 def left_out(name: str, placed: bool = False) -> frozenset[str]:
-    """The ops that programs of a backend are without: those that it does not have at all."""
+    """The ops missing from a backend's programs: those that it does not have at all."""
     labels = {op: (op, f"{op}-float64", f"{op}_of_stack-float64") for op in OPS}
     tests = ("test_result_of_op", "test_control_flow")
     missing = {

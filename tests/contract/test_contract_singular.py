@@ -1,4 +1,4 @@
-"""Matrices that have no result: NaN or infinities, or one error, and the backend goes on (docs/linear_algebra.md)."""
+"""Matrices without a result: NaN, infinities or an error, and the backend goes on (docs/linear_algebra.md)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_without_a_result_it_is_not_finite_or_one_error(backend: Backend, label:
     except ComputationError as error:
         assert "has no result for these numbers" in str(error)
     else:
-        assert not np.isfinite(found).all() or np.abs(found).max() > 1e14  # XLA's, which go by QR, after rounding
+        assert not np.isfinite(found).all() or np.abs(found).max() > 1e14  # XLA uses QR: rounding hides it
     np.testing.assert_allclose(run(ordinary), np.eye(2), rtol=1e-12)
 
 

@@ -1,4 +1,4 @@
-"""Shared variables, and what a call must leave alone."""
+"""Shared variables, and memory that a call must not change."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_outputs_outlive_later_calls_and_inputs_stay_as_they_are(backend: Backen
 
 
 def test_values_of_state_outlive_its_updates(backend: Backend) -> None:
-    """Frameworks that overwrite state, or free it, must not do so with what was returned of it."""
+    """Frameworks that overwrite or free state must not do so with returned values."""
     w, v = xb.shared(START, name="w"), xb.shared(START * 10, name="v")
 
     def look() -> Any:
@@ -202,7 +202,7 @@ def test_values_of_state_outlive_its_updates(backend: Backend) -> None:
 
 @pytest.mark.parametrize("start", [START, np.array(-4, "int64")])
 def test_two_shared_variables_set_to_one_value_stay_two(backend: Backend, start: np.ndarray) -> None:
-    """One array for both would be overwritten as the one, and read as the other."""
+    """One array for both would be overwritten as one and read as the other."""
     w, v = xb.shared(start, name="w"), xb.shared(start * 10, name="v")
 
     def step() -> Any:
@@ -221,7 +221,7 @@ def test_two_shared_variables_set_to_one_value_stay_two(backend: Backend, start:
 
 @pytest.mark.parametrize("start", [START, np.array(0.5), np.array(-4, "int32")], ids=["floats", "float", "int"])
 def test_ops_that_overwrite_leave_alone_what_was_given_and_returned(backend: Backend, start: np.ndarray) -> None:
-    """State that is returned and an input that becomes state are copies."""
+    """Returned state, and an input that becomes state, are copies."""
     w = xb.shared(start, name="w")
 
     def step(x: Any) -> Any:
@@ -248,7 +248,7 @@ def test_ops_that_overwrite_leave_alone_what_was_given_and_returned(backend: Bac
 
 @pytest.mark.parametrize("shape", [(6,), (6, 2)], ids=str)
 def test_parts_of_an_input_are_not_written_into(backend: Backend, shape: tuple[int, ...]) -> None:
-    """The gradient of a concatenation is parts of what comes to it, here an input."""
+    """The gradient of a concatenation is parts of its cotangent, here an input."""
 
     def function(a: Any, b: Any, weights: Any) -> Any:
         loss = xb.sum(xb.concat([a, b], axis=0) * weights)
@@ -264,7 +264,7 @@ def test_parts_of_an_input_are_not_written_into(backend: Backend, shape: tuple[i
 
 
 def _outside(a: Any) -> Any:
-    """An index that is out of range where ``a`` has zeros only."""
+    """An index that is out of range if ``a`` is all zeros."""
     return xb.take(START, xb.reshape(xb.astype(7.0 - 2.0 * xb.sum(a), "int64"), (1,)))
 
 
@@ -273,7 +273,7 @@ def _outside(a: Any) -> Any:
 def test_a_call_that_fails_leaves_all_state_as_it_was(
     backend: Backend, three: Backend, failing: Callable[[Any], Any], devices: str
 ) -> None:
-    """What a call has not failed for, as a singular matrix in XLA, is a result, and its updates take effect."""
+    """A result that did not fail, such as a singular matrix's in XLA, is a result: its updates take effect."""
     backend = backend if devices == "cpu:0" else three
     w, v, n = xb.shared(START, name="w"), xb.shared(np.eye(3), name="v", device="there"), xb.shared(np.int64(0))
 

@@ -1,4 +1,4 @@
-"""Data parallel on three devices of every backend: a training step is that of one device on all rows."""
+"""Data parallel on three devices of every backend: a training step equals that of one device on all rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def batch(rows: int = 7) -> tuple[np.ndarray, np.ndarray]:
 
 
 def training(way: str) -> tuple[dict[str, Any], Callable[..., Any]]:
-    """Shared variables, and a step that gives the loss and the predictions, in one of three ways."""
+    """Shared variables, and a step that returns the loss and the predictions, in one of three ways."""
     rng = np.random.default_rng(1)
     state = {
         "w": xb.shared(rng.uniform(-1, 1, (4, 2)), name="w", device="dev0"),

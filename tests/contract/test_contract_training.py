@@ -1,4 +1,4 @@
-"""Training on every backend: each strategy has the weights of one device, and checkpoints go from any to any."""
+"""Training on every backend: each strategy has the weights of one device, and any backend restores any checkpoint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ START = {"w": RNG.uniform(-0.5, 0.5, (4, 8)), "b": np.zeros(8), "v": RNG.uniform
 
 
 def loss(weights: Mapping[str, Any], x: Any, y: Any) -> Any:
-    """A smooth network whose second layer is on a device of its own where there is one."""
+    """A smooth network with its second layer on another device, if there is one."""
     with xb.device("dev0"):
         hidden = xb.tanh(layers.dense(x, weights["w"], weights["b"]))
     with xb.device("dev1"):
@@ -34,7 +34,7 @@ def loss(weights: Mapping[str, Any], x: Any, y: Any) -> Any:
 
 
 def plain(weights: Mapping[str, Any], x: Any, y: Any) -> Any:
-    """The same without devices of its own."""
+    """The same without device scopes."""
     difference = xb.tanh(layers.dense(x, weights["w"], weights["b"])) @ weights["v"] - y
     return xb.mean(xb.square(difference)), {"error": xb.mean(xb.abs(difference))}
 
@@ -65,7 +65,7 @@ def gradients(w: Mapping[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> tupl
     return float(np.mean(difference**2)), found
 
 
-# Of what a framework's rewrites can make something else on one device than on another: mirrored copies would differ.
+# Optimizers that a framework's rewrites may compute differently on two devices: mirrored copies would differ.
 REWRITTEN = {
     "descent": SGD(0.07),
     "nesterov, clipped": SGD(0.07, momentum=0.9, nesterov=True, clip=0.1),
@@ -136,7 +136,7 @@ def agrees(backend: Backend, strategy: str, optimizer: str) -> None:
 def test_mirrored_copies_are_equal_to_the_bit(three: Backend, strategy: str, optimizer: str) -> None:
     spread, function = STRATEGIES[strategy]
     training = Training(three, function, START, REWRITTEN[optimizer], strategy=spread, devices=SPREAD)
-    for step in range(STEPS):  # where they differ it may be by a rounding in a hundred
+    for step in range(STEPS):  # copies may differ by one rounding in a hundred steps
         training.step(X[:17], Y[:17])
         if step < 3 or not step % 10:
             training.check_copies()
@@ -157,7 +157,7 @@ def test_every_optimizer_has_the_weights_of_one_device(three: Backend, strategy:
 @pytest.mark.variant
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_losses_in_float32_are_those_of_one_device_in_float64(three: Backend, strategy: str) -> None:
-    """As tf_cnn_benchmarks holds its modes to each other: rtol 1e-5, atol 0."""
+    """The tolerance is that between the modes of tf_cnn_benchmarks: rtol 1e-5, atol 0."""
     spread, function = STRATEGIES[strategy]
     start = {name: value.astype(np.float32) for name, value in START.items()}
     training = Training(three, function, start, OPTIMIZERS["momentum"], strategy=spread, devices=SPREAD)
@@ -199,7 +199,7 @@ def test_an_all_reduce_gives_every_device_the_same(three: Backend) -> None:
 
 
 def test_averages_by_stacking_by_the_list_and_by_all_reduce_are_one(three: Backend) -> None:
-    """Of dense gradients, and of those of `take`, which TensorFlow by itself has as rows with their places."""
+    """Of dense gradients, and of those of `take`, which TensorFlow keeps as rows with their indices."""
     rows, start = np.array([[0, 2, 2], [2, 1, 0]]), np.linspace(-1, 1, 8).reshape(4, 2)
 
     def function(rows: Any, w: Any) -> Any:
@@ -282,7 +282,7 @@ def classifier(weights: Mapping[str, Any], x: Any, labels: Any, seeds: Any) -> A
 
 
 def test_a_checkpoint_is_read_by_others_and_gone_on_from_to_the_bit(three: Backend, tmp_path: Path) -> None:
-    """Written by one device on NumPy, read here by replicas; written here, and read here twice."""
+    """Written by one device on NumPy, read here by replicas; then written here, and read here twice."""
     labels = (X[:, 0] > X[:, 1]).astype(np.int64)
 
     def training(backend: Backend, strategy: str) -> tuple[Training, Batches]:
@@ -311,14 +311,14 @@ def test_a_checkpoint_is_read_by_others_and_gone_on_from_to_the_bit(three: Backe
     ends = []
     again, others = training(three, "mirrored")
     for number in range(2):
-        if number:  # in the same process, with what is compiled
+        if number:  # in the same process, with its compiled programs
             kept, _ = checkpoints.newest(tmp_path / "here")
             assert kept is not None
             again.restore(kept, others)
         epochs = again.fit(others, epochs=3, folder=tmp_path / "here")
         assert [epoch.number for epoch in epochs] == [2] and again.steps == 9
         ends.append(bits(again.values()))
-        checkpoints.files(tmp_path / "here")[0].unlink()  # that of the end: the second one goes on from the same
+        checkpoints.files(tmp_path / "here")[0].unlink()  # the last one, so that both go on from the same
     here.fit(batches, epochs=3)
     assert ends[0] == ends[1] == bits(here.values())
 

@@ -1,9 +1,9 @@
-"""How equal two backends' results must be: the one place that says so.
+"""How equal two backends' results must be. This is the only place that decides it.
 
-Booleans and integers are equal. Floating point is within ``LIMIT`` of the magnitude of the element itself where one
-rounding is all that an op may add, and of the largest magnitude in the array where terms are summed (sums, products of
-matrices, gradients: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). NaN is at the same places,
-infinities are equal, and what only moves elements keeps every bit, the sign of zero included.
+Booleans and integers are equal. Floating point is within ``LIMIT`` of the element's magnitude if an op may add only one
+rounding, and of the array's largest magnitude if terms are summed (sums, products of matrices, gradients: Higham,
+Accuracy and Stability of Numerical Algorithms, section 3.1). NaNs have equal places, infinities are equal, and ops that
+only move elements keep every bit, the sign of zero included.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The checks of unsigned integers: what frameworks compute with them, and what is made wider for it."""
+"""The checks of unsigned integers: ops of frameworks, and ops on wider integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strategies import DTYPES, UNSIGNED
 import xbackend as xb
 from xbackend.program.dtypes import DType, promote
 
-# Both ends of a dtype, what is beyond the signed half, and what is lost when it is added up.
+# Both ends of a dtype, numbers beyond the signed half, and numbers whose sums overflow.
 NUMBERS = {
     DType.uint8: (0, 1, 2, 7, 100, 127, 128, 200, 255),
     DType.uint32: (0, 1, 2, 7, 2**16 + 1, 2**31 - 1, 2**31, 2**31 + 12345, 2**32 - 1),
@@ -39,7 +39,7 @@ def _of_elements(dtype: DType) -> dict[str, tuple[Callable[..., Any], tuple[np.n
         "bitwise_right_shift": (xb.bitwise_right_shift, (column, places)),
         "numbers": (lambda x: (x + 1) * 3 - 2, (x,)),
         "from_0": (lambda x: 0 - x, (x,)),
-        # What overflows is cut off before the next op sees it, though it may be compiled into the same loop.
+        # An overflow wraps before the next op, even in one compiled loop.
         "half_of_a_sum": (lambda x: (x + x) // 2, (x,)),
         "compared_with_a_product": (lambda x: x * x > 3, (x,)),
         "float_of_a_difference": (lambda x: xb.astype(x - 100, xb.float64), (x,)),
@@ -102,7 +102,7 @@ def _made(dtype: DType) -> dict[str, tuple[Callable[..., Any], tuple[np.ndarray,
 
 
 def _between(dtype: DType) -> dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]]:
-    """To and from every other dtype; and what it promotes to, with each."""
+    """Casts to and from every other dtype, and promotion with each."""
     x, found = np.array(NUMBERS[dtype], dtype.value), {}
     for other in DTYPES:
         if other is dtype:
@@ -121,7 +121,7 @@ def _between(dtype: DType) -> dict[str, tuple[Callable[..., Any], tuple[np.ndarr
 
 
 def batches() -> list[Batch]:
-    """One for each dtype: few ops are compiled in another way than with other integers."""
+    """A batch for each dtype: few ops are compiled differently than for other integers."""
     return [
         Batch(
             f"unsigned-{dtype}",

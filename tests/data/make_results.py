@@ -1,7 +1,7 @@
-"""Makes what the report's tests compare with: results.json, every kind of row with foreign text in it, and of it
-report.md and report.html; history.md and history.html of runs over time.
+"""Makes the data of the report's tests: results.json, with every kind of row and foreign text; from it report.md and
+report.html; history.md and history.html of runs over time.
 
-After a change of the report that is meant, run ``python tests/data/make_results.py`` and read ``git diff tests/data``.
+After an intended change of the report, run ``python tests/data/make_results.py`` and read ``git diff tests/data``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from xbackend.results.schema import (
 
 HERE = Path(__file__).parent
 _OLD = "pytensor==2.38.3"
-_BLOCK = 14  # measurements that give a time
+_BLOCK = 14  # measurements with a time
 _OPERATIONS = {"matmul": 18, "add": 1}
 _RATES = {"numpy": 210.0, "tensorflow": 260.0, "pytensor-jax": 310.0}
 _FACTORS = {  # the time on two devices over that on one, by backend and size
@@ -66,7 +66,7 @@ def _graph(size: int, devices: int) -> dict[str, Any]:
 
 
 def _profile(backend: str, seconds: float, devices: int, first: bool) -> Profile | None:
-    """NumPy works one device after the other, the other one at once with a long transfer; TensorFlow has no profile."""
+    """NumPy uses its devices in turn, the other backend at once, with a long transfer; TensorFlow has no profile."""
     if backend == "tensorflow":
         return None
     half, second = seconds / 2, f"cpu:{devices - 1}"
@@ -228,7 +228,7 @@ def make() -> Results:
 
 
 def history() -> list[Results]:
-    """Runs over time, the oldest first: a new version of PyTensor, one that is incomplete, and another machine."""
+    """Runs over time, the oldest first: a new version of PyTensor, an incomplete run, and another machine."""
     generator = random.Random(1)
     runs = []
     months = [(1, "2.38.2", 1.0), (2, "2.38.2", 1.01), (3, "2.38.3", 0.99), (4, "3.0.7", 0.8), (5, "3.0.7", 0.81)]

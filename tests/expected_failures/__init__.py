@@ -1,5 +1,5 @@
-"""What a backend cannot do, with the reason and a link: one file for each backend that has such. Each still runs, and
-must fail."""
+"""Expected failures: one file for each backend that has some, each with its reason and a link. They still run, and must
+fail."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from xbackend.errors import XBackendError
 
 @dataclass(frozen=True)
 class ExpectedFailure:
-    """``test`` and ``label`` are patterns as of a shell: for ``test_result_of_op[numpy-sin-float64]`` they are compared
-    with ``test_result_of_op`` and ``sin-float64``. The link is to the upstream issue. What is expected is an error;
-    where ``raises`` is `AssertionError` it is another number, which docs/numbers.md then says."""
+    """``test`` and ``label`` are shell patterns: for ``test_result_of_op[numpy-sin-float64]`` they are compared with
+    ``test_result_of_op`` and ``sin-float64``. The link leads to the upstream issue. The test must raise ``raises``; an
+    `AssertionError` is a wrong number, which docs/numbers.md states."""
 
     test: str
     label: str
@@ -34,7 +34,7 @@ def module(backend: str) -> str:
 
 
 def of(backend: str) -> tuple[ExpectedFailure, ...]:
-    """Those of a backend: ``EXPECTED`` of its file."""
+    """The expected failures of a backend: ``EXPECTED`` in its file."""
     name = f"{__name__}.{module(backend)}"
     if find_spec(name) is None:
         return ()

@@ -1,4 +1,4 @@
-"""What all of the Theano lineage share."""
+"""Expected failures of the whole Theano lineage."""
 
 from __future__ import annotations
 
