@@ -1,4 +1,4 @@
-"""Straight-line Python made at run time, compiled under a file name of its own that tracebacks can show."""
+"""Straight-line Python generated at run time, compiled under a file name that tracebacks can show."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _numbers = itertools.count(1)
 
 
 class Source:
-    """A function while it is written, line by line. Without a loop a step costs its own call and nothing else.
+    """The source of a function, written line by line. Straight-line code adds no cost to the calls in it.
 
-    ``title`` says in tracebacks whose it is; ``objects`` are what its lines may name beside parameters and builtins.
+    ``title`` identifies it in tracebacks; ``objects`` are the names that its lines may use beside parameters and
+    builtins.
     """
 
     def __init__(self, title: str, parameters: Iterable[str]) -> None:
@@ -24,27 +25,27 @@ class Source:
         self._depth = 1
 
     def line(self, text: str, comment: str = "") -> None:
-        """A statement. The comment may come from outside: nothing in it becomes code."""
+        """Add a statement. The comment may come from outside: nothing in it becomes code."""
         self._lines.append("    " * self._depth + text + (f"  # {_plain(comment)}" if comment else ""))
 
     def block(self, header: str) -> None:
-        """All further lines stand inside of this statement, until its `end`."""
+        """Begin a block: further lines are inside of this statement, until its `end`."""
         self.line(header)
         self._depth += 1
 
     def end(self) -> None:
-        """The lines of the innermost block are written."""
+        """End the innermost block."""
         self._depth -= 1
 
     def step(self, made: str, call: str, last: Iterable[str], comment: str = "") -> None:
-        """A call, the names that its results get, and the names whose values are dropped after it."""
+        """Add a call, assign its results to ``made``, and drop the values of the names ``last`` after it."""
         self.line(f"{made} = {call}" if made else call, comment)
         dropped = " = ".join(last)
         if dropped:
             self.line(f"{dropped} = None")
 
     def compile(self) -> Callable[..., Any]:
-        """The function. Its lines are there for tracebacks as long as it is."""
+        """The function. Its source is available to tracebacks as long as it exists."""
         file, text = f"<xbackend {next(_numbers)}: {_plain(self.title)}>", "\n".join([*self._lines, ""])
         names = dict(self.objects)
         exec(compile(text, file, "exec"), names)
@@ -55,5 +56,5 @@ class Source:
 
 
 def _plain(text: str) -> str:
-    """The text on one line, whatever it holds."""
+    """The text escaped to one line."""
     return repr(text)[1:-1]

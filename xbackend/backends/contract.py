@@ -1,8 +1,8 @@
-"""The contract: what a backend is, and what an adapter of a framework provides.
+"""The contract between a backend's users and a framework's adapter.
 
 A user sees `Backend` and `Executable`. An adapter is a subclass of `Backend` in one file that provides the methods of
 the section 'what an adapter provides' and returns a `Built` from `build`. Everything else (tracing, binding, checks,
-state, ledger) is here, once.
+state, ledger) is here.
 
 A *value* is the framework's own array, resident on a device; only `put` and `get` cross to and from the host.
 """
@@ -59,15 +59,15 @@ def _host(array: Any, what: str) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is fixed when a framework starts, and cannot be changed in its process afterwards.
+    """Settings fixed when a framework starts; its process cannot change them later.
 
-    ``virtual_devices``: how many CPU devices to make of the physical one. ``visible``: the devices to use, `None` for
-    all. ``threads``: how many threads the framework and its BLAS compute with, `None` for their own choice.
-    ``cores_per_device``: each CPU device computes with so many threads, and the process is pinned to so many cores for
-    each device; `None` for devices that share the cores. Where the framework has one pool of threads for all devices of
-    a process, that cannot be kept for each of them: the note ``cores`` of `Description` says so.
-    ``options``: what the backend's name says in brackets, as ``{"rewrites": "merge"}``. ``own_cache``: what is compiled
-    is found in no cache on disk but one of the process's own, `Backend.cache`, which is empty at first.
+    ``virtual_devices``: the number of CPU devices made from the physical one. ``visible``: the devices to use, `None`
+    for all. ``threads``: the number of threads of the framework and its BLAS, `None` for their own choice.
+    ``cores_per_device``: the threads of each CPU device, and the cores for each device that the process is pinned to;
+    `None` for devices that share the cores. A framework with one thread pool for all devices of a process cannot keep
+    to it: the note ``cores`` of `Description` says so. ``options``: the options in brackets of the backend's name, as
+    ``{"rewrites": "merge"}``. ``own_cache``: the only cache of compiled code on disk is the process's own,
+    `Backend.cache`, which is empty at first.
     """
 
     virtual_devices: int = 1
@@ -94,10 +94,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Seconds of each phase that an executable has gone through; `None` where it has not (yet).
+    """Seconds of each phase of an executable; `None` for a phase that has not happened.
 
-    ``trace``: the user's function to a program. ``lower``: devices bound, program to the framework's graph, and what of
-    its compilation happens before the first call. ``first_call``: the first execution, compilation on demand included.
+    ``trace``: from the function to a program. ``lower``: binding, the framework's graph, and compilation before the
+    first call. ``first_call``: the first execution, with compilation on demand.
     """
 
     trace: float | None = None
@@ -117,12 +117,12 @@ def _unprofiled(*values: Value) -> ProfiledCall:
 class Built:
     """A program compiled by an adapter.
 
-    ``execute(*values)`` takes one value for each input of the program, each on the device of its input node, and
-    returns a sequence of values in the order of the outputs, possibly before they are computed; it applies the updates.
-    It is the framework's innermost callable and checks nothing. An output is never overwritten by a later call, an
-    input never changed. ``executed`` says where each node of the placed program really ran and what was transferred,
-    read from the framework (after an execution, if it can only be known then). ``profile`` executes once more, slower,
-    and says what each device did when.
+    ``execute(*values)`` takes one value for each input of the program, each on the device of its input node. It returns
+    the values of the outputs in their order, possibly before they are computed, and applies the updates. It is the
+    framework's innermost callable and checks nothing. Later calls never overwrite an output, and no call changes an
+    input. ``executed`` reads from the framework on which device each node of the placed program ran and which transfers
+    were made; some frameworks know it only after an execution. ``profile`` executes once more, slower, and returns the
+    timeline of each device.
     """
 
     execute: Callable[..., Sequence[Value]]
@@ -131,18 +131,18 @@ class Built:
 
 
 class Backend(abc.ABC):
-    """One framework in one mode, with its devices and the state that lives on them. Made by `xbackend.open`.
+    """One framework in one mode, with its devices and their state. Made by `xbackend.open`.
 
     A context manager: ``with xb.open("pytensor") as backend``.
     """
 
-    # What xbackend adds to the framework or replaces in it: a note of `Description`, so that it stands beside seconds.
+    # xbackend's additions to the framework and replacements in it: a note of `Description`, reported beside seconds.
     added: tuple[str, ...] = ()
 
-    # With ``own_cache``: where what it compiles is kept on disk; `None` where the framework keeps nothing there.
+    # With ``own_cache``: the cache of compiled code on disk; `None` where the framework has none.
     cache: OwnCache | None = None
 
-    engine: Any = None  # what joins its process with others, of `xbackend.engines.contract`
+    engine: Any = None  # joins its process with others: `xbackend.engines.contract`
 
     name: str
     devices: tuple[Device, ...]
@@ -152,7 +152,7 @@ class Backend(abc.ABC):
         self.settings = settings or Settings()
         self._closed = False
         self._storages = Storages()
-        self.lock = threading.RLock()  # what may be called from several threads: docs/threads.md
+        self.lock = threading.RLock()  # docs/threads.md says which calls several threads may make
         self.devices = tuple(self.start())
 
     # What an adapter provides.
@@ -161,7 +161,7 @@ class Backend(abc.ABC):
     def start(self) -> Iterable[Device]:
         """Import the framework, apply ``self.settings``, return the visible devices.
 
-        Raises `BackendUnavailable` if it cannot run here, `DeviceUnavailable` for devices that are not there.
+        Raises `BackendUnavailable` if it cannot run here, `DeviceUnavailable` for missing devices.
         """
 
     @abc.abstractmethod
@@ -173,16 +173,16 @@ class Backend(abc.ABC):
         """A copy of the value on the host, waiting for it if need be."""
 
     def put_all(self, arrays: Sequence[np.ndarray], devices: Sequence[Device]) -> list[Value]:
-        """As `put`, of several."""
+        """`put` for several arrays."""
         return [self.put(array, device) for array, device in zip(arrays, devices, strict=True)]
 
     def get_all(self, values: Iterable[Value]) -> list[np.ndarray]:
-        """As `get`, of several."""
+        """`get` for several values."""
         return [self.get(value) for value in values]
 
     @abc.abstractmethod
     def device_of(self, value: Value) -> Device:
-        """The device that the framework says the value is on."""
+        """The device of the value, read from the framework."""
 
     @abc.abstractmethod
     def synchronize(self, values: Iterable[Value]) -> None:
@@ -192,33 +192,30 @@ class Backend(abc.ABC):
     def build(self, program: Program) -> Built:
         """Lower and compile a placed program: every node's ``device`` is one of ``self.devices``.
 
-        The storage of its shared variables is there already: ``self.storage(variable)``.
-        Raises `UnsupportedOperation`.
+        The storage of its shared variables exists: ``self.storage(variable)``. Raises `UnsupportedOperation`.
         """
 
     @abc.abstractmethod
     def compilations(self) -> dict[str, int]:
-        """What each compiler of the framework has compiled so far in this process, by the compiler's name: a number
-        that grew since it was last asked for means that it was at work in between. Empty where nothing is compiled.
-        """
+        """The number of compilations in this process so far, by the name of the compiler: it grows when the compiler
+        works. Empty for frameworks that compile nothing."""
 
     def rewriting(self) -> tuple[float, int] | None:
-        """Seconds for which the framework has rewritten graphs in this process so far, and how many variables of them
-        it put others in the place of; `None` where that is no step of its own, or it does not tell."""
+        """Seconds that the framework has spent on graph rewrites in this process so far, and the number of variables
+        that they replaced; `None` where rewriting is no separate step or not reported."""
         return None
 
     def memory_peaks(self) -> dict[str, int]:
-        """The most bytes that were in use at once on each device since this process began, by the device's name, where
-        the framework tells; empty where it does not."""
+        """The peak memory in bytes since this process began, by the device's name; empty where it is not reported."""
         return {}
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        """Whether an error, raised while the backend was asked for something, says that memory is used up."""
+        """Whether an error of the framework means that memory is exhausted."""
         return isinstance(error, MemoryError)
 
     def refused(self, error: BaseException) -> BaseException:
-        """What to raise for an error of the framework while it executes: NumPy, SciPy and Numba refuse numbers such as
-        those of a singular matrix with these."""
+        """The error to raise for one of the framework during execution. NumPy, SciPy and Numba refuse numbers, for
+        example a singular matrix, with these types."""
         if isinstance(error, np.linalg.LinAlgError | ValueError) and not isinstance(error, XBackendError):
             return ComputationError(
                 f"backend {self.name} has no result for these numbers: {type(error).__name__}: {error}; what each "
@@ -228,34 +225,34 @@ class Backend(abc.ABC):
 
     @property
     def common_pool(self) -> str:
-        """What has one pool of threads for all CPU devices, by its name; empty where each device keeps to its cores."""
+        """The name of the library with one thread pool for all CPU devices; empty if each device keeps to its cores."""
         return ""
 
-    # The storage of shared variables: a cell with a value, where the framework has no kind of its own.
+    # The storage of shared variables: a cell with a value, unless the framework has its own kind.
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
         """The storage of a shared variable, holding a copy of the array, on the device."""
         return Cell(self.put(array, device), device)
 
     def read_storage(self, storage: Any) -> np.ndarray:
-        """A copy of what a storage holds."""
+        """A copy of the content of a storage."""
         return self.get(storage.value)
 
     def write_storage(self, storage: Any, array: np.ndarray) -> None:
-        """Replace what a storage holds by a copy of the array (same shape and dtype)."""
+        """Replace the content of a storage by a copy of the array (same shape and dtype)."""
         storage.value = self.put(array, storage.device)
 
     @abc.abstractmethod
     def describe(self) -> Description:
-        """What computes here, read back and not repeated from the request."""
+        """What computes here, read back from the framework."""
 
     def shut(self) -> None:
-        """Free what the adapter holds. Called once, by `close`."""
+        """Free the adapter's resources. Called once, by `close`."""
 
-    # What every backend has.
+    # Common to all backends.
 
     def note_on_cores(self) -> dict[str, str]:
-        """The note ``cores`` of a `Description`, where devices of so many cores each do not keep to them."""
+        """The note ``cores`` of a `Description`, for devices that do not keep to ``cores_per_device``."""
         if self.settings.cores_per_device is None or len(self.devices) < 2 or not self.common_pool:
             return {}
         return {
@@ -264,7 +261,7 @@ class Backend(abc.ABC):
         }
 
     def needed(self, module: str) -> ModuleType:
-        """A module of what the backend needs, imported. Raises `BackendUnavailable`."""
+        """Import a module that the backend needs. Raises `BackendUnavailable`."""
         try:
             return import_module(module)
         except Exception as error:  # a broken installation fails in many ways
@@ -294,7 +291,7 @@ class Backend(abc.ABC):
 
     @cached_property
     def namespace(self) -> Namespace:
-        """The functions of xbackend on arrays of this backend, at once: an Array API namespace (docs/namespace.md)."""
+        """The Array API namespace of this backend, which executes eagerly (docs/namespace.md)."""
         from xbackend.eager.namespace import Namespace
 
         return Namespace(self)
@@ -322,12 +319,12 @@ class Backend(abc.ABC):
     ) -> Executable:
         """Trace the function with the example arguments (or take a `Program`), bind its devices, compile it.
 
-        ``devices`` binds the program's logical names, ``{"dev0": "cpu:0"}``. ``placement`` is ``strict`` (an op that
-        runs elsewhere than asked raises `PlacementError` when that is known, at the latest after the first call) or
-        ``soft`` (it is allowed, and shown). ``device_memory`` are the bytes that the arrays of the program may take on
-        each device at once, by `xbackend.program.memory`. Keyword arguments go to the function as they are.
-        Raises what `xbackend.trace` raises, `DeviceUnavailable`, `UnboundDevice`, `DeviceMemoryError`,
-        `UnsupportedOperation`, `BackendClosed`.
+        ``devices`` binds the program's logical names, ``{"dev0": "cpu:0"}``. ``placement`` is ``strict`` or ``soft``.
+        An op on another device than asked is shown if soft; if strict, it raises `PlacementError` as soon as that is
+        known, at the latest after the first call. ``device_memory`` limits the bytes of the program's arrays on each
+        device at once, by `xbackend.program.memory`. Keyword arguments go to the function as they are. Raises what
+        `xbackend.trace` raises, `DeviceUnavailable`, `UnboundDevice`, `DeviceMemoryError`, `UnsupportedOperation`,
+        `BackendClosed`.
         """
         self.check_open()
         if placement not in ("strict", "soft"):
@@ -367,11 +364,11 @@ class Backend(abc.ABC):
         self._storages.made[variable.uid] = (self.new_storage(variable, value, device), device)
 
     def storage(self, variable: SharedVariable) -> Any:
-        """The framework's storage of a shared variable that a program on this backend uses."""
+        """The framework's storage of a shared variable of a compiled program."""
         return self._storages.made[variable.uid][0]
 
     def get_value(self, variable: SharedVariable) -> np.ndarray:
-        """A copy of the variable's present value on this backend. Raises `BackendClosed`, `SharedVariableError`."""
+        """A copy of the variable's current value on this backend. Raises `BackendClosed`, `SharedVariableError`."""
         self._check_shared(variable)
         with self.lock:
             if variable.uid in self._storages.made:
@@ -404,9 +401,9 @@ class Backend(abc.ABC):
 class Executable:
     """A program compiled for a backend.
 
-    Called with arrays it takes and returns NumPy arrays, checked. ``execute`` is the framework's innermost callable: it
-    takes device-resident values (from `put`) and returns them, in the order of the outputs, unchecked and possibly
-    before they are computed (``backend.synchronize``).
+    A call takes and returns NumPy arrays, with checks. ``execute`` is the framework's innermost callable: it takes
+    device-resident values (from `put`) and returns those of the outputs, unchecked and possibly before they are
+    computed (``backend.synchronize``).
     """
 
     backend: Backend
@@ -423,29 +420,29 @@ class Executable:
 
     @property
     def program(self) -> Program:
-        """The program as it was placed: all devices and transfers explicit."""
+        """The placed program: all devices and transfers are explicit."""
         return self.placed.program
 
     @property
     def input_devices(self) -> tuple[Device, ...]:
-        """Where each argument is put."""
+        """The device of each argument."""
         return tuple(self.placed.devices[i] for i in self.program.inputs)
 
     @property
     def output_devices(self) -> tuple[Device, ...]:
-        """Where each output is."""
+        """The device of each output."""
         return tuple(self.placed.devices[i] for i in self.program.outputs)
 
     @property
     def placement(self) -> Placement:
-        """Where each op was asked to run and where it executed, as the framework says."""
+        """The device asked for and the executed device of each op, read from the framework."""
         self.backend.check_open()
         with self.backend.lock:
             return merge(self.placed, self.built.executed())
 
     @property
     def memory(self) -> dict[str, memory.Peak]:
-        """The most bytes that the arrays of the program take at once, by device: see `xbackend.program.memory`."""
+        """The peak of the program's arrays on each device: see `xbackend.program.memory`."""
         return memory.peaks(self.program)
 
     def draw(self, form: str = "mermaid") -> str:
@@ -456,11 +453,10 @@ class Executable:
         return written(executed(self.program, self.placement), form)
 
     def profile(self, *values: Value) -> ProfiledCall:
-        """Execute once more, slower than usual, and say what each device did when (updates take effect as always).
+        """Execute once more, slower than usual, and return the timeline of each device (updates take effect as always).
 
-        Both are in seconds: the spans from the start of the call on, and the whole of it.
-
-        Raises `UnsupportedOperation` where the framework does not tell, `BackendClosed`.
+        Spans, from the start of the call, and the duration of the call are in seconds. Raises `UnsupportedOperation`
+        where the framework does not report them, `BackendClosed`.
         """
         self.backend.check_open()
         with self.backend.lock:
@@ -486,11 +482,11 @@ class Executable:
         return tuple(self.backend.put_all(hosts, self.input_devices))
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run with NumPy arrays, return NumPy arrays in the form that the function returned. Updates take effect after
-        all outputs are computed, and not at all where one of them fails.
+        """Run with NumPy arrays, return NumPy arrays in the structure of the function's result. Updates take effect
+        after all outputs are computed, and not at all if one of them fails.
 
-        Raises `ArgumentError`, `BackendClosed`, `ComputationError`, and `PlacementError` for what was computed
-        elsewhere than asked; that is known when all is done, updates too.
+        Raises `ArgumentError`, `BackendClosed`, `ComputationError`, and, after the updates, `PlacementError` for an op
+        on another device than asked.
         """
         values = self.put(*arrays)
         try:
@@ -510,7 +506,7 @@ class Executable:
                 self.ledger = replace(self.ledger, first_call=time.perf_counter() - start)
             if self.strict:
                 self.placement.check()
-            self._checked = True  # not before: what ran elsewhere is refused each time
+            self._checked = True  # only now: a wrong placement is refused at every call
         return unflatten(self.program.structure, self.backend.get_all(results))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What computes in a backend, read back and not repeated from what was asked for: one form for every framework."""
+"""The description of a backend: what computes in it, read back from the framework."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 
 from xbackend.backends.threads import Pool
 
-# How the note "stages" of a backend begins that computes on one device after the other, before why it does.
+# The beginning of the note "stages" of a backend whose devices do not overlap; the reason follows.
 IN_TURN = "they take turns: "
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Description:
-    """What an adapter read of its framework.
+    """What an adapter read from its framework.
 
-    ``versions`` of its packages, Python's and NumPy's among them; ``devices``; ``threads`` of each pool, `None` where
-    it does not tell; ``blas``, what multiplies matrices; ``settings`` of the framework that decide speed or numbers;
-    ``notes``, what else a reader of seconds has to know, in words.
+    ``versions`` of its packages, of Python and of NumPy; ``devices``; ``threads`` of each pool, `None` where unknown;
+    ``blas``, the libraries for matrix products; ``settings`` that affect speed or numbers; ``notes`` in words, which a
+    reader of seconds must know.
     """
 
     versions: dict[str, str] = field(default_factory=dict)
@@ -32,8 +32,8 @@ class Description:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """The versions of packages, as they are imported or else installed, after those of Python and NumPy."""
-    import importlib.metadata  # for 15 ms, which a program that is only traced does not wait for
+    """The versions of Python, NumPy and these packages (imported, else installed)."""
+    import importlib.metadata  # it takes 15 ms, which tracing alone does not need
 
     always = {"python": platform.python_version(), "numpy": np.__version__}
     imported = {p: getattr(sys.modules.get(p), "__version__", None) for p in packages}

@@ -1,4 +1,4 @@
-"""The executed placement as a drawing: ops where they ran, transfers as edges with their bytes and their cause."""
+"""The executed placement as a drawing: ops on their executed devices, transfers as edges with bytes and cause."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from xbackend.program.program import Program
 
 
 def executed(program: Program, placement: Placement, title: str = "") -> Graph:
-    """What was executed of a placed program, as a graph.
+    """The executed graph of a placed program.
 
-    An op that moved says where it was asked to run, one that was fused, folded or not read says so; a gradient whose
-    backward pass ran on other devices too, how many of its ops ran where. A transfer of the program is an edge; one
-    that the framework made of itself goes from device to device. Raises `UsageError` for a
-    program too large to be read as a drawing.
+    The text of an op says if it moved (with the device asked for), was fused, folded or not read, and for a gradient
+    how many ops of its backward pass ran on other devices. A transfer of the program is an edge, one of the
+    framework's own goes from device to device. Raises `UsageError` for a program too large for a drawing.
     """
     check_size(program)
     records = {record.node: record for record in placement.ops}
@@ -27,7 +26,7 @@ def executed(program: Program, placement: Placement, title: str = "") -> Graph:
         backward.setdefault(one.gradient, []).append(one)
     boxes: list[Box] = []
     edges: list[Edge] = []
-    place: dict[int, tuple[int, list[str]]] = {}  # value -> its box, and the transfers since then
+    place: dict[int, tuple[int, list[str]]] = {}  # value -> its box, and the transfers after that
     for node in program.nodes:
         i = node.outputs[0]
         if node.op == "transfer":
@@ -60,7 +59,7 @@ def _transfer(made: TransferRecord | None, record: OpRecord | None) -> str:
 
 
 def _with_backward(box: Box, records: Sequence[BackwardRecord]) -> Box:
-    """A gradient's box that says where the ops of its backward pass ran, if that was not only where it is."""
+    """The box of a gradient; it names the devices of its backward pass, unless that is its own device alone."""
     counts: Counter[str] = Counter()
     for record in records:
         if record.executed is not None:
@@ -83,7 +82,7 @@ def _box(text: str, device: str, record: OpRecord | None) -> Box:
 
 
 def _links(placement: Placement) -> tuple[Link, ...]:
-    """The transfers that belong to no op, counted for each way and cause."""
+    """The transfers that belong to no op, counted by source, target and cause."""
     counts: Counter[tuple[str, str, str]] = Counter()
     total: Counter[tuple[str, str, str]] = Counter()
     for record in placement.transfers:

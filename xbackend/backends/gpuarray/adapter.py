@@ -3,10 +3,10 @@
 A program is one Theano function. A value is a `pygpu.gpuarray.GpuArray`, a shared variable one of Theano's with a
 ``target``, a transfer becomes Theano's own `GpuToGpu`.
 
-Theano's ``x.transfer(context)`` does not keep what is before it on its context: while x is still an op of the CPU in
-the graph, moving it is a copy to a device and back, which the canonicalisation drops, and both sides end up on one
-context. So a transfer of the program is the op of `placed`, which no optimisation knows, until it is lifted to
-`GpuToGpu` together with what it moves.
+Theano's ``x.transfer(context)`` loses the context of its predecessors: while x is an op of the CPU in the graph, the
+transfer is a copy to a device and back. Canonicalisation drops the copy, and both sides end on one context. So a
+transfer of the program is the op `Transfer` of our own, unknown to all optimisations, until it is lifted to `GpuToGpu`
+together with its input.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from xbackend.program.stages import Variable
 if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable
 
-# lib/CL/devices/pthread/pthread_scheduler.c has one `scheduler` for all devices; no setting gives each its own threads.
+# lib/CL/devices/pthread/pthread_scheduler.c has one `scheduler` for all devices, and no setting for threads by device.
 _ONE_POOL = f"{IN_TURN}PoCL's devices have one pool of threads"
 
 
-# Its code that writes rows has no name for uint8 (GpuAdvancedIncSubtensor1_dev20, theano/gpuarray/subtensor.py).
+# Theano's code for writing rows lacks uint8 (GpuAdvancedIncSubtensor1_dev20, theano/gpuarray/subtensor.py).
 _WRITING = {name: written_as(name, {**BYTES, DType.uint8: "int32"}) for name in ("take_set", "take_add")}
 
 
@@ -56,7 +56,7 @@ def _stack(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 class TheanoGpuArray(CMode, Theano):
-    """Theano on its contexts: its virtual machine in C over ops for them. Values are pygpu's arrays."""
+    """Theano on its contexts: the virtual machine in C runs their ops. Values are pygpu's arrays."""
 
     mode_added: ClassVar[tuple[str, ...]] = (
         *CMode.mode_added,
@@ -69,9 +69,9 @@ class TheanoGpuArray(CMode, Theano):
     unrolled = (
         True  # a loop over its arrays is for CUDA: "This is for CUDA arrays" (pygpu), from theano/gpuarray/type.py
     )
-    # Traces are ours: they say which nodes of the program an op of the optimised graph comes from.
+    # Traces are used by `records`: they map ops of the optimised graph to nodes of the program.
     configuration: ClassVar[Mapping[str, Any]] = {"traceback.limit": 0, "traceback.compile_limit": 0}
-    compiles = "theano-contexts"  # it compiles for minutes, and the backend of the C linker would wait for it
+    compiles = "theano-contexts"  # it compiles for minutes under a lock, for which the C linker's backend would wait
 
     def start(self) -> Iterable[Device]:
         contexts.prepare(self.name, self.settings.virtual_devices, self.settings.threads)
@@ -79,7 +79,7 @@ class TheanoGpuArray(CMode, Theano):
 
     def _configure(self) -> None:
         super()._configure()
-        if self.cache is not None:  # of the kernels, which PoCL compiles
+        if self.cache is not None:  # also for the kernels that PoCL compiles
             os.environ["POCL_CACHE_DIR"] = str(self.cache.folder / "pocl")
 
     def start_mode(self) -> Iterable[Device]:
@@ -89,22 +89,21 @@ class TheanoGpuArray(CMode, Theano):
         self._device = {id(context): device for device, context in self._contexts.items()}
         self._array = self.module("gpuarray.type").gpuarray.array
         follow = follower(self.module("gof").Optimizer, self.module("gof.toolbox").Feature)
-        # Lifting a graph as a whole fails where an array is made of nothing: it asks for a default context, and there
-        # is none (theano/gpuarray/opt.py, GraphToGPU). Theano then lifts op by op. And its products of a matrix and a
-        # vector start from memory that holds anything, times 0, which is NaN where CLBlast finds NaN there. And what
-        # it makes of a logarithm of a sum of exponentials looks for the largest of them, on the host.
+        # GraphToGPU (theano/gpuarray/opt.py) needs a default context for generators, and there is none; without it
+        # Theano lifts op by op. Gemv begins with uninitialised memory times 0: CLBlast makes NaN of a NaN in it. The
+        # rewritten logarithm of a sum of exponentials computes its maximum on the host.
         wrong = ("gpuarray_graph_optimization", "local_gemm_to_gemv", "local_log_sum_exp")
         self.compile_mode = self.make_mode().register((follow, 0)).excluding(*wrong)
         return choose_visible(self._contexts, self.settings.visible)
 
     def prepare(self) -> None:
-        """A transfer of the program to Theano's own, when what it moves is on a context."""
+        """Lift a transfer of the program to Theano's own when its input is on a context."""
         super().prepare()
         ops, database = self.module("gpuarray.basic_ops"), self.module("gpuarray.opt").gpu_optimizer
         local = self.module("gof").local_optimizer
 
         def lift(node: Any) -> list[Variable]:
-            # Theano's own takes strided memory for that of a transposed matrix (GpuToGpu.c_code: GA_F_ORDER).
+            # GpuToGpu.c_code takes strided memory for a transposed matrix (GA_F_ORDER).
             here = ops.gpu_contiguous(ops.as_gpuarray_variable(node.inputs[0], str(node.op.source)))
             return [ops.GpuToGpu(str(node.op.target))(here).transfer("cpu")]
 
@@ -132,7 +131,7 @@ class TheanoGpuArray(CMode, Theano):
 
     def transfer(self, op: type, apply: type) -> type:
         class Transfer(super().transfer(op, apply)):  # type: ignore[misc]
-            """What is constant is on no device, and is folded on its way."""
+            """Transfers of constants, which are on no device, are folded."""
 
             def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
                 output_storage[0][0] = np.array(inputs[0])
@@ -144,7 +143,7 @@ class TheanoGpuArray(CMode, Theano):
         return kind(node.dtype.value, ones(node), context_name=node.device)(name=name)
 
     def if_else(self, condition: Variable, then: Variable, otherwise: Variable) -> Variable:
-        # Theano leaves an ifelse on the host where one of its sides began there.
+        # Theano leaves an ifelse on the host if one of its sides began there.
         return self.T.switch(condition, then, otherwise)
 
     def in_range(self, indices: Variable, length: int) -> Variable:
@@ -176,15 +175,13 @@ class TheanoGpuArray(CMode, Theano):
             graph.shared[i] = self.storage(graph.program.shared[i])
             return graph.shared[i].transfer("cpu")
         variable = super()._lower_node(graph, node, inputs)
-        # The ops of a program are those of the CPU; Theano lifts them to the context of their inputs.
+        # Ops are lowered as CPU ops; Theano lifts them to the context of their inputs.
         return variable.transfer("cpu") if variable in graph.sources else variable
 
     def _compile(self, graph: Lowered) -> Built:
         program = graph.program
         sources = {**graph.sources, **{variable: graph.device(i) for i, variable in graph.shared.items()}}
-        plan = cut(
-            sources, graph.results(), self.Transfer
-        )  # not run in stages, but it says which device each op belongs to
+        plan = cut(sources, graph.results(), self.Transfer)  # for the device of each op only: nothing runs in stages
         marks = mark(graph, {v: stage.device for v, stage in plan.stage_of.items()})
 
         def at_home(i: int) -> Variable:
@@ -193,7 +190,7 @@ class TheanoGpuArray(CMode, Theano):
         inputs = [*graph.arguments, *graph.resident.values()]
         outputs = [at_home(i) for i in program.outputs]
         updates = [(graph.shared[i], at_home(new)) for i, new in program.updates.items()]
-        late = []  # what Theano updates it may overwrite, also where the call fails after that
+        late = []  # updates by us: Theano may overwrite a variable and then fail
         if analyses.may_refuse(program):
             late, updates = updates, []
         try:
@@ -208,7 +205,7 @@ class TheanoGpuArray(CMode, Theano):
             raise self.unsupported(program.name, None, error) from error
         constants = [self.put(np.array(generate(program.values[i])), graph.device(i)) for i in graph.resident]
         given = [container.storage for container in function.input_storage[: len(inputs)]]
-        # An update to another shared variable's value has the storage of that for its own: it stays.
+        # The output of an update to another shared variable's value shares that variable's storage, which stays.
         kept = {id(container.storage) for container in function.input_storage}
         results = [c.storage for c in function.output_storage if id(c.storage) not in kept]
         machine = call_of(function.fn, given, results, self.lock)  # contexts are shared by all functions

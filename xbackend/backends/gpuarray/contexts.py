@@ -1,7 +1,7 @@
 """Theano's contexts: Debian's pygpu made importable, and a context for each device of CUDA or of PoCL.
 
-libgpuarray drives CUDA devices and OpenCL devices. PoCL (https://portablecl.org) makes the CPU an OpenCL device, and as
-many of them as asked for. pygpu has no package that still builds, but Debian has one for its own Python.
+libgpuarray drives CUDA and OpenCL devices. PoCL (https://portablecl.org) makes any number of OpenCL devices from the
+CPU. pygpu has no package that still builds, except Debian's for its own Python.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from xbackend.errors import BackendUnavailable, DeviceUnavailable
 from xbackend.files import hold
 
 HOST = Device("cpu", 0, job="host")
-"""Where ops run that Theano has no version of for its contexts: the process itself, which is no device of ours."""
+"""Ops that Theano lacks for its contexts run here: in the process itself, which is none of our devices."""
 
 
 def prepare(backend: str, devices: int, threads: int | None) -> None:
-    """Before Theano is imported: PoCL told how many devices to make, pygpu importable.
+    """Set the number of PoCL's devices and make pygpu importable, before Theano is imported.
 
-    Raises `BackendUnavailable` with the packages that are missing.
+    Raises `BackendUnavailable` with the missing packages.
     """
     os.environ.setdefault("POCL_DEVICES", " ".join(["pthread"] * devices))
     if threads is not None:
@@ -42,7 +42,7 @@ def prepare(backend: str, devices: int, threads: int | None) -> None:
 
 
 def _expose_pygpu(backend: str) -> None:
-    """Import Debian's pygpu, and nothing else of the folder that it is in: its NumPy must not come before ours."""
+    """Import Debian's pygpu without its folder on the path: the NumPy there must not replace ours."""
     folder = Path("/usr/lib/python3/dist-packages/pygpu")
     spec = importlib.util.spec_from_file_location(
         "pygpu", folder / "__init__.py", submodule_search_locations=[str(folder)]
@@ -63,11 +63,10 @@ def _expose_pygpu(backend: str) -> None:
 def start(backend: str, gpuarray: ModuleType, wanted: int, folder: Path) -> Mapping[Device, Any]:
     """A context of pygpu for each device, registered with Theano under the device's name.
 
-    ``gpuarray`` is `theano.gpuarray`. The devices of CUDA where there are any, else those of PoCL. ``folder`` is one
-    that all processes of the user share.
-    Raises `DeviceUnavailable`, `BackendUnavailable`.
+    ``gpuarray`` is `theano.gpuarray`. CUDA's devices if there are any, else PoCL's. All processes of the user share
+    ``folder``. Raises `DeviceUnavailable`, `BackendUnavailable`.
     """
-    # One process at a time: what PoCL builds for a device was observed to fail where several begin at once.
+    # One process at a time: PoCL's builds for a device failed when several began at once.
     descriptor = hold(folder)
     try:
         return _start(backend, gpuarray, wanted)
@@ -101,7 +100,7 @@ def _cuda() -> dict[str, str]:
 
     try:
         return {f"gpu:{i}": f"cuda{i}" for i in range(count_devices("cuda", 0))}
-    except GpuArrayException:  # no libcuda, or no device: the ordinary case of a machine without a GPU
+    except GpuArrayException:  # no libcuda, or no device: a machine without a GPU
         return {}
 
 

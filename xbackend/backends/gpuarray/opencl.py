@@ -1,7 +1,7 @@
-"""Ops that Theano has no version of for OpenCL, made of those that it has, so that they stay on their device.
+"""Ops that Theano lacks for OpenCL, composed of others: they stay on their device.
 
-Theano's own would run on the host (theano/gpuarray/opt.py: local_gpua_careduce, and reduction.py, extra_ops.py, which
-are for CUDA only).
+Theano's own would run on the host (theano/gpuarray/opt.py: local_gpua_careduce; reduction.py and extra_ops.py are for
+CUDA only).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from xbackend.backends.rows import Row
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node
 
-# Products of integer matrices are sums of all products of elements. Beyond so many of these the op is left to the host,
-# which a strict placement refuses.
+# Products of integer matrices are sums of products of elements. Above this number of products the op is left to the
+# host, which a strict placement refuses.
 MOST_PRODUCTS = 2**24
 
 
 def _halves(T: Any, values: Sequence[Any], length: int, combine: Callable[..., Sequence[Any]]) -> Sequence[Any]:
-    """Fold the first axis of the values, all of that length, to 1: the first half with the second, again and again."""
+    """Reduce the first axis of the values from ``length`` to 1: combine its halves, repeatedly."""
     while length > 1:
         half = length // 2
         folded = combine(*[v[:half] for v in values], *[v[half : 2 * half] for v in values])
@@ -37,7 +37,7 @@ def _halves(T: Any, values: Sequence[Any], length: int, combine: Callable[..., S
 
 
 def _fold(pair: Row) -> Row:
-    """A reduction by an op of two arrays."""
+    """A reduction by a binary op."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         x, axes = inputs[0], tuple(node.params["axis"])
@@ -45,7 +45,7 @@ def _fold(pair: Row) -> Row:
         count = prod(shape[a] for a in axes)
         if not axes:
             return x
-        if not count:  # the largest and the smallest of nothing are refused before
+        if not count:  # max and min of no elements were refused before
             return T.alloc(T.constant(node.op != "any", dtype=node.dtype.value), *node.shape)
         kept = [a for a in range(len(shape)) if a not in axes]
         rows = T.reshape(x.dimshuffle(*axes, *kept), (count, *(shape[a] for a in kept)), ndim=1 + len(kept))
@@ -56,13 +56,14 @@ def _fold(pair: Row) -> Row:
 
 
 def _mean(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Theano's divides by lengths that it reads from the array, on the host, and sends them to the device."""
+    """Theano's mean reads lengths on the host and sends them to the device."""
     count = prod(lengths(inputs[0])[a] for a in node.params["axis"])
     return T.true_div(TABLE["sum"](T, node, inputs), T.constant(count, dtype=node.dtype.value))
 
 
 def _extreme(comparison: str) -> Row:
-    """The larger or smaller of two. Theano's own is no OpenCL: theano/scalar/basic.py, Maximum.c_code, ``nan("")``."""
+    """The larger or smaller of two. Theano's own is invalid OpenCL: theano/scalar/basic.py, Maximum.c_code has
+    ``nan("")``."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         a, b = inputs
@@ -73,7 +74,7 @@ def _extreme(comparison: str) -> Row:
 
 
 def _position(better: str) -> Row:
-    """argmax or argmin: the first of equals; a NaN is better than all numbers."""
+    """argmax or argmin: the first of equals; a NaN wins over all numbers."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         x, axis = inputs[0], node.params["axis"]
@@ -96,7 +97,7 @@ def _position(better: str) -> Row:
 
 
 def _cumulative(name: str) -> Row:
-    """Each element with the one before it, then with what is two before it, four, ... (Hillis and Steele, 1986)."""
+    """A scan by doubling: each element with the one before it, two before it, four, ... (Hillis and Steele, 1986)."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         x, axis, rank = inputs[0], node.params["axis"], len(node.shape)
@@ -118,7 +119,7 @@ def _refused(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _round(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """To the nearest, halves to the even one. Theano's calls ``floorf``, which is no OpenCL, as its quotients do."""
+    """To the nearest, halves to even. Theano's round and its quotients call ``floorf``, which OpenCL lacks."""
     if node.dtype.is_integer:
         return inputs[0]
     x, number = inputs[0], partial(T.constant, dtype=node.dtype.value)
@@ -147,7 +148,7 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         return sum_of_products(T, a, b, node.dtype.value)
     if len(node.shape) == 2:
         return T.dot(a, b)
-    # CLBlast's product of stacks is not reached by libgpuarray: one product after the other.
+    # libgpuarray does not call CLBlast's batched product: one product after the other.
     batch = prod(node.shape[:-2])
     left = T.reshape(a, (batch, *lengths(a)[-2:]), ndim=3)
     right = T.reshape(b, (batch, *lengths(b)[-2:]), ndim=3)
@@ -160,7 +161,7 @@ def _is_opencl(node: Node) -> bool:
 
 
 def rows(otherwise: Mapping[str, Row]) -> Mapping[str, Row]:
-    """The rows of the generation, with those for devices of OpenCL, which are of the kind ``cpu``, where there are."""
+    """The rows of the generation, with other ones for OpenCL devices, whose kind is ``cpu``."""
 
     def chosen(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         return (_OPENCL if _is_opencl(node) else native)[node.op](T, node, inputs)
@@ -175,7 +176,7 @@ _OPENCL: Mapping[str, Row] = {
     "mean": _mean,
     "max": _fold(_extreme("ge")),
     "min": _fold(_extreme("le")),
-    "prod": _fold(TABLE["multiply"]),  # its own has a gradient that the host computes
+    "prod": _fold(TABLE["multiply"]),  # the host would compute the gradient of Theano's own
     "any": _fold(TABLE["logical_or"]),
     "all": _fold(TABLE["logical_and"]),
     "argmax": _position("gt"),

@@ -1,9 +1,9 @@
-"""Where the ops of a Theano function over contexts run and what it transfers, read from its optimised graph.
+"""Devices and transfers of a Theano function over contexts, read from its optimised graph.
 
-Each variable of Theano has a trace, and its optimisations hand the trace of what they replace on to what they replace
-it by (`theano.gof.opt.copy_stack_trace`). Our traces name nodes of the program. Not all optimisations do so, above all
-not those that fuse: for these a feature of the graph follows each replacement. So an op of the optimised graph says
-which nodes it computes, and its type says on which context.
+Each variable of Theano has a trace. Our traces name nodes of the program. Most optimisations copy the trace of a
+replaced variable to its replacement (`theano.gof.opt.copy_stack_trace`); for the others, above all fusions, a feature
+of the graph follows each replacement. So the trace of an optimised op names the nodes that it computes, and its type
+the context.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
 from xbackend.program.stages import Variable
 
-# An entry of a trace says that the op computes what a mark, by its number, names, or that this was fused into the op.
+# Entries of a trace: the op computes the node of a mark, given by its number, or has it fused into it.
 _COMPUTES, _CONTAINS = "mark of the program", "fused mark of the program"
 _EVIDENCE = "context of the op in the optimised graph"
 _TRANSFERS = ("GpuFromHost", "HostFromGpu", "GpuToGpu")
 _COPIES = (*_TRANSFERS, "DeepCopyOp", "GpuContiguous")
-_BARRIERS = ("Transfer", "GpuToGpu")  # nothing is fused across these
-_SHAPES = ("Shape", "Shape_i", "MakeVector")  # these ask for lengths only
+_BARRIERS = ("Transfer", "GpuToGpu")  # no fusion crosses these
+_SHAPES = ("Shape", "Shape_i", "MakeVector")  # ops that read lengths only
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What an op of the lowered graph belongs to: a node of the program.
+    """The node of the program that an op of the lowered graph belongs to.
 
-    ``where`` is the device that it is to run on (`None` where it depends on constants only), for an op of a backward
-    pass that of its forward op. ``last``: its result is the node's. ``lengths`` is the shape, where it is known.
+    ``where`` is the device that it should run on, for an op of a backward pass that of its forward op; `None` if it
+    depends only on constants. ``last``: its result is the node's. ``lengths`` is the shape, where it is known.
     """
 
     node: int
@@ -48,11 +48,11 @@ class Mark:
 
 
 def mark(graph: Lowered, where: Mapping[Variable, Device]) -> Sequence[Mark]:
-    """The marks of a lowered graph, whose traces now hold the number of each op's mark."""
+    """The marks of a lowered graph. Their numbers are written into the traces."""
     marks: list[Mark] = []
     for i, v in graph.own():
         lengths = getattr(v.tag, "lengths", None)
-        v.tag.trace = [[(_COMPUTES, len(marks), graph.program.values[i].op, "")]]  # four, as Theano prints them
+        v.tag.trace = [[(_COMPUTES, len(marks), graph.program.values[i].op, "")]]  # Theano prints four items
         marks.append(Mark(i, where.get(v), v is graph.variables[i], lengths))
     return marks
 
@@ -63,7 +63,7 @@ def _entries(variable: Variable) -> Iterator[tuple[str, int]]:
 
 
 def follower(optimizer: type, feature: type) -> Any:
-    """An optimisation that changes nothing, to be run first: it lets traces follow what the others do.
+    """An optimisation without effect, to be run first: it makes traces follow the replacements of the others.
 
     ``optimizer`` and ``feature`` are `theano.gof.Optimizer` and `theano.gof.toolbox.Feature`.
     """
@@ -81,7 +81,7 @@ def follower(optimizer: type, feature: type) -> Any:
             if new_r.owner in self._new:
                 _hand_on(r, new_r, self._new)
             elif new_r.owner is not None and reason == "MergeOptimizer":
-                # The same was computed twice: what is left is both.
+                # Two equal computations were merged: the remaining one is both.
                 _contain(new_r, {number for _, number in _entries(r)})
             self._new.clear()
 
@@ -98,7 +98,7 @@ def follower(optimizer: type, feature: type) -> Any:
 
 
 def _hand_on(old: Variable, new: Variable, imported: set[Any]) -> None:
-    """Give the ops that replace ``old`` the entries of what they replace."""
+    """Copy the entries of the replaced ops to the ops that replace ``old``."""
     trace = list(getattr(old.tag, "trace", []))
     frontier: set[Variable] = set()
     todo = [new]
@@ -126,7 +126,7 @@ def _hand_on(old: Variable, new: Variable, imported: set[Any]) -> None:
 
 
 def _contain(variable: Variable, inside: set[int]) -> None:
-    """Note that the op of a variable is these too, by the numbers of their marks."""
+    """Add to a variable's trace that its op contains these marks, by number."""
     if inside:
         trace = getattr(variable.tag, "trace", [])
         variable.tag.trace = [*trace, [(_CONTAINS, number, "", "") for number in sorted(inside)]]
@@ -142,7 +142,7 @@ def _kind(node: Any) -> str:
 
 
 class Reader:
-    """Reads the records of one compiled function."""
+    """The records of one compiled function."""
 
     def __init__(self, graph: Lowered, marks: Sequence[Mark], optimised: Any) -> None:
         self.program, self._graph, self._marks = graph.program, graph, marks
@@ -158,14 +158,14 @@ class Reader:
                 self._nodes.append(node)
 
     def execution(self) -> Execution:
-        """What the compiled function executes at each call."""
+        """The ops, transfers and backward pass of each call."""
         return Execution(self._ops(), self._transfers(), with_folded(self.program, self._backward()))
 
     def _of(self, variables: Sequence[Variable], kind: str = _COMPUTES) -> list[Mark]:
         return [self._marks[n] for v in variables for k, n in _entries(v) if k == kind]
 
     def _computing(self, kind: str) -> Mapping[int, list[tuple[Mark, Any]]]:
-        """By node of the program: its marks, with the op of the optimised graph that computes or contains them."""
+        """By node of the program: its marks, each with the optimised op that computes or contains it."""
         by_node: dict[int, list[tuple[Mark, Any]]] = defaultdict(list)
         for node in self._nodes:
             if _kind(node) not in _COPIES:
@@ -202,14 +202,14 @@ class Reader:
         return self.program.values[i].op == "transfer"
 
     def _executed(self, i: int, ops: Sequence[tuple[Mark, Any]]) -> Executed | None:
-        """An op of it that runs elsewhere than it should, if there is one; else that which gives its result."""
+        """One of the node's ops: if any runs on a wrong device, such a one, else the op of its result."""
         elsewhere = [op for m, op in ops if _device(op.outputs[0]) != (m.where or self._graph.device(i))]
         shown = elsewhere or [op for m, op in ops if m.last]
         if not shown:
-            # The result is another op's; what else belongs to it, as a part of a backward pass, is where it should be.
+            # Another op gives the result; the node's other ops, as in a backward pass, are on its device.
             shown = [op for _, op in ops if _device(op.outputs[0]) == self._graph.device(i)]
         if not shown:
-            # Computed elsewhere, as a gradient is whose weight lives here: its result is what was transferred here.
+            # Computed on another device, as the gradient of a weight that is here: its result was transferred here.
             shown = [
                 op
                 for op in self._nodes
@@ -222,15 +222,15 @@ class Reader:
         return Executed(_device(shown[-1].outputs[0]), str(shown[-1].op), _EVIDENCE)
 
     def _fused(self, i: int, ops: Sequence[tuple[Mark, Any]]) -> Executed:
-        # A graph that was simplified away may have contained it too; where it should be, it is.
+        # A graph that was simplified away may also have contained it; the op on the right device counts.
         here = [op for _, op in ops if _device(op.outputs[0]) == self._graph.device(i)]
         shown = (here or [op for _, op in ops])[-1]
         return Executed(_device(shown.outputs[0]), str(shown.op), _EVIDENCE, "fused")
 
     def _backward(self) -> Iterator[Backward]:
-        """The ops of the optimised graph that compute, or contain, what the marks of gradients say.
+        """The optimised ops that compute or contain marks of gradients.
 
-        What a graph that was simplified away contained may be gone: it counts where it should be.
+        Marks contained in a graph that was simplified away may be gone; contained ones count on the right device only.
         """
         for node in self._nodes:
             if _kind(node) in _COPIES:
@@ -257,7 +257,7 @@ class Reader:
         return tuple(records)
 
     def _bytes(self, *same: Variable) -> int:
-        """The bytes of a value, of which the variables are copies: from the shapes of what their marks are of."""
+        """The bytes of a value, by the shapes of the marks of its copies, the variables."""
         kind = same[0].type
         item = int(np.dtype(kind.dtype).itemsize)
         for m in self._of(same):

@@ -1,8 +1,7 @@
-"""JAX (https://docs.jax.dev): a jitted function for the part of each device, `jax.device_put` between them.
+"""JAX (https://docs.jax.dev): a jitted function for each stage, `jax.device_put` between them.
 
-JAX traces a program as it would any function of its user, gradients by its own `jax.vjp`. The equations that it noted
-are the graph: it is cut at ``device_put``, whose gradient goes back the way it came, and each part is jitted for its
-device.
+JAX traces a program as any user's function, gradients by its own `jax.vjp`. The jaxpr is the graph: it is cut at
+``device_put``, whose gradient transfers the other way, and each stage is jitted for its device.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program, Value, generate
 from xbackend.program.stages import Stage
 
-LARGE = 64  # constants of more elements stay on their device, and are not compiled into a function
-MADE_HERE = GENERATORS - {"full"}  # by NumPy; what is full of one number is made by JAX
-# Equations that stand for others, and the parameter that has these.
+LARGE = 64  # constants with more elements stay on their device, and are not compiled into a function
+MADE_HERE = GENERATORS - {"full"}  # by NumPy; JAX makes arrays full of one number
+# Equations that call a jaxpr, and the parameter that has it.
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 
 
@@ -39,7 +38,7 @@ def _is_large(node: Node | Value) -> bool:
 
 
 class Variable:
-    """What an equation takes or gives. ``owner`` is the equation that gives it; a constant has its ``value``."""
+    """An input or output of an equation. ``owner`` is the equation that makes it; a constant has its ``value``."""
 
     __slots__ = ("dtype", "owner", "shape", "value")
 
@@ -48,7 +47,7 @@ class Variable:
 
 
 class Equation:
-    """A primitive of JAX applied to variables. The one of ``device_put`` has a `DevicePut` as its ``op``."""
+    """A primitive of JAX applied to variables. A transfer has a `DevicePut` as its ``op``."""
 
     __slots__ = ("inputs", "op", "outputs", "params", "primitive")
 
@@ -57,7 +56,7 @@ class Equation:
         self.outputs = [Variable(v.aval, self) for v in eqn.outvars]
 
     def results(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What the primitive gives, noted by whoever traces."""
+        """The results of the primitive for these values, which may be traced."""
         params = self.primitive.get_bind_params(self.params)
         functions, params = params if isinstance(params, tuple) else ((), params)  # a pair before JAX 0.12
         results = self.primitive.bind(*functions, *values, **params)
@@ -65,7 +64,7 @@ class Equation:
 
 
 class Copied:
-    """An array of its own that is equal to its input: an equation that JAX notes nothing of."""
+    """An equation for a copy of its input, which is not in the jaxpr."""
 
     __slots__ = ("inputs", "op", "outputs")
 
@@ -74,7 +73,7 @@ class Copied:
         self.outputs = [Variable(variable, self)]
 
     def results(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Its one result."""
+        """The copy."""
         from jax import numpy
 
         return [numpy.array(value, copy=True) for value in values]
@@ -94,7 +93,7 @@ class JAXBackend(JAXDevices):
     """JAX, without a framework above it."""
 
     added: tuple[str, ...] = (QUOTIENTS, SIGNS, MENDED)
-    mutates: ClassVar[bool] = True  # the old values of what is updated are donated, as users of JAX do with state
+    mutates: ClassVar[bool] = True  # the old values of updated variables are donated, as JAX's users do with state
 
     def start(self) -> Iterable[Device]:
         self.limit_threads()
@@ -124,19 +123,19 @@ class JAXBackend(JAXDevices):
 
 
 class _Steps:
-    """The nodes of a program as JAX's tracing has them, or those of a body of it."""
+    """Lowering of a program, or of a body of it, to calls that JAX traces."""
 
     def __init__(self, backend: JAXBackend, program: Program) -> None:
         import jax
 
         self.jax, self.backend, self.program = jax, backend, program
-        self.differentiated = 0  # inside of how many gradients what is traced now is
-        # The identity of its first argument, with the gradient of both: what depends on a node is seen at its second.
+        self.differentiated = 0  # the number of gradients around the current trace
+        # The identity of its first argument. Both arguments get the cotangent: the second one shows a node's gradient.
         self.seen_at = jax.custom_vjp(lambda x, leaf: x)
         self.seen_at.defvjp(lambda x, leaf: (x, None), lambda _, gradient: (gradient, gradient))
 
     def body(self, program: Program) -> Callable[..., Sequence[Any]]:
-        """The body of a loop or a choice as a function that JAX can trace."""
+        """The body of a loop or a choice as a function for JAX to trace."""
         steps = _Steps(self.backend, program)
 
         def function(*given: Any) -> list[Any]:
@@ -163,8 +162,8 @@ class _Steps:
             raise self.backend.unsupported(node.op, node, error) from error
 
     def gradients(self, node: Node, values: Values) -> Sequence[Any]:
-        """The gradients of a node. What is between the loss and what they are taken with respect to is computed again
-        with that in view; its values take the place of those before, so that nothing is computed twice."""
+        """The gradients of a node. The values between its targets and its loss are traced again by `jax.vjp`; they
+        replace the earlier ones, so nothing is computed twice."""
         program, (loss, *each) = self.program, node.inputs
         wrt = set(each)
         between, dependent = analyses.between(program, loss, wrt)
@@ -186,20 +185,20 @@ class _Steps:
         leaves = {j: self.jax.numpy.zeros(shape, dtype.value) for j, (shape, dtype) in avals.items()}
         value, pullback, seen = self.jax.vjp(again, leaves, has_aux=True)
         (gradients,) = pullback(self.jax.numpy.ones_like(value))
-        if not self.differentiated:  # inside of another gradient, values with that in view stay as they are
+        if not self.differentiated:  # inside of another gradient, the outer trace keeps its values
             values.update(seen)
         return [gradients[j] for j in each]
 
 
 class _Tracing(_Steps):
-    """One program on its way through JAX's tracing."""
+    """The trace of one program by JAX."""
 
     def __init__(self, backend: JAXBackend, program: Program) -> None:
         super().__init__(backend, program)
         self.graph = Lowered(program)
 
     def traced(self) -> Lowered:
-        """The program as the equations that JAX notes of it. XLA merges equal ones of a stage."""
+        """The program as the equations of its jaxpr. XLA merges equal ones of a stage."""
         graph, nodes = self.graph, self.program.values
         given = {i: Variable(n) for i, n in enumerate(nodes) if n.op in ("input", "shared") or _is_large(n)}
         graph.sources = {variable: graph.device(i) for i, variable in given.items()}
@@ -217,7 +216,7 @@ class _Tracing(_Steps):
         return graph
 
     def inlined(self, closed: Any, inputs: Sequence[Variable]) -> list[Variable]:
-        """The results of what JAX traced; its equations with those of the functions that it calls in their place."""
+        """The results of a jaxpr, with the jaxprs that it calls inlined."""
         known = dict(zip(closed.jaxpr.invars, inputs, strict=True))
         for v, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
             known[v] = Variable(v.aval, None, value)
@@ -233,7 +232,7 @@ class _Tracing(_Steps):
         return [read(v) for v in closed.jaxpr.outvars]
 
     def noted(self, eqn: Any, inputs: Sequence[Variable]) -> Equation:
-        """The equation as one of the graph; a transfer is told from a ``device_put`` that only makes an array."""
+        """The equation for the graph. A ``device_put`` without a device only makes an array and is no transfer."""
         op: Any = eqn.primitive
         if eqn.primitive.name == "device_put" and eqn.params["devices"][0] is not None:
             source, target = (self.backend.ours[eqn.params[k][0]] for k in ("srcs", "devices"))

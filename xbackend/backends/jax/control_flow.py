@@ -7,7 +7,7 @@ from typing import Any
 
 from xbackend.program.program import Node, Program
 
-# Makes a function of a body: it takes its inputs and gives its outputs.
+# From a body to a function from its inputs to its outputs.
 Compiler = Callable[[Program], Callable[..., Sequence[Any]]]
 
 
@@ -30,7 +30,7 @@ def _scan(jax: Any, node: Node, inputs: Sequence[Any], compiled: Compiler) -> Se
 
 
 def _while(jax: Any, node: Node, inputs: Sequence[Any], compiled: Compiler) -> Sequence[Any]:
-    # No gradient goes through it, and JAX refuses one also where nothing would be left of it.
+    # No gradient goes through it, and JAX refuses even one that would be zero.
     given = [jax.lax.stop_gradient(value) for value in inputs]
     carries = node.params["carries"]
     condition, step = (compiled(node.params[name]) for name in ("condition", "body"))

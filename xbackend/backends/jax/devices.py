@@ -1,4 +1,4 @@
-"""JAX's devices and arrays: what computes on them, which JAX does while Python goes on."""
+"""JAX's devices and arrays. JAX computes asynchronously."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xbackend.program.host import native
 
 @cache
 def _compiled(jax: Any) -> Counter[str]:
-    """How often JAX has compiled, from now on: it tells who listens of every tracing, lowering and compilation."""
+    """A count of JAX's compilations from now on. Listeners also get the events of tracing and lowering."""
     counted = Counter(jax=0)
 
     def listen(event: str, seconds: float, **_: Any) -> None:
@@ -34,14 +34,13 @@ def _compiled(jax: Any) -> Counter[str]:
 
 
 class _Configuration:
-    """JAX's configuration is one for the interpreter: as backends need it while one is open, and as it was when none
-    is."""
+    """JAX's configuration, of which an interpreter has one: changed while a backend is open, then restored."""
 
     def __init__(self) -> None:
         self._open, self._before = 0, dict[str, Any]()
 
     def hold(self, config: Any, wanted: Mapping[str, Any]) -> None:
-        """Have it so until `release`."""
+        """Set the wanted values until `release`."""
         if not self._open:
             self._before = {name: getattr(config, name) for name in wanted}
         self._open += 1
@@ -49,7 +48,7 @@ class _Configuration:
             config.update(name, value)
 
     def release(self, config: Any) -> None:
-        """One that held it needs it no more."""
+        """End one `hold`; the last one restores the configuration."""
         self._open -= 1
         for name, value in () if self._open else self._before.items():
             config.update(name, value)
@@ -70,16 +69,16 @@ class JAXDevices(StagedBackend):
         self.jax = jax = self.needed("jax")
         _compiled(jax)
         settings = self.settings
-        # Else it takes three quarters of a GPU's memory when it starts, and a session has several processes alive.
+        # Else JAX takes three quarters of a GPU's memory when it starts, and several processes may be alive.
         # https://docs.jax.dev/en/latest/gpu_memory_allocation.html
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         forced = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
         if settings.virtual_devices > 1 and not forced:
-            # Refused where JAX computes already in this process; the devices that it has may be enough.
+            # JAX refuses once it has computed in this process; its devices may be enough.
             with contextlib.suppress(RuntimeError):
                 jax.config.update("jax_num_cpu_devices", settings.virtual_devices)
         try:
-            host = jax.local_devices(backend="cpu")  # of this process, where several are joined
+            host = jax.local_devices(backend="cpu")  # without those of other processes of a cluster
         except (RuntimeError, AssertionError) as error:  # JAX asserts that it has a device
             raise BackendUnavailable(
                 f"backend {self.name} needs JAX's CPU device, also beside a GPU: {error or 'it has no device'}; unset "
@@ -98,11 +97,11 @@ class JAXDevices(StagedBackend):
             self.ours[theirs] = Device(kind, counts[kind])
             counts[kind] += 1
         self.theirs = {ours: theirs for theirs, ours in self.ours.items()}
-        # Not the environment's, and not TF32, which is what JAX takes on a GPU where nothing is said.
+        # Not from the environment, and not TF32, JAX's default on a GPU.
         alone = all(theirs.platform == "cpu" for theirs in every)
         # Not from floatX or the environment either.
         wanted = {"jax_default_matmul_precision": None if alone else "highest", "jax_enable_x64": True}
-        if settings.own_cache:  # JAX keeps what it compiles where somebody says so
+        if settings.own_cache:  # JAX's cache on disk may be configured
             wanted["jax_compilation_cache_dir"] = None
         _configuration.hold(jax.config, wanted)
         self._released = weakref.finalize(self, _configuration.release, jax.config)
@@ -113,7 +112,7 @@ class JAXDevices(StagedBackend):
         self._released()
 
     def put(self, array: np.ndarray, device: Device) -> Value:
-        # JAX may use the memory of the array itself, so it gets a copy of its own.
+        # JAX may use the memory of the array itself, so it gets a copy.
         return self.jax.device_put(np.array(native(array), order="C"), self.theirs[device])
 
     def mover(self, device: Device) -> Callable[[Value], Value]:
@@ -132,15 +131,15 @@ class JAXDevices(StagedBackend):
     def compiled(
         self, function: Callable[..., Any], inputs: Sequence[Any], device: Device, donated: Sequence[int] = ()
     ) -> CompiledStage:
-        """The function jitted for a device, for inputs that have a shape and a dtype; those ``donated`` (by their
-        numbers) are gone after a call."""
+        """The function jitted for a device, for inputs with a shape and a dtype. A call consumes the ``donated`` ones,
+        by number."""
         jax = self.jax
         sharding = jax.sharding.SingleDeviceSharding(self.theirs[device])
-        # With the device named, a value that is elsewhere is an error instead of a computation that is elsewhere.
+        # With the device named, a value on another device is an error and does not move the computation.
         call = jax.jit(function, out_shardings=sharding, donate_argnums=tuple(donated))
         if any(None in t.shape for t in inputs):
             return CompiledStage(call, device)
-        # Compiled now and not by the first call, which finds it in JAX's cache.
+        # Compiled now; the first call finds it in JAX's cache.
         specs = [jax.ShapeDtypeStruct(t.shape, t.dtype, sharding=sharding) for t in inputs]
         lowered = call.lower(*specs).compile()
         (theirs,) = set().union(*(s.device_set for s in lowered.output_shardings))
@@ -150,7 +149,7 @@ class JAXDevices(StagedBackend):
         return dict(_compiled(self.jax))
 
     def memory_peaks(self) -> dict[str, int]:
-        """Of accelerators: JAX keeps no count of the main memory."""
+        """Of accelerators only: JAX does not count main memory."""
         told = {ours: theirs.memory_stats() or {} for theirs, ours in self.ours.items() if ours.is_accelerator}
         return {str(ours): stats["peak_bytes_in_use"] for ours, stats in told.items() if "peak_bytes_in_use" in stats}
 
@@ -158,12 +157,12 @@ class JAXDevices(StagedBackend):
         return super().is_out_of_memory(error) or "RESOURCE_EXHAUSTED" in str(error)[:500]
 
     def own_threads(self) -> dict[str, int | None]:
-        """XLA's own pool, counted by the names of this process's threads (Linux)."""
+        """The size of XLA's pool, counted by thread names of this process (Linux)."""
         try:
             names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
         except OSError:
             return {"XLA": None}
-        # JAX before 0.10 gave them no names.
+        # JAX before 0.10 did not name them.
         return {"XLA": sum(name.startswith("tf_XLAEigen") for name in names) or None}
 
     @property

@@ -1,4 +1,4 @@
-"""Functions of JAX whose derivatives are otherwise than `docs/numbers.md` says, with others."""
+"""Functions of JAX whose derivatives differ from `docs/numbers.md`, with the right ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MENDED = "gradients of abs at 0 and of 0 ** 0"  # in `Backend.added`
 
 @cache
 def absolute() -> Callable[[Any], Any]:
-    """``abs``, whose derivative at 0 is 0; JAX's is 1."""
+    """``abs`` with derivative 0 at 0; JAX's is 1."""
     import jax
     from jax import numpy as jnp
 
@@ -25,7 +25,7 @@ def absolute() -> Callable[[Any], Any]:
 
 @cache
 def power() -> Callable[[Any, Any], Any]:
-    """``x ** y``, whose derivative by ``x`` is 0 where both are 0: JAX's ``y * x ** (y - 1)`` is 0 times infinity."""
+    """``x ** y`` with derivative 0 by ``x`` where both are 0: JAX's ``y * x ** (y - 1)`` is 0 times infinity."""
     import jax
     from jax import numpy as jnp
     from jax.custom_derivatives import SymbolicZero
