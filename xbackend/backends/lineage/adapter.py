@@ -1,9 +1,9 @@
-"""What the generations of the Theano lineage share: one adapter for PyTensor and Aesara, in all their modes.
+"""The adapter shared by all generations and modes of the Theano lineage.
 
-A program becomes one graph of the framework, gradients by the framework's own ``grad`` on that graph; `placed` cuts it
-into stages; the mode compiles each stage and gives its innermost callable. A generation (`pytensor.py`, `aesara.py`)
-says what its modules are called and where it differs; a mode (`host_modes.py`, `jax_mode.py`) what a value is and how a
-stage is compiled. A backend is a class of both.
+A program becomes one graph of the framework, with gradients by the framework's own ``grad``. `staged` cuts it into
+stages; the mode compiles each stage and gives its innermost callable. A generation (`pytensor.py`, `aesara.py`) has
+the names of its modules and its differences; a mode (`host_modes.py`, `jax_mode.py`) defines values and compiles
+stages. A backend is a class of both.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program
 from xbackend.program.stages import Stage, Variable
 
-# Constants of more elements are inputs that stay on their device. Numba would write them into the machine code, and
-# every mode would spend its time on folding them.
+# Constants with more elements are inputs that stay on their device. Numba would write them into the machine code, and
+# every mode would spend time on folding them.
 LARGE = 64
-_REWRITING = ("total_graph_rewrite_time", "total_graph_opt_time")  # what the generations call it
-# By the class of the backend: the op that moves a value, and the one that checks indices.
+_REWRITING = ("total_graph_rewrite_time", "total_graph_opt_time")  # its names in the generations
+# By class of backend: the op for transfers, and the op that checks indices.
 _prepared: dict[type, tuple[type, type]] = {}
 
 
 class LineageBackend(Generation):
-    """A generation in a mode. A generation sets ``package`` and what differs; a mode ``linker_name``, and
-    ``compile_mode``, the framework's own, when it starts."""
+    """A generation in a mode. A generation sets ``package`` and its differences; a mode sets ``linker_name`` and, when
+    it starts, ``compile_mode``, the framework's own."""
 
-    configuration: ClassVar[Mapping[str, Any]] = {}  # of the generation, more of it while a program is compiled
-    digamma_dtypes: ClassVar[Sequence[str]] = ("float32", "float64")  # in which it can be written out
-    rows: ClassVar[Mapping[str, Row]] = {}  # ops that this generation and mode lowers in its own way
+    configuration: ClassVar[Mapping[str, Any]] = {}  # additional flags while a program is compiled
+    digamma_dtypes: ClassVar[Sequence[str]] = ("float32", "float64")  # dtypes in which it is written out
+    rows: ClassVar[Mapping[str, Row]] = {}  # lowerings that differ in this generation and mode
     unrolled: ClassVar[bool] = False  # whether the mode has no loops
-    # The highest gradient through a loop that carries one array that is right, of several one less; `None` for any.
+    # The highest right order of gradients through a loop with one carry, one less for several carries; `None`: any.
     most_orders: ClassVar[int | None] = None
     moves_out: ClassVar[str] = ""  # the rewrite that moves ops out of a loop, after which a second gradient failed
-    keeps_steps: ClassVar[bool] = False  # whether a loop that ends by itself has memory for all the steps it may take
-    left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
-    unchecked: ClassVar[frozenset[str]] = READ  # ops for which the framework does not look whether an index is one
-    folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
-    finds_lengths: ClassVar[bool] = False  # whether the mode compiles for lengths that it has to know
-    folds = False  # unless the compiler below the framework does it
+    keeps_steps: ClassVar[bool] = False  # whether a while loop allocates memory for its maximum number of steps
+    left_out: ClassVar[tuple[str, ...]] = ()  # wrong rewrites of the generation
+    unchecked: ClassVar[frozenset[str]] = READ  # ops whose indices the framework does not check
+    folds_lengths: ClassVar[bool] = True  # whether a graph may hold known lengths as constants
+    finds_lengths: ClassVar[bool] = False  # whether the mode compiles for known lengths only
+    folds = False  # unless the compiler below the framework folds constants
     linker_name: ClassVar[str]
-    differentiated = False  # whether the program that is lowered has gradients
+    differentiated = False  # whether the program being lowered has gradients
     compile_mode: Any
     added: tuple[str, ...] = (
         QUOTIENTS,
@@ -91,7 +91,7 @@ class LineageBackend(Generation):
         rewrites.tell_zeros_apart(*{type(c.signature()) for c in (of_tensors, of_scalars)} - {tuple})
         mode = rewrites.chosen(self.compile_mode, self.settings.options)
         self.replacements = rewrites.Replacements()
-        # The base class is called Optimizer and GraphRewriter, by the generation.
+        # Generations call the base class Optimizer or GraphRewriter.
         rewriter = self.module("compile.mode").AddDestroyHandler.__base__
         count = self.replacements.rewriter(rewriter, self.module("graph.features").Feature)
         self.compile_mode = mode.excluding(*self.left_out).register((count, 0))
@@ -103,15 +103,15 @@ class LineageBackend(Generation):
 
     @abc.abstractmethod
     def start_mode(self) -> Iterable[Device]:
-        """Make ready, and make ``compile_mode``; return the visible devices."""
+        """Set ``compile_mode``; return the visible devices."""
 
     def prepare(self) -> None:
-        """Put into the framework what this mode of it lacks or has wrong. Once in an interpreter: it stays there when
-        the backend is closed, and would wrap itself."""
+        """Patch what this mode of the framework lacks or has wrong. Called once in an interpreter: patches stay when
+        the backend is closed, and would wrap themselves."""
 
     @abc.abstractmethod
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
-        """What a compiled function of the framework calls in the end, for inputs of the given types."""
+        """The innermost callable of a compiled function of the framework, for inputs of the given types."""
 
     def products(self) -> Pool:
         return self.blas.describe() if self.blas is not None else Pool("the framework's own choice")
@@ -133,12 +133,12 @@ class LineageBackend(Generation):
         orders = analyses.orders_through_loops(program) if self.differentiated and not self.unrolled else []
         self._refuse(program, orders)
         self.second = max(orders, default=0) > 1
-        # With floatX at float32, Python numbers inside of the framework's gradients would be cut to float32.
+        # With floatX at float32, the framework's gradients would round Python numbers to float32.
         with self._deep(self._written(program)), self.changed_flags(floatX="float64", **self.configuration):
             return self._compile(self._lower(program))
 
     def _refuse(self, program: Program, orders: Sequence[int]) -> None:
-        """Raise `UnsupportedOperation` for a gradient through a loop of an order that the framework has wrong."""
+        """Raise `UnsupportedOperation` for gradients through loops of an order that the framework computes wrongly."""
         if self.most_orders is None:
             return
         most = self.most_orders - (analyses.most_carried(program) > 1)
@@ -156,20 +156,20 @@ class LineageBackend(Generation):
         return assembled(self, graph, self.Transfer)
 
     def transfer(self, op: type, apply: type) -> type:
-        """The op that moves a value, made of the framework's classes."""
+        """The op for transfers, made of the framework's classes."""
         return transfer_op(op, apply)
 
     def changed_flags(self, **flags: Any) -> contextlib.AbstractContextManager[Any]:
-        """The framework's configuration, changed for a while."""
+        """A context in which these flags of the framework's configuration are changed."""
         changed: contextlib.AbstractContextManager[Any] = self.framework.config.change_flags(**flags)
         return changed
 
     def variable(self, node: Node, name: str) -> Variable:
-        """A variable of the framework that gets its values from outside."""
+        """An input variable of the framework."""
         return self.T.TensorType(node.dtype.value, shape=node.shape)(name=name)
 
     def _written(self, program: Program) -> int:
-        """How many nodes are lowered: those of each step of a loop where the steps are written one after the other."""
+        """The number of nodes to lower; an unrolled loop counts those of each step."""
         return sum(
             1 + sum(map(self._written, node.bodies.values())) * (node.params.get("length", 1) if self.unrolled else 1)
             for node in program.nodes
@@ -177,7 +177,7 @@ class LineageBackend(Generation):
 
     @contextlib.contextmanager
     def _deep(self, nodes: int) -> Iterator[None]:
-        """The lineage's gradient and its rewrites recurse along the graph."""
+        """Raise the recursion limit: the lineage's gradient and rewrites recurse along the graph."""
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(max(before, 1000 + 50 * nodes))
         try:
@@ -194,13 +194,13 @@ class LineageBackend(Generation):
         return graph
 
     def _body(self, program: Program, inputs: Sequence[Variable]) -> list[Variable]:
-        """What a body gives for its inputs."""
+        """The results of a body for these inputs."""
         graph = Lowered(program)
         self._fill(graph, dict(zip(program.inputs, inputs, strict=True)))
         return [graph.variables[i] for i in program.outputs]
 
     def _fill(self, graph: Lowered, given: Mapping[int, Variable]) -> None:
-        """Lower the nodes of a program, but for those that are given."""
+        """Lower the nodes of a program, except the ``given`` values."""
         program = graph.program
         targets = {i for n in program.nodes if n.op == "grad" for i in n.inputs[1:]}
         known: set[Variable] = set()
@@ -208,8 +208,8 @@ class LineageBackend(Generation):
         def made(i: int, result: Variable) -> Variable:
             variable = self._exact(result, program.values[i].aval)
             if i in targets and (variable in known or is_shuffled(variable)):
-                # An op that changes nothing returned its input, or a product takes the vector that a row was made of
-                # in its place; the gradient is that of this value only.
+                # A target needs its own variable: a trivial op returns its input, and a product replaces a row by the
+                # vector that it was made of.
                 variable = self._exact(self.T.tensor_copy(variable), program.values[i].aval)
             known.add(variable)
             return variable
@@ -224,7 +224,7 @@ class LineageBackend(Generation):
         graph.variables = [values[i] for i in range(len(program.values))]
 
     def _call(self, node: Node, inputs: Sequence[Variable]) -> Any:
-        """The result of an op, or all results of one that has several. Raises `UnsupportedOperation`."""
+        """The result of an op, or all results if it has several. Raises `UnsupportedOperation`."""
         try:
             if node.op in control_flow.CONTROL:
                 return control_flow.lowered(self, node, inputs, self._body)
@@ -233,18 +233,17 @@ class LineageBackend(Generation):
             raise self.unsupported(f"{node.op} of {', '.join(str(v.type) for v in inputs)}", node, error) from error
 
     def asserted(self, variable: Variable, condition: Variable, message: str) -> Variable:
-        """The variable, for which an error is raised while it is computed unless the condition is true."""
+        """The variable; computing it raises an error unless the condition is true."""
         return self.module("raise_op").Assert(message)(variable, condition)
 
     def in_range(self, indices: Variable, length: int) -> Variable:
-        """The indices of an axis, for which `IndexError` is raised unless they are within its length; where a mode
-        cannot raise, the ones outside become the nearest."""
+        """The indices of an axis; `IndexError` is raised for one out of range. A mode that cannot raise clips them."""
         checked = self.InRange(length)(indices)
         checked.tag.lengths = lengths(indices)
         return checked
 
     def if_else(self, condition: Variable, then: Variable, otherwise: Variable) -> Variable:
-        """One of two variables by a condition; only that one is computed, where the mode can."""
+        """One of two variables by a condition. Modes that can compute only that one."""
         return self.module("ifelse").ifelse(condition, then, otherwise)
 
     def _lower_node(self, graph: Lowered, node: Node, inputs: Sequence[Variable]) -> Variable:
@@ -266,7 +265,7 @@ class LineageBackend(Generation):
         return self._call(node, inputs)
 
     def _exact(self, variable: Variable, aval: Aval) -> Variable:
-        """The variable with the dtype and the static shape of its value, where the framework lost one of them."""
+        """The variable with the dtype and static shape of its value, if the framework lost one of them."""
         if variable.dtype != aval.dtype.value:
             variable = self.T.cast(variable, aval.dtype.value)
         if tuple(variable.type.shape) != aval.shape:
@@ -286,10 +285,10 @@ class LineageBackend(Generation):
         return [by_target[variable] for variable in each]
 
     def _fold_lengths(self, graph: Lowered) -> None:
-        """Let the graph use numbers where it asks for a shape that is known.
+        """Replace known shapes in the graph by constants.
 
-        The gradient of a concatenation asks for shapes: from another stage they would come as values, and JAX and Numba
-        compile for lengths that they know.
+        The gradient of a concatenation reads shapes. From another stage they would be values, but JAX and Numba need
+        known lengths to compile.
         """
         shape_op = self.module("tensor.shape").Shape
         order = toposort(variable for variable, _ in graph.results())
@@ -303,7 +302,7 @@ class LineageBackend(Generation):
                 find_lengths(node, self.inferred_shapes)
 
     def inferred_shapes(self, node: Any) -> Sequence[tuple[int, ...] | None]:
-        """The shapes of an apply node's results that follow from those of its inputs, and that it does not note."""
+        """The shapes of an apply node's results, inferred from its inputs where the framework does not."""
         return ()
 
     def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> CompiledStage:

@@ -1,4 +1,4 @@
-"""Aesara (https://aesara.readthedocs.io): with its default, the C linker, and compiled by Numba and by JAX."""
+"""Aesara (https://aesara.readthedocs.io): its C linker (the default), Numba and JAX."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class _Aesara(LineageBackend):
     package = "aesara"
     added: tuple[str, ...] = (*LineageBackend.added, ONE_BY_ONE, SLOGDET, SYMMETRIC, FACTORS)
     flags = "AESARA_FLAGS"
-    # The last one asserts that types are equal of which one knows less of its shape, and so fails for a sum of two
-    # gradients of rows (tensor/rewriting/subtensor.py); it runs under both names.
+    # The last one, which has two names, asserts equal types even where one has a less specific shape: it fails for a
+    # sum of two gradients of rows (tensor/rewriting/subtensor.py).
     left_out: ClassVar[tuple[str, ...]] = (
         *LEFT_OUT,
         "local_IncSubtensor_serialize",
         "pre_local_IncSubtensor_serialize",
     )
     keeps_steps = True
-    # Scan.L_op has the third wrong, without any rewrite; of several arrays the second fails or is wrong after them.
+    # Scan.L_op has the third wrong even without rewrites. With several carries, rewrites break the second one.
     most_orders = 2
 
 
@@ -64,8 +64,8 @@ class AesaraC(CMode, _Aesara):
 
 
 def _chosen(node: Any) -> Callable[..., Any]:
-    """One side of an `IfElse`, copied. Its own gives what it was given, and the op after it, which takes that for a new
-    array, writes into it (aesara/link/numba/dispatch/basic.py: numba_funcify_IfElse)."""
+    """One side of an `IfElse`, copied. Aesara's own returns its input, into which the next op writes as if it were a
+    new array (aesara/link/numba/dispatch/basic.py: numba_funcify_IfElse)."""
     sides = [[f"{side}{i}" for i in range(len(node.outputs))] for side in ("then", "otherwise")]
     then, otherwise = (", ".join(f"np.asarray({name}).copy()" for name in names) for names in sides)
     names = ", ".join(name for side in sides for name in side)
@@ -83,16 +83,16 @@ def _is_number(node: Any) -> bool:
 class AesaraNumba(NumbaMode, _Aesara):
     """Aesara compiled by Numba."""
 
-    # The first takes the largest away, and the largest of NaN is -inf in Numba: log(sum(exp(NaN))) was -inf. The second
-    # leaves fewer values than indices, and Numba's loop is over pairs (link/numba/dispatch/basic.py:
-    # numba_funcify_AdvancedIncSubtensor1): a number did not compile, and of one row for several the first was written.
+    # The first subtracts the maximum, and Numba's maximum of NaN is -inf: log(sum(exp(NaN))) was -inf. The second
+    # leaves fewer values than indices, but Numba loops over pairs (link/numba/dispatch/basic.py:
+    # numba_funcify_AdvancedIncSubtensor1): a number did not compile, and one row for several was written once.
     left_out: ClassVar[tuple[str, ...]] = (
         *_Aesara.left_out,
         "local_log_sum_exp",
         "local_useless_inc_subtensor_alloc",
     )
-    # With fastmath LLVM would assume that there is no NaN and no infinity. Numba's cache would never find anything
-    # again: it goes by the file, and Aesara's generated source lies in temporary ones.
+    # With fastmath LLVM assumes that there is no NaN and no infinity. Numba's cache would never hit: its key is the
+    # file, and Aesara's generated sources are in temporary files.
     configuration: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
     rows: ClassVar[Mapping[str, Row]] = {
         **NUMBA_ROWS,
@@ -122,7 +122,7 @@ class AesaraNumba(NumbaMode, _Aesara):
         def product(x: Any, y: Any) -> Any:
             return np.asarray(np.dot(x, y))
 
-        # Its own copies both factors and the product, whatever their dtypes: 2048 x 2048 took 1.17 times as long.
+        # Aesara's own always copies both factors and the product: 2048 x 2048 took 1.17 times as long.
         self.replace(self.module("tensor.math").Dot, _of_one_floating_dtype, lambda node: product)
         scalars, special = self.module("scalar.basic"), self.module("scalar.math")
         for kind, function in (
@@ -138,9 +138,9 @@ class AesaraNumba(NumbaMode, _Aesara):
         self.replace(self.module("scan.op").Scan, has_length, self._loop)
 
     def _copying(self) -> None:
-        """Copies of numbers, and parts of arrays that are copies. Aesara's copy of a number is what it was given, and
-        its parts are views. The op after them takes both for new arrays, and writes into what was given
-        (aesara/link/numba/dispatch/basic.py: numba_funcify_DeepCopyOp; tensor_basic.py: numba_funcify_Split)."""
+        """Real copies of numbers and of the parts of a split array. Aesara's are its input and views of it, into which
+        the next op writes as if they were new arrays (aesara/link/numba/dispatch/basic.py: numba_funcify_DeepCopyOp;
+        tensor_basic.py: numba_funcify_Split)."""
         scalar = self.module("link.numba.dispatch.basic").to_scalar
 
         def number(x: Any) -> Any:
@@ -153,9 +153,9 @@ class AesaraNumba(NumbaMode, _Aesara):
         self.replace(self.module("tensor.basic").Split, lambda node: True, lambda node: parts)
 
     def _of_its_dtype(self, function: Callable[..., Any], node: Any) -> Callable[..., Any]:
-        """A function of one number that gives the dtype of a node: Numba's own of float32 give float64, for which a sum
-        of them does not compile (aesara/link/numba/dispatch/scalar.py). Quotients by zero are NumPy's: Python's are
-        exceptions, which a function of several ops swallows, and gives 0."""
+        """A function of one number with the dtype of a node. Numba's own of float32 give float64, and a sum of them
+        does not compile (aesara/link/numba/dispatch/scalar.py). Division by zero is NumPy's: in Python's error model a
+        function of several ops swallows the exception and gives 0."""
         compiled = self.module("link.numba.dispatch.basic").numba_njit(function, error_model="numpy")
         dtype = getattr(np, node.outputs[0].type.dtype)
         return lambda x: dtype(compiled(x))
@@ -177,7 +177,7 @@ class AesaraJAX(JAXMode, _Aesara):
     """Aesara compiled by JAX, on JAX's devices."""
 
     rows: ClassVar[Mapping[str, Row]] = {"diagonal": diagonal_by_slices}
-    unrolled = True  # it has no Scan there: aesara/link/jax/dispatch/scan.py refuses most, and a gradient of any
+    unrolled = True  # aesara/link/jax/dispatch/scan.py refuses most Scans, and every gradient of one
     mode_added: ClassVar[tuple[str, ...]] = (
         *JAXMode.mode_added,
         "argmax, max with argmax, the gradient of concat, sort, argsort, searchsorted, slogdet, trigamma and the "
@@ -188,14 +188,14 @@ class AesaraJAX(JAXMode, _Aesara):
 
     @cached_property
     def tell_shapes(self) -> tuple[Any, ...]:
-        """The classes of ops that are asked for the shapes of their results."""
+        """The classes of ops whose ``infer_shape`` is called."""
         indexing = self.module("tensor.subtensor")
         batches, joined = self.module("tensor.blas").BatchedDot, self.module("tensor.basic").Join
         matrices = of_single_matrices(self.T)
         return (joined, batches, indexing.AdvancedSubtensor, indexing.AdvancedSubtensor1, *matrices)
 
     def inferred_shapes(self, node: Any) -> Sequence[tuple[int, ...] | None]:
-        """Of slices, parts, concatenations, batches of products, elements at indices and linear algebra."""
+        """Of slices, splits, concatenations, batched products, indexing and linear algebra."""
         basic, indexing, op = self.module("tensor.basic"), self.module("tensor.subtensor"), node.op
         number, given = basic.get_scalar_constant_value, [shape_of(v) for v in node.inputs if hasattr(v.type, "shape")]
         if not given or None in given:
@@ -215,7 +215,7 @@ class AesaraJAX(JAXMode, _Aesara):
             symbolic = op.infer_shape(None, node, [tuple(map(self.T.constant, shape)) for shape in shapes])
             return [tuple(int(number(n)) for n in shape) for shape in symbolic]
         except self.module("tensor.exceptions").NotScalarConstantError:
-            return ()  # an index or a length that is computed from what is given
+            return ()  # a computed index or length
 
     def prepare(self) -> None:
         super().prepare()
@@ -228,12 +228,12 @@ class AesaraJAX(JAXMode, _Aesara):
             lengths = [x.shape[a] for a in kept]
             return jnp.transpose(x, (*kept, *axes)).reshape(*lengths, prod(x.shape[a] for a in axes))
 
-        # Aesara 2.9.4 made an op of its own of argmax and left JAX without it.
+        # Aesara 2.9.4 made argmax a separate op, without one for JAX.
         @register(self.module("tensor.math").Argmax)  # type: ignore[untyped-decorator]
         def argmax(op: Any, **_: Any) -> Any:
             return lambda x: jnp.argmax(flattened(op, x), axis=-1).astype("int64")
 
-        # What max and argmax of the same array are merged to. Its own takes the axes for traced values.
+        # Max and argmax of the same array are merged to this op. Aesara's own takes the axes for traced values.
         @register(self.module("tensor.math").MaxAndArgmax)  # type: ignore[untyped-decorator]
         def max_and_argmax(op: Any, **_: Any) -> Any:
             def both(x: Any) -> Any:
@@ -242,7 +242,7 @@ class AesaraJAX(JAXMode, _Aesara):
 
             return both
 
-        # Aesara leaves the gradient of a concatenation, and so that of a stack, without JAX.
+        # Aesara lacks this for JAX: the gradient of a concatenation or a stack.
         @register(self.module("tensor.basic").Split)  # type: ignore[untyped-decorator]
         def split(op: Any, node: Any, **_: Any) -> Any:
             constant = self.module("tensor.basic").get_scalar_constant_value
@@ -255,8 +255,8 @@ class AesaraJAX(JAXMode, _Aesara):
         self._wrapping(register)
 
     def _wrapping(self, register: Callable[[type], Callable[[Any], Any]]) -> None:
-        """For XLA no square and no absolute value of integers is negative. Where they overflow they are: squares are
-        computed without signs, and the absolute value of the smallest integer is chosen."""
+        """Integers that wrap. XLA assumes that squares and absolute values are not negative, but they are where they
+        overflow: products are computed unsigned, and the absolute value by a choice."""
         jnp, scalars = self.jax.numpy, self.module("scalar.basic")
         funcify = self.module("link.jax.dispatch.basic").jax_funcify
 
@@ -274,7 +274,7 @@ class AesaraJAX(JAXMode, _Aesara):
             register(kind)(partial(made, theirs=funcify.dispatch(kind)))
 
     def _sorting(self, register: Callable[[type], Callable[[Any], Any]]) -> None:
-        """What Aesara leaves without JAX of sorting, special functions and linear algebra."""
+        """Sorting, special functions and linear algebra that Aesara lacks for JAX."""
         jnp, sorting = self.jax.numpy, self.module("tensor.sort")
 
         def constant(variable: Any) -> int:

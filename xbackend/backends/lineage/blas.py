@@ -1,7 +1,7 @@
-"""The BLAS of the Theano lineage: the fastest one that the environment brings, for the C linkers and for Numba.
+"""The BLAS of the Theano lineage: the fastest one of the environment, for the C linkers and for Numba.
 
-The C linkers compile against whatever ``blas__ldflags`` names. Numba takes its BLAS from the function pointers that
-SciPy publishes for Cython (`scipy.linalg.cython_blas`), so pointing those elsewhere is all that it takes.
+The C linkers link to ``blas__ldflags``. Numba gets its BLAS from the function pointers that SciPy publishes for Cython
+(`scipy.linalg.cython_blas`): replacing them is enough.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 from xbackend.backends import threads
 
-CHOICE = "XBACKEND_BLAS"  # environment variable: mkl or openblas, to overrule the rule of `choose`
+CHOICE = "XBACKEND_BLAS"  # environment variable, mkl or openblas: overrides the rule of `choose`
 
-# All of BLAS that the two C linkers call. OpenBLAS's wheel has a prefix before each name.
+# The BLAS routines that the two C linkers call. OpenBLAS's wheel adds a prefix to each name.
 _ROUTINES = ("gemm", "gemv", "ger", "dot", "axpy", "scal", "copy", "swap", "nrm2", "asum", "symm", "syrk", "rot")
 _SYMBOLS = [f"{kind}{routine}_" for kind in "sdcz" for routine in _ROUTINES]
 _NUMBA_CALLS = ("sgemm", "dgemm", "sgemv", "dgemv", "sdot", "ddot")
@@ -27,7 +27,7 @@ _NUMBA_CALLS = ("sgemm", "dgemm", "sgemv", "dgemv", "sdot", "ddot")
 
 @dataclass(frozen=True, slots=True)
 class Blas:
-    """A BLAS of the environment: its name, its shared library, and the prefix that its symbols carry."""
+    """A BLAS of the environment: its name, its shared library, and the prefix of its symbols."""
 
     name: str
     path: Path
@@ -35,12 +35,12 @@ class Blas:
 
     @property
     def ldflags(self) -> str:
-        """What the C linkers link with. They add the run-time path of every ``-L`` themselves."""
+        """The C linkers' flags for linking. They add the run-time path of every ``-L`` themselves."""
         return f"-L{self.path.parent} -l:{self.path.name}"
 
     @property
     def cxxflags(self) -> str:
-        """What the C linkers compile with."""
+        """The C linkers' flags for compiling."""
         return " ".join(f"-D{s}={self.prefix}{s}" for s in _SYMBOLS) if self.prefix else ""
 
     def load(self) -> ctypes.CDLL:
@@ -48,7 +48,7 @@ class Blas:
         return ctypes.CDLL(str(self.path))
 
     def describe(self) -> threads.Pool:
-        """As the loaded library says it of itself; without version and threads if it is not loaded."""
+        """The loaded library's description of itself; without version and threads if it is not loaded."""
         mine = (p for p in threads.pools() if (p.file, p.api) == (self.path.resolve().name, "blas"))
         return replace(next(mine, threads.Pool(self.name, file=self.path.name)), library=self.name)
 
@@ -80,10 +80,10 @@ def _is_intel() -> bool:
 
 
 def choose() -> Blas | None:
-    """The BLAS to link to, `None` if the environment brings none (then the framework's own choice stands).
+    """The BLAS to link to; `None` leaves the choice to the framework, as the environment has none.
 
     MKL on Intel, OpenBLAS elsewhere: on Intel MKL reached 1.1 to 1.4 times OpenBLAS's rate, on an AMD EPYC (Zen 4)
-    0.9 times. A rule and not a measurement, so that a machine always gives one answer; ``XBACKEND_BLAS`` overrules it.
+    0.9 times. A fixed rule, not a measurement, always gives the same answer; ``XBACKEND_BLAS`` overrides it.
     """
     known = {"mkl": _mkl, "openblas": _openblas}
     wanted = os.environ.get(CHOICE)
@@ -92,10 +92,10 @@ def choose() -> Blas | None:
 
 
 def redirect_numba(blas: Blas) -> None:
-    """Make Numba compute its matrix products with this BLAS. To be called before its first product.
+    """Make Numba compute matrix products with this BLAS. Call it before the first product.
 
-    Numba looks its functions up in SciPy's table of C pointers (numba/_lapack.c: import_cython_function); both sides
-    have Fortran's signature. Without this it has the OpenBLAS inside of SciPy, in Aesara's environment one of 2023.
+    Numba looks functions up in SciPy's table of C pointers (numba/_lapack.c: import_cython_function); both sides have
+    Fortran's signature. Its default is the OpenBLAS inside of SciPy, in Aesara's environment one of 2023.
     """
     from scipy.linalg import cython_blas
 
@@ -105,7 +105,7 @@ def redirect_numba(blas: Blas) -> None:
     library, table = blas.load(), cython_blas.__pyx_capi__
     for name in _NUMBA_CALLS:
         pointer = ctypes.cast(getattr(library, f"{blas.prefix}{name}_"), ctypes.c_void_p)
-        # The capsule keeps a pointer to its name, so the name must outlive it: the old capsule's does, kept below.
+        # A capsule points to its name, which must outlive it: the old capsule's name does, as that is kept.
         old = table[name]
         _kept.append(old)
         table[name] = new(pointer, name_of(old), None)

@@ -1,4 +1,4 @@
-"""The frameworks' cache of compiled code: where it lies, and how several processes fill it at once."""
+"""The frameworks' cache of compiled code: its folder, and several processes that fill it at once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from xbackend.files import make_own, open_to_others
 # In `Backend.added`.
 CACHED = "compiled code that two processes put into the cache at once"
 
-# What the frameworks compile of themselves when they are imported the first time, and what else is no program there.
+# The frameworks' own extensions, compiled at the first import, and other names in the cache that are no programs.
 _EXTENSIONS = ("cutils_ext", "lazylinker_ext", "scan_perform")
 _STAYS = (*_EXTENSIONS, "__init__.py", ".lock", "lock_dir")
 
 
 def folder(backend: str, name: str) -> Path:
-    """The folder of that name of code that a backend compiles and loads again, made if need be: below $XBACKEND_HOME,
-    or in the user's cache directory. Raises `BackendUnavailable` where others can write to it, and where nobody can."""
+    """The folder ``name`` for a backend's compiled code, made if need be: below $XBACKEND_HOME, or in the user's cache
+    directory. Raises `BackendUnavailable` if others can write to it, or if it cannot be made."""
     home = os.environ.get("XBACKEND_HOME") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "xbackend"
     )
@@ -43,15 +43,15 @@ def folder(backend: str, name: str) -> Path:
 
 
 def own_cache(shared: Path, forget: Callable[[], None]) -> OwnCache:
-    """An empty cache in the process's folder for temporary files. The framework's own extensions, which are compiled
-    once for each installation and not for a program, are taken from the ``shared`` one."""
+    """An empty cache in the process's folder for temporary files. The framework's own extensions, which belong to no
+    program, are copied from the ``shared`` one."""
     own = Path(tempfile.mkdtemp(prefix="compiled-"))
     share_extensions(shared, own)
     return OwnCache(own, _STAYS, forget)
 
 
 def share_extensions(have: Path, lack: Path) -> None:
-    """Copy the framework's own extensions from one cache to another that lacks them, each whole or not at all."""
+    """Copy the framework's own extensions to a cache that lacks them, each whole or not at all."""
     for path in (path for name in _EXTENSIONS for path in have.glob(f"*/{name}")):
         target = lack / path.relative_to(have)
         if not target.exists():
@@ -66,9 +66,9 @@ def share_extensions(have: Path, lack: Path) -> None:
 def share_cache(cmodule: ModuleType) -> None:
     """Let several processes fill the cache at once (theano/gof/cmodule.py, link/c/cmodule.py of Aesara and PyTensor).
 
-    A module may be known by a key already when one process finds it that another one has made: `KeyData.add_key`
-    asserts that it is not, and failed without a message. A file of keys is written whole: a process that begins reads
-    all of them without the lock, and deletes the module whose file it finds cut off.
+    A process may find that another one already stored a module under its key. `KeyData.add_key` asserts the opposite,
+    and failed without a message. Files of keys are now written whole: a starting process reads them without the lock,
+    and deletes the module of a truncated one.
     """
     data = cmodule.KeyData
     add, save = data.add_key, data.save_pkl

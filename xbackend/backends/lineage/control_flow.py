@@ -1,6 +1,6 @@
-"""Loops and choices as the lineage's own: ``scan``, with ``until`` for those without a length, and ``ifelse``.
+"""Loops and choices as the lineage's own: ``scan``, with ``until`` for while loops, and ``ifelse``.
 
-A mode without a Scan (`LineageBackend.unrolled`) gets the steps of a loop one after the other.
+For a mode without a Scan (`LineageBackend.unrolled`) loops are unrolled.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from xbackend.backends.lineage.ops import joined
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node, Program
 
-# What a body gives for its inputs, in the graph under construction.
+# From a body and its inputs to its results, in the graph under construction.
 Body = Callable[[Program, Sequence[Any]], Sequence[Any]]
 
-# Scan asks for a number of steps also of a loop that ends by itself. Some generations have memory for all of them: so
-# many bytes of it for each array.
+# Scan needs a maximum number of steps even for a while loop. Some generations allocate memory for all of them, of at
+# most `KEPT` bytes for each array.
 MOST_STEPS = 2**31 - 1
 KEPT = 2**28
-UNROLLED = 256  # steps at most: each is its own part of the graph
+UNROLLED = 256  # the most steps to unroll: each is a separate part of the graph
 
 
 def lowered(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
@@ -31,7 +31,7 @@ def lowered(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequ
 
 
 def _loop(backend: Any, function: Callable[..., Any], **options: Any) -> list[Any]:
-    """What the framework's scan gives, always as a list."""
+    """The results of the framework's scan, always as a list."""
     scan = backend.framework.scan
     scan = scan if callable(scan) else backend.module("scan").scan
     if "return_updates" in inspect.signature(scan).parameters:
@@ -49,16 +49,16 @@ def _scan(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequen
     if backend.unrolled:
         return _unrolled(T, node, inputs, body)
 
-    # A state that is also kept is one result of the framework's scan, as users write it. Second gradients need another
-    # way. Through all states of a carry they are wrong in Aesara and Theano; through the state before a step they fail
-    # in C. Through results of their own they are right, so each kept state is one. The state before a step is made of
-    # the states after the steps, shifted by one.
+    # Without second gradients, a state that is also an output is one result of the framework's scan, as users write it.
+    # Second gradients through all states of a carry are wrong in Aesara and Theano, and through the state before a step
+    # they fail in C. They are right through a separate result for each output state. The state before a step is the
+    # state after the previous one, shifted by one.
     places, kept, length = program.outputs[:carries], program.outputs[carries:], node.params["length"]
     before = dict(zip(program.inputs, places, strict=False)) if backend.second and length else {}
     own = dict.fromkeys(before.get(i, i) for i in kept if backend.second or i not in places)
 
     def step(*given: Any) -> list[Any]:
-        # Scan hands on the sequences, then what is carried, then what is closed over.
+        # Scan's order: sequences, carries, captured arrays.
         slices, carry, rest = given[: len(xs)], given[len(xs) : len(xs) + carries], given[len(xs) + carries :]
         results = list(body(program, [*carry, *slices, *rest]))
         by_number = dict(zip(program.outputs, results, strict=True))
@@ -114,7 +114,7 @@ def _while(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Seque
         state, (first, *closed) = given[:carries], given[carries:]
         after = list(body(step, [*state, *closed]))
         (goes_on,) = body(condition, [*after, *closed])
-        # It makes one step at least, and stops after that if it should have made none.
+        # Scan makes at least one step; it stops after that if it should have made none.
         return after, until(T.invert(T.and_(goes_on, first)))
 
     steps = MOST_STEPS
@@ -140,15 +140,15 @@ def _cond(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequen
     handed_on = [_handed_on(backend, predicate, value) for value in values]
     then = body(node.params["then"], [value for value, _ in handed_on])
     otherwise = body(node.params["otherwise"], [value for _, value in handed_on])
-    # One op for each result: the gradient of an op with several fails where some are not used (IfElse.L_op takes what
-    # is disconnected for numbers). The rewrite cond_merge makes one of those with the same condition.
+    # One op for each result: the gradient of an op with several results fails if some are unused (IfElse.L_op takes
+    # disconnected gradients for numbers). The rewrite cond_merge merges ops with the same condition.
     return [backend.if_else(predicate, a, b) for a, b in zip(then, otherwise, strict=True)]
 
 
 def _handed_on(backend: Any, predicate: Any, value: Any) -> tuple[Any, Any]:
-    """A value for each side of a choice, from which a gradient comes back from the side that was taken only.
+    """A value for each side of a choice, with a gradient from the chosen side only.
 
-    From the other one comes 0 times its derivative, which is NaN where that is infinite.
+    The other side would add 0 times its derivative: NaN where that is infinite.
     """
     if not backend.differentiated or "float" not in value.dtype:
         return value, value

@@ -25,17 +25,17 @@ def _special(T: Any, node: Node) -> Elementwise:
 
 
 def _divisor(T: Any, node: Node, y: Any) -> Any:
-    """A divisor of integers that is no trap: C code ends the process with SIGFPE for ``x // 0`` and for the smallest
-    integer divided by -1, Numba for the latter. By 0 the result is some number; by -1 it is left to the caller."""
+    """A divisor of integers that does not trap: C ends the process with SIGFPE for ``x // 0`` and for the smallest
+    integer divided by -1, Numba for the latter. The result by 0 is unspecified; callers handle -1."""
     number = _number(T, node)
     return T.switch(T.or_(T.eq(y, number(-1)), T.eq(y, number(0))), number(1), y)
 
 
 def _near(T: Any, node: Node, x: Any, divisor: Any) -> tuple[Any, Any, Any]:
-    """The smallest integer moved up by the length of the divisor, whether it was, and the sign of the divisor.
+    """``x`` with the smallest integer moved up by abs(divisor), whether it was moved, and the divisor's sign.
 
-    C code divides negative numbers by way of their negatives (c_code of IntDiv and Mod in scalar/basic.py), and the
-    smallest integer has none.
+    C code negates negative numbers to divide them (c_code of IntDiv and Mod in scalar/basic.py), and the smallest
+    integer has no negative.
     """
     number = _number(T, node)
     moved, up = T.eq(x, number(np.iinfo(node.dtype.value).min)), T.gt(divisor, number(0))
@@ -44,7 +44,7 @@ def _near(T: Any, node: Node, x: Any, divisor: Any) -> tuple[Any, Any, Any]:
 
 
 def quotient(negates: bool = False) -> Row:
-    """``negates``: of negative integers it is computed by way of their negatives, see `_near`."""
+    """``negates``: the framework negates negative integers to divide them, see `_near`."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         x, y = inputs
@@ -64,24 +64,24 @@ def quotient(negates: bool = False) -> Row:
 
 
 def remainder(negates: bool = False) -> Row:
-    """``negates``: of negative integers it is computed by way of their negatives, see `_near`."""
+    """``negates``: the framework negates negative integers to divide them, see `_near`."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         x, y = inputs
         if not node.dtype.is_integer:
             return _special(T, node).remainder(x, y, T.mod(x, y))
-        divisor = _divisor(T, node, y)  # 1 in the place of -1: the remainder is 0 as well
+        divisor = _divisor(T, node, y)  # 1 in place of -1: the remainder is also 0
         return T.mod(_near(T, node, x, divisor)[0] if negates else x, divisor)
 
     return row
 
 
 def floor_of_quotient(T: Any, node: Node, x: Any, y: Any, nearest: Callable[[Any], Any] | None = None) -> Any:
-    """floor(x / y) of floats as NumPy has it: of the quotient before it is rounded, as 1 // 0.1 is 9 and not 10.
+    """NumPy's floor(x / y) of floats: the floor of the exact quotient, so 1 // 0.1 is 9, not 10.
 
-    What is left by the remainder divides to an integer but for rounding; ``nearest`` finds it.
+    (x - remainder) / y is an integer up to rounding; ``nearest`` finds it.
     """
-    # A quotient that is 0 is there for its sign, and its gradient would be with it.
+    # `quotient` also divides to get the sign of a zero, which must have no gradient.
     x, y = (import_module("..gradient", T.__name__).zero_grad(number) for number in (x, y))
     whole = T.true_div(T.sub(x, T.mod(x, y)), y)
     whole = T.round(whole, mode="half_to_even") if nearest is None else nearest(whole)
@@ -89,10 +89,10 @@ def floor_of_quotient(T: Any, node: Node, x: Any, y: Any, nearest: Callable[[Any
 
 
 def power_by_squaring(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Powers of integers, which C code and Numba compute in floating point, exact up to 2**53, and which Theano leaves
-    to the host (theano/gpuarray/opt.py: local_gpua_elemwise).
+    """Exact powers of integers. C code and Numba compute them in floating point, exact up to 2**53, and Theano on the
+    host (theano/gpuarray/opt.py: local_gpua_elemwise).
 
-    From the 64th power on only those of 0, 1 and -1 are numbers of 64 bits, and they know odd powers from even ones.
+    From the 64th power on only powers of 0, 1 and -1 fit into 64 bits, and only the exponent's parity matters.
     """
     if not node.dtype.is_integer:
         return power(T, node, inputs)
@@ -110,21 +110,21 @@ def power_by_squaring(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 def power(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     x, y = inputs
     if node.dtype.is_integer:
-        # What a negative power of an integer is the standard leaves open; Numba raises.
+        # The standard leaves negative powers of integers open; Numba raises.
         y = T.switch(T.lt(y, T.constant(0, dtype=y.dtype)), T.constant(0, dtype=y.dtype), y)
     elif is_half(_known(y)):
-        x = _special(T, node).radicand(x)  # it becomes a square root (local_pow_specialize)
+        x = _special(T, node).radicand(x)  # a rewrite makes it a square root (local_pow_specialize)
     return T.pow(x, y)
 
 
 def sign(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """That of -0.0 is 0.0, which Numba and JAX give as it was."""
+    """The sign, with 0.0 for -0.0; Numba and JAX keep -0.0."""
     found = (T.sign if hasattr(T, "sign") else T.sgn)(*inputs)
     return found if node.dtype.is_integer else _special(T, node).positive_zero(found)
 
 
 def _known(variable: Any) -> np.ndarray | None:
-    """The numbers of a constant, or the one that fills an array; `None` where they are not known before a call."""
+    """The elements of a constant, or the number that fills an array; `None` for other variables."""
     if variable.owner is not None and type(variable.owner.op).__name__ == "Alloc":
         variable = variable.owner.inputs[0]
     return np.asarray(variable.data) if hasattr(variable, "data") else None

@@ -1,7 +1,7 @@
-"""Gradients of factorizations that Aesara and Theano lack: of QR, and of singular values and vectors.
+"""Gradients of QR and of the SVD, which Aesara and Theano lack.
 
-Each is a subclass of the framework's own op, which computes as it does and is compiled as it is. It knows the lengths
-of its matrix, so that what the formulas take beside it are constants.
+Each op is a subclass of the framework's own and is compiled as that. It has the shape of its matrix, so the formulas'
+other matrices are constants.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FACTORS = "gradients of qr and svd, which it lacks"  # in `Backend.added`
 
 
 def differentiable(T: Any, op: Any, shape: tuple[int, ...], solve_upper: Callable[[Any, Any], Any]) -> Any:
-    """The op of a matrix of that shape, of the generation whose tensors are ``T``, with a gradient."""
+    """The op with a gradient, for a matrix of that shape and the generation whose tensors are ``T``."""
     kind: Any = type(op)
     return _class(T, kind, solve_upper)(op, shape)
 
@@ -39,7 +39,7 @@ def _class(T: Any, kind: Any, solve_upper: Callable[[Any, Any], Any]) -> type:
             ]
             formula = _of_svd if "full_matrices" in names else _of_qr
             result = formula(T, self, outputs, known, solve_upper)
-            # Its type has to say which axes have the length 1, as that of the matrix may.
+            # The type must have the static lengths 1 that the matrix's type may have.
             return [T.reshape(result, self.lengths) if 1 in self.lengths else result]
 
     if not hasattr(kind, "infer_shape"):
@@ -59,7 +59,7 @@ def _constant(T: Any, array: np.ndarray, like: Any) -> Any:
 
 
 def _of_qr(T: Any, op: Any, outputs: Sequence[Any], cotangents: Sequence[Any], solve_upper: Any) -> Any:
-    """Walter, Lehmann and Lamour, On higher-order derivatives of QR (2010); no more columns than rows."""
+    """Walter, Lehmann and Lamour, On higher-order derivatives of QR (2010), for columns <= rows."""
     columns = op.lengths[1]
     (q, r), (by_q, by_r) = outputs, cotangents
     inner = T.sub(T.dot(r, by_r.T), T.dot(by_q.T, q))
@@ -70,7 +70,7 @@ def _of_qr(T: Any, op: Any, outputs: Sequence[Any], cotangents: Sequence[Any], s
 
 
 def _of_svd(T: Any, op: Any, outputs: Sequence[Any], cotangents: Sequence[Any], solve_upper: Any) -> Any:
-    """Townsend, Differentiating the singular value decomposition (2016), of the thin one."""
+    """Townsend, Differentiating the singular value decomposition (2016), for the thin SVD."""
     rows, columns = op.lengths
     (u, s, vt), (by_u, by_s, by_vt) = outputs, cotangents
     v, by_v = vt.T, by_vt.T

@@ -1,4 +1,4 @@
-"""A generation of the Theano lineage as a module of this interpreter: imported, configured, its BLAS chosen."""
+"""Import and configuration of a generation of the Theano lineage, and the choice of its BLAS."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ from xbackend.backends.lineage import blas, compiled_code
 from xbackend.backends.staged.assembly import StagedBackend
 from xbackend.errors import BackendUnavailable
 
-_COMPILED = re.compile(r"(^|,)\s*(base_)?compiledir\s*=[^,]*")  # a user's own folder, in a configuration
+_COMPILED = re.compile(r"(^|,)\s*(base_)?compiledir\s*=[^,]*")  # the user's folder in a configuration
 
 
 def _is_right(record: logging.LogRecord) -> bool:
-    """The frameworks look for a file lib<name>.so; ours is named as the wheel names it, and linking it succeeds or
-    fails."""
+    """Filter out a warning: the frameworks look for lib<name>.so, but wheels name their library otherwise."""
     return not str(record.msg).startswith("We did not find a dynamic library")
 
 
 @contextmanager
 def _without_mpi() -> Iterator[None]:
-    """Theano and Aesara import mpi4py for ops that nothing here uses (tensor/io.py), which starts MPI: the memory that
-    it makes then stays in /dev/shm where a process ends without its hooks, as a worker does."""
+    """Hide mpi4py, which Theano and Aesara import for ops that nothing here uses (tensor/io.py). It starts MPI, whose
+    memory stays in /dev/shm when a process ends without its exit hooks, as a worker does."""
     hidden = "mpi4py" not in sys.modules
     if hidden:
         sys.modules["mpi4py"] = None  # type: ignore[assignment]
@@ -45,17 +44,17 @@ def _without_mpi() -> Iterator[None]:
 
 
 class Generation(StagedBackend):
-    """What is the same in every mode: the framework, ``T`` (its tensors) and ``blas``."""
+    """The part common to all modes: the framework, ``T`` (its tensors) and ``blas``."""
 
     package: ClassVar[str]
-    flags: ClassVar[str]  # the environment variable that the generation reads its configuration from
-    modules: ClassVar[Mapping[str, str]] = {}  # where this generation has its modules elsewhere than the later ones
+    flags: ClassVar[str]  # the environment variable with the generation's configuration
+    modules: ClassVar[Mapping[str, str]] = {}  # module names of the later generations -> names in this one
     separator: ClassVar[str] = "__"  # between the parts of a configuration's name
-    machine: ClassVar[str] = "vm"  # what a compiled function calls its innermost callable
-    compiles: ClassVar[str] = ""  # the folder of what it compiles, where that is not the package's
+    machine: ClassVar[str] = "vm"  # the attribute of a compiled function with its innermost callable
+    compiles: ClassVar[str] = ""  # the folder of compiled code, if not named by the package
 
     def module(self, name: str = "") -> ModuleType:
-        """A module of the framework, by the name that it has in the later generations."""
+        """A module of the framework, by its name in the later generations."""
         return import_module(".".join(filter(None, (self.package, self.modules.get(name, name)))))
 
     def import_framework(self) -> None:
@@ -68,7 +67,7 @@ class Generation(StagedBackend):
             with _without_mpi():
                 self.framework = self.module()
                 self.T = self.module("tensor")
-        except Exception as error:  # an import of these can fail with anything: a missing name, a compiler, a lock
+        except Exception as error:  # these imports fail in many ways: a missing name, a compiler, a lock
             present = ""
             if version := self._version():
                 present = f"version {version} is here, and does not work with what else is: take another version, or "
@@ -83,7 +82,7 @@ class Generation(StagedBackend):
         logging.getLogger(f"{self.package}.tensor.blas").addFilter(_is_right)
 
     def _wanted(self) -> dict[str, str]:
-        """The configuration that a fast product needs."""
+        """The configuration for fast matrix products."""
         wanted = {}
         if self.blas is not None:
             wanted[f"blas{self.separator}ldflags"] = self.blas.ldflags
@@ -92,7 +91,7 @@ class Generation(StagedBackend):
         return wanted
 
     def _configure(self) -> None:
-        """Configuration for the import. It stands before the user's own, which has the last word so."""
+        """Set the configuration before the import. The user's own comes after it and wins."""
         if self.package in sys.modules:
             return
         theirs, wanted = os.environ.get(self.flags, ""), self._wanted()
@@ -106,13 +105,13 @@ class Generation(StagedBackend):
         os.environ[self.flags] = ",".join(filter(None, [own, theirs]))
 
     def compiled_folder(self) -> Path:
-        """The folder of what it compiles, one for each version: that outlives the process. Two processes may share it;
-        the framework locks it, and one waits while the other compiles. Raises `BackendUnavailable`."""
+        """The persistent folder of compiled code, one for each version. Processes share it: the framework locks it, and
+        one waits while another compiles. Raises `BackendUnavailable`."""
         name = f"{self.compiles or self.package}-{self._version() or 'missing'}"
         return compiled_code.folder(self.name, name + self._elsewhere())
 
     def _elsewhere(self) -> str:
-        """What tells a framework of that version that is not the installed one (``--env pytensor=PATH``) from it."""
+        """A suffix for a framework that is not the installed one of its version (``--env pytensor=PATH``)."""
         found = importlib.util.find_spec(self.package)
         if found is None or found.origin is None:
             return ""
@@ -121,18 +120,18 @@ class Generation(StagedBackend):
         return "" if same else f"-{hashlib.sha256(found.origin.encode()).hexdigest()[:12]}"
 
     def _forget(self) -> None:
-        """Know of no module of C but those that are in the cache now."""
+        """Reload the list of compiled modules from the cache."""
         vars(self.module("link.c.cmodule"))["_module_cache"] = None
         self.module("link.c.basic").get_module_cache()
 
     def _version(self) -> str:
-        """The version that is here, empty if none is."""
+        """The installed version; empty if there is none."""
         if importlib.util.find_spec(self.package) is None:
             return ""
         return importlib.metadata.version(self.package)
 
     def _configure_imported(self) -> None:
-        """The same for a framework that the user's own script imported before."""
+        """Configure a framework that the user's script imported before."""
         for full, value in self._wanted().items():
             *groups, name = full.split(".")
             config = functools.reduce(getattr, groups, self.framework.config)

@@ -1,6 +1,6 @@
-"""Gradients of single ops that the lineage has otherwise than `docs/numbers.md` says, mended while a gradient is taken.
+"""Gradients of single ops that differ from `docs/numbers.md` in the lineage, mended while xbackend takes a gradient.
 
-The user's own gradients, in an interpreter that he shares with xbackend, stay the framework's.
+The user's own gradients in the same interpreter stay the framework's.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from xbackend.backends.special_numbers import by_factors
 # In `Backend.added`.
 MENDED = "gradients of equal values (max, maximum), of 0 ** 0, of products and of running products of zeros"
 
-# From the framework's rule, the op, inputs, outputs and their gradients: those of the inputs.
+# From the framework's rule, the op, its inputs, outputs and cotangents to the gradients of the inputs.
 Rule = Callable[[Callable[..., Any], Any, Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
 
 
 @contextmanager
 def mended(backend: Any) -> Iterator[None]:
-    """The framework of a `LineageBackend` with the rules of this file."""
+    """A context in which the framework of a `LineageBackend` has the rules of this file."""
     T, scalars = backend.T, backend.module("scalar.basic")
     largest = T.max(T.constant([0.0]), axis=(0,)).owner.op
     rules: list[tuple[Any, Rule]] = [
@@ -47,7 +47,7 @@ def mended(backend: Any) -> Iterator[None]:
 
 @contextmanager
 def _replaced(kind: type, name: str, rule: Rule) -> Iterator[None]:
-    """A class of ops with another rule for its gradient, a method of that name."""
+    """A context in which a class of ops has another gradient rule, its method ``name``."""
     theirs, inherited = getattr(kind, name), name not in vars(kind)
 
     def method(self: Any, inputs: Any, outputs: Any, cotangents: Any) -> Any:
@@ -64,7 +64,7 @@ def _replaced(kind: type, name: str, rule: Rule) -> Iterator[None]:
 
 
 def _of_matrices(T: Any) -> Rule:
-    """Of linear algebra: the types of the frameworks' do not say which axes have the length 1."""
+    """Of linear algebra: the types of the frameworks' gradients lack static lengths 1."""
 
     def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
         found = zip(inputs, theirs(op, inputs, outputs, cotangents), strict=True)
@@ -74,13 +74,13 @@ def _of_matrices(T: Any) -> Rule:
 
 
 def _shaped_as(T: Any, x: Any, gradient: Any) -> Any:
-    """The gradient with a type that says which axes have the length 1, as that of ``x`` may."""
+    """The gradient with the static lengths 1 of ``x`` in its type."""
     shape = shape_of(x)
     return T.reshape(gradient, shape) if 1 in (shape or ()) else gradient
 
 
 def _of_largest(T: Any) -> Rule:
-    """Of the largest along axes: the frameworks' gives each of several equal ones the whole of the gradient."""
+    """Of the maximum along axes: the frameworks' rule gives each of several equal elements the whole gradient."""
 
     def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
         (x,) = inputs
@@ -94,7 +94,7 @@ def _of_largest(T: Any) -> Rule:
 
 
 def _of_larger(scalars: Any, before: Any) -> Rule:
-    """Of the larger of two: the frameworks' is that of the first where they are equal."""
+    """Of the larger of two: where they are equal, the frameworks' rule gives all to the first."""
 
     def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
         if outputs[0].type in scalars.discrete_types:
@@ -108,10 +108,10 @@ def _of_larger(scalars: Any, before: Any) -> Rule:
 
 
 def _of_product(T: Any) -> Rule:
-    """Of products along axes: the frameworks' is divided by the factors, and has no gradient itself."""
+    """Of products along axes: the frameworks' rule divides by the factors, and has no gradient itself."""
 
     def others(x: Any, n: int) -> Any:
-        """The product of the other n - 1 factors for each on the last axis, by halves."""
+        """For each of the n factors on the last axis, the product of the others, by halves."""
         if n == 1:
             return T.ones_like(x)
         half, rest = n // 2, [x[..., n - 1 :]] * (n % 2)
@@ -136,7 +136,7 @@ def _of_product(T: Any) -> Rule:
 
 
 def _of_running_product(T: Any) -> Rule:
-    """Of products along an axis: the frameworks' is divided by the factors."""
+    """Of cumulative products: the frameworks' rule divides by the factors."""
 
     def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
         if op.mode != "mul":
@@ -154,15 +154,15 @@ def _of_running_product(T: Any) -> Rule:
 
 
 def _of_gammaln(scalars: Any, dtypes: Sequence[str]) -> Rule:
-    """Of the logarithm of the gamma function: the frameworks' digamma is not exact, and 0 for negative numbers. It is
-    written out for these dtypes; of others it is theirs for positive numbers, and else NaN."""
+    """Of the logarithm of the gamma function: the frameworks' digamma is inexact, and 0 for negative numbers. It is
+    written out for these dtypes; for others it is theirs for positive numbers, else NaN."""
 
     def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
         (x,) = inputs
         if x.type.dtype not in dtypes:
             (own,) = theirs(op, inputs, outputs, cotangents)
             zero, negative = (scalars.constant(number, dtype=x.dtype) for number in (0.0, -1.0))
-            none = scalars.log(negative)  # Theano has no constant that is NaN in float32
+            none = scalars.log(negative)  # NaN: Theano has no such constant in float32
             return [scalars.switch(scalars.gt(x, zero), own, none)]
         return [digamma_in_ops(scalars, x, scalars.round_half_to_even(x)) * cotangents[0]]
 
@@ -170,7 +170,7 @@ def _of_gammaln(scalars: Any, dtypes: Sequence[str]) -> Rule:
 
 
 def _of_power(scalars: Any) -> Rule:
-    """Of ``x ** y`` by ``x``: ``y * x ** (y - 1)`` is 0 times infinity where both are 0, and so for each derivative."""
+    """Of ``x ** y`` by ``x``: ``y * x ** (y - 1)`` is 0 times infinity where both are 0, in every derivative."""
 
     def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
         x, y = inputs

@@ -1,7 +1,4 @@
-"""The modes of the Theano lineage that compute on the host: C and Numba.
-
-`CMode` and `NumbaMode` compute with NumPy arrays on the host; `jax_mode.JAXMode` with JAX arrays on JAX's devices.
-"""
+"""The modes of the Theano lineage that compute with NumPy arrays on the host: C and Numba."""
 
 from __future__ import annotations
 
@@ -34,15 +31,15 @@ from xbackend.program.stages import Variable
 
 
 class HostMode(LineageBackend):
-    """Content is a NumPy array. One device: values are arrays too. Several are pretended, each with a thread in which
-    its stages run: values are `Resident`, and know the thread that computed them.
+    """The content of a value is a NumPy array. With one device, values are these arrays. Several devices are virtual,
+    each with a thread that runs its stages: values are `Resident`, and have the thread that computed them.
 
-    ``settings.threads`` is how many threads one call of the BLAS uses, and each device makes its own calls: devices
-    that are to compute side by side on the cores of one machine want ``threads=1`` (or cores divided by devices).
+    ``settings.threads`` is the number of threads of one BLAS call, and each device makes its own calls: to overlap on
+    one machine, devices need ``threads=1`` (or cores divided by devices).
     """
 
     mutates = True
-    evidence = "ran in the thread of its device"  # which notes that of what it computes
+    evidence = "ran in the thread of its device"  # the thread records it
 
     def start_mode(self) -> Iterable[Device]:
         every = [Device("cpu", i) for i in range(self.settings.virtual_devices)]
@@ -125,7 +122,7 @@ class HostMode(LineageBackend):
 
 
 class CMode(HostMode):
-    """Compiled by the C++ compiler, op by op, run by the virtual machine in C (``cvm``)."""
+    """Ops compiled by the C++ compiler, run by the virtual machine in C (``cvm``)."""
 
     linker_name = "cvm"
     mode_added: ClassVar[tuple[str, ...]] = (
@@ -154,9 +151,9 @@ class CMode(HostMode):
     def _compile(self, graph: Lowered) -> Built:
         """Compile with the flags that this program needs.
 
-        Copies of a variable are equal to the bit only without contraction: a product and a sum in one instruction are
-        rounded once, in two twice. By default gcc assumes that signed integers do not overflow, and takes ``x + 1 > x``
-        for true. ``-fwrapv`` ends that; loops over floats are slower with it, so programs of floats go without.
+        Copies of a variable are equal to the bit only without contraction: a fused multiply-add rounds once, a product
+        and a sum twice. By default gcc assumes that signed integers do not overflow, and that ``x + 1 > x`` is true.
+        ``-fwrapv`` prevents that, but slows loops over floats down, so programs of floats go without.
         """
         flags = ["-ffp-contract=off"] * copies(graph) + ["-fwrapv"] * computes_integers(graph.program)
         name = f"gcc{self.separator}cxxflags"
@@ -165,7 +162,7 @@ class CMode(HostMode):
             return super()._compile(graph)
 
     def compilations(self) -> dict[str, int]:
-        """The modules of C that were asked for; of these it finds some in its cache and has the others compiled."""
+        """The number of C modules requested, from the cache or compiled."""
         return {self.linker_name: sum(self.module("link.c.basic").get_module_cache().stats)}
 
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
@@ -180,21 +177,21 @@ class CMode(HostMode):
 
 
 def copies(graph: Lowered) -> bool:
-    """Whether variables on several devices are updated: copies of one are to be equal to the bit there. Which ops
-    become one loop depends on what other devices wait for, and what a compiler makes of numbers on the loop."""
+    """Whether the program updates variables on several devices: copies of one must be equal to the bit. Stages decide
+    which ops are fused into one loop, and the compiler's rounding depends on the loop."""
     return len({graph.program.values[target].device for target in graph.program.updates}) > 1
 
 
 def call_of(machine: Any, given: Sequence[list[Any]], results: Sequence[list[Any]], alone: Any) -> Call:
-    """A virtual machine as a callable of the contents of the storages that it reads, ``given``. A call's inputs and
-    results are in the machine's storages, so that it runs under the lock ``alone``."""
+    """A virtual machine as a function of the contents of its input storages, ``given``. Inputs and results are in the
+    machine's storages during a call, so it holds the lock ``alone``."""
 
     def call(*values: Value) -> Sequence[Value]:
         with alone:
             for storage, value in zip(given, values, strict=True):
                 storage[0] = value
             outputs: list[Value] = machine()
-            # What is left in a storage is used again by the next call: an output would be overwritten.
+            # The next call would reuse, and so overwrite, an output left in its storage.
             for storage in results:
                 storage[0] = None
             for storage in given:
@@ -205,7 +202,7 @@ def call_of(machine: Any, given: Sequence[list[Any]], results: Sequence[list[Any
 
 
 def product_of_integers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The matrix product of integers of one dtype, exact, as Numba compiles it."""
+    """The exact matrix product of integers of one dtype, for Numba to compile."""
     product = np.zeros((x.shape[0], y.shape[1]), x.dtype)
     for i in range(x.shape[0]):
         for k in range(x.shape[1]):
@@ -216,13 +213,13 @@ def product_of_integers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def multiplies_integers(node: Any) -> bool:
-    """Whether a node of the framework is a product of two matrices of integers of one dtype."""
+    """Whether an apply node is a product of two integer matrices of one dtype."""
     types = [v.type for v in (*node.inputs, *node.outputs)]
     return {t.ndim for t in types} == {2} and len({t.dtype for t in types}) == 1 and types[0].dtype.startswith("int")
 
 
 def power_of_integers(node: Any) -> Callable[[Any, Any], Any]:
-    """The power of integers, exact, as Numba compiles it for a node of the framework; of negative exponents it is 1."""
+    """The exact power of integers for an apply node, for Numba to compile; 1 for negative exponents."""
     kind = getattr(np, node.outputs[0].type.dtype)
 
     def power(x: Any, y: Any) -> Any:
@@ -238,14 +235,14 @@ def power_of_integers(node: Any) -> Callable[[Any, Any], Any]:
 
 
 def is_of_integers(node: Any) -> bool:
-    """Whether a node of the framework takes and gives integers only."""
+    """Whether all inputs and outputs of an apply node are integers."""
     return all("int" in v.type.dtype for v in (*node.inputs, *node.outputs))
 
 
 def wrapping(symbol: str) -> Callable[[Any], Callable[..., Any]]:
-    """Sums, differences or products of integers as Numba compiles them for a node of the framework: computed without
-    signs and cut off to its dtype. Numba's own are 64 bits wide and, with signs, do not overflow for LLVM (``nsw``), so
-    that ``x + 1 > x`` is true (numba/cpython/numbers.py: _int_arith_flags)."""
+    """Sums, differences or products of integers for an apply node, for Numba to compile: unsigned, then truncated to
+    the node's dtype. Numba's own are signed and 64 bits wide, and LLVM assumes that they do not overflow (``nsw``): it
+    takes ``x + 1 > x`` for true (numba/cpython/numbers.py: _int_arith_flags)."""
 
     def function(node: Any) -> Callable[..., Any]:
         names = [f"x{i}" for i in range(len(node.inputs))]
@@ -261,7 +258,7 @@ def wrapping(symbol: str) -> Callable[[Any], Callable[..., Any]]:
 
 @cache
 def _compiled_by_numba() -> Counter[str]:
-    """How many functions Numba has begun to compile, from now on."""
+    """A count of Numba's compilations from now on."""
     event, counted = import_module("numba.core.event"), Counter(numba=0)
 
     class Listener(event.Listener):  # type: ignore[name-defined, misc]
@@ -305,7 +302,7 @@ class NumbaMode(HostMode):
         return self.module("compile.mode").get_mode("NUMBA")
 
     def prepare(self) -> None:
-        # Numba's own take floating point only, so the frameworks compute with int32 in float32 and int64 in float64.
+        # Numba's own are for floats only: the frameworks compute int32 in float32 and int64 in float64.
         self.replace(self.module("tensor.math").Dot, multiplies_integers, lambda node: product_of_integers)
         scalars = self.module("scalar.basic")
         self.replace(scalars.Pow, is_of_integers, power_of_integers)
@@ -318,18 +315,18 @@ class NumbaMode(HostMode):
 
     @abc.abstractmethod
     def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:
-        """Let Numba compile ``function(node)`` for the nodes of an op that ``concerns`` is true of, and what it
-        compiled until now for the others."""
+        """Let Numba compile ``function(node)`` for the apply nodes of an op that satisfy ``concerns``, and the
+        framework's function for the others."""
 
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
         call = function.vm.jit_fn
         if not self.plain:
-            # Compiled anew: the framework's own call keeps Python's lock, and Numba's cache does not tell them apart.
+            # Compiled again: the framework's function keeps Python's lock, and Numba's cache confuses the two.
             options = {name: value for name, value in call.targetoptions.items() if name != "nopython"}
             call = self._jit(**options, nogil=True)(call.py_func)
         if any(None in t.shape for t in inputs):
             return CompiledStage(self._arrays(call, function.maker.fgraph.outputs), device)
-        # Compiled now, for the arrays that `put` makes, and not by the first call.
+        # Compiled now, not by the first call, for arrays as `put` makes them.
         types = tuple(self._typeof(np.empty(t.shape, t.dtype)) for t in inputs)
         signature = (self._tuple(types),) if call.py_func.__code__.co_flags & inspect.CO_VARARGS else types
         call.compile(signature)
@@ -341,7 +338,7 @@ class NumbaMode(HostMode):
 
     @staticmethod
     def _arrays(call: Call, outputs: Sequence[Any]) -> Call:
-        """Aesara returns Python numbers for rank 0, and int64 for int32: Numba's dtypes, not those of its graph."""
+        """Results in the graph's dtypes: Aesara returns Numba's, Python numbers for rank 0 and int64 for int32."""
         dtypes = [v.type.dtype for v in outputs]
 
         def arrays(*values: Value) -> Sequence[Value]:

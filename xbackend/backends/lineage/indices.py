@@ -1,7 +1,7 @@
-"""Indices that are checked before they are used, where the framework would read or write beside the array.
+"""Bounds checks of indices where the framework would read or write outside of the array.
 
-Numba compiles loops without bounds checks (``boundscheck``), and an element of several axes is found by one position in
-all of them, which another row may have.
+Numba compiles loops without them (``boundscheck``). With several indexed axes, a position in the merged axis may be in
+another row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from xbackend.program.program import Node, Value
 
-READ = frozenset({"take_along_axis"})  # by one position
+READ = frozenset({"take_along_axis"})  # by a position in the merged axes
 INDEXED = READ | {"take", "take_set", "take_add"}
 
 
@@ -23,21 +23,21 @@ def _said(length: int) -> str:
 
 
 def clipped(T: Any, indices: Any, length: int) -> Any:
-    """The indices, of those outside the nearest: for a mode that cannot raise."""
+    """The indices clipped to the range, for a mode that cannot raise."""
     least, most = (T.constant(n, dtype=indices.dtype) for n in (-length, length - 1))
     inside = T.switch(T.lt(indices, least), least, indices)
     return T.switch(T.gt(inside, most), most, inside)
 
 
 def known_inside(node: Node | Value, length: int) -> bool:
-    """Whether the indices are constants of the program that count elements of the axis."""
+    """Whether the indices are constants in the range of the axis."""
     value = node.params.get("value")
     return value is not None and (not value.size or (-length <= value.min() and value.max() < length))
 
 
 def in_range_op(op_class: type, apply_class: type) -> type:
-    """The op that gives the indices it is given, and raises `IndexError` for one that is none of an axis of ``length``
-    elements. The framework's `Op` and `Apply` classes are given."""
+    """An op that returns its indices, and raises `IndexError` for one out of range of an axis of ``length`` elements.
+    The arguments are the framework's `Op` and `Apply` classes."""
 
     class InRange(op_class):  # type: ignore[misc]
         __props__ = ("length",)
@@ -47,7 +47,7 @@ def in_range_op(op_class: type, apply_class: type) -> type:
             self.length = length
 
         def __str__(self) -> str:
-            return f"InRange_{self.length}"  # part of what is compiled
+            return f"InRange_{self.length}"  # part of the compiled code
 
         def make_node(self, indices: Any) -> Any:
             return apply_class(self, [indices], [indices.type()])
@@ -59,13 +59,13 @@ def in_range_op(op_class: type, apply_class: type) -> type:
             output_storage[0][0] = indices
 
         def infer_shape(self, *arguments: Any) -> Any:
-            return arguments[-1]  # the lengths of its input; Theano gives no graph before them
+            return arguments[-1]  # the shapes of the inputs; later generations pass the graph before them
 
     return InRange
 
 
 def checked_by_numba(node: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """What Numba compiles for a node of `in_range_op`."""
+    """The function for an apply node of `in_range_op`, for Numba to compile."""
     length, said = node.op.length, _said(node.op.length)
 
     def in_range(indices: np.ndarray) -> np.ndarray:

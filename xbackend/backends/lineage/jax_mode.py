@@ -47,16 +47,16 @@ class JAXMode(JAXDevices, LineageBackend):
         return devices
 
     def prepare(self) -> None:
-        """Where JAX's result would not have the dtype of the graph."""
+        """Replace functions whose result in JAX would not have the graph's dtype."""
         jnp, module = self.jax.numpy, self.module
         basic = module("link.jax.dispatch.basic")
 
-        # Constants of rank 0 become Python numbers, which are int64 or float64 where nothing gives them another dtype.
+        # Else constants of rank 0 become Python numbers, int64 or float64 unless the op decides otherwise.
         @basic.jax_typify.register(np.ndarray)  # type: ignore[untyped-decorator]
         def typify(data: np.ndarray, dtype: Any = None, **_: Any) -> Any:
             return jnp.array(data, dtype=dtype or data.dtype)
 
-        # Sums of float32 keep the dtype of the accumulator, float64.
+        # Else sums of float32 have the accumulator's dtype, float64.
         reduction = module("tensor.elemwise").CAReduce
         theirs = basic.jax_funcify.dispatch(reduction)
 
@@ -65,7 +65,7 @@ class JAXMode(JAXDevices, LineageBackend):
             function, dtype = theirs(op, node=node, **options), node.outputs[0].dtype
             return lambda x: function(x).astype(dtype)
 
-        # A loop needs numbers for its lengths, which are constants of rank 0.
+        # A loop needs Python numbers for its lengths, which are constants of rank 0.
         loop, constant = module("scan.op").Scan, module("graph.basic").Constant
         their_loop = basic.jax_funcify.dispatch(loop)
 
@@ -76,13 +76,13 @@ class JAXMode(JAXDevices, LineageBackend):
             known = {k: int(inputs[k].data) for k in lengths if isinstance(inputs[k], constant)}
             return lambda *given: function(*[known.get(k, value) for k, value in enumerate(given)])
 
-        # Part of the gradient of a product; JAX has no such function to be found by name.
+        # Part of the gradient of a product; JAX has no function of that name.
         @basic.jax_funcify.register(module("tensor.math").ProdWithoutZeros)  # type: ignore[untyped-decorator]
         def product(op: Any, node: Any = None, **_: Any) -> Any:
             axis, dtype = None if op.axis is None else tuple(op.axis), node.outputs[0].dtype
             return lambda x: jnp.prod(jnp.where(x == 0, 1, x), axis=axis).astype(dtype)
 
-        # Theirs compare the shape with traced values. The shapes of a program are known and were checked.
+        # The framework's compares the shape with traced values. The shapes of a program are static and were checked.
         @basic.jax_funcify.register(module("tensor.shape").SpecifyShape)  # type: ignore[untyped-decorator]
         def specify_shape(op: Any, **_: Any) -> Any:
             return lambda x, *shape: x

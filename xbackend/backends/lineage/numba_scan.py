@@ -1,9 +1,9 @@
-"""The loop of Aesara's Scan for Numba, by what Scan itself does (aesara/scan/op.py: Scan.perform).
+"""The loop of Aesara's Scan for Numba, as Scan itself computes it (aesara/scan/op.py: Scan.perform).
 
-Aesara's own (aesara/link/numba/dispatch/scan.py) puts the results of a gradient's gradient at the wrong steps: what a
-step writes it counts from the beginning of an array, and what it reads from the earliest step that is read. It turns
-arrays of sums round as if they kept the last steps only, and writes over what was carried before its views are stored.
-PyTensor has mended the first two (pytensor/link/numba/dispatch/scan.py).
+Aesara's own (aesara/link/numba/dispatch/scan.py) puts results of second gradients at wrong steps: it counts writes from
+the beginning of an array, but reads from the earliest step read. It rotates arrays of sums as if they had only the last
+steps, and overwrites carries before views of them are stored. PyTensor has mended the first two
+(pytensor/link/numba/dispatch/scan.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 
 def has_length(node: Any) -> bool:
-    """Whether it is a loop over arrays only and of a length that is known when it begins."""
+    """Whether a Scan is over arrays only, with a length known when it begins."""
     return not (node.op.info.as_while or node.op.info.n_shared_outs)
 
 
@@ -25,12 +25,12 @@ def _is_view(output: Any) -> bool:
 
 
 def _dtype(variable: Any) -> str:
-    """NumPy's name of the dtype, before version 2 too, which has no ``np.bool``."""
+    """NumPy's name of the dtype; before version 2 it has no ``np.bool``."""
     return f"np.{variable.type.dtype}".replace("bool", "bool_")
 
 
 def loop_of(node: Any, step: Callable[..., Any], scalar: Callable[..., Any]) -> Callable[..., Any]:
-    """The function from the inputs of a Scan, of which `has_length` holds, to its outputs.
+    """The function from the inputs of a Scan that `has_length` to its outputs.
 
     ``step`` is its compiled inner function and ``scalar`` Aesara's function from an array of rank 0 to a number.
     """
@@ -41,10 +41,10 @@ def loop_of(node: Any, step: Callable[..., Any], scalar: Callable[..., Any]) -> 
 
 
 class _Source:
-    """The loop as Python.
+    """The loop as Python source.
 
-    A state whose array has n steps is read at ``(first + i + tap) % n`` in step i, where ``-first`` is its earliest
-    tap, and written likewise. New arrays have no state, and the shape of a step that is known after the first one.
+    Step i reads and writes a state, whose array has n steps, at ``(first + i + tap) % n``; ``-first`` is its earliest
+    tap. New arrays have no state; the shape of their elements is known after the first step.
     """
 
     def __init__(self, node: Any) -> None:
@@ -92,7 +92,7 @@ class _Source:
             yield f"{name}_all = np.empty(({name}_n, {'0, ' * variable.type.ndim}), dtype={_dtype(variable)})"
 
     def _stored(self, results: Sequence[tuple[str, Any]]) -> list[str]:
-        """What a step gives is put where it belongs, views of what is written over as copies."""
+        """The lines that store the results of a step; views are copied, as their source may be overwritten."""
         rest = iter(results)
         copies, states, new = [], [], []
         for name in self.states:
@@ -110,7 +110,7 @@ class _Source:
         return [*new, *copies, *states]
 
     def _in_order(self, name: str, array: str, end: str) -> list[str]:
-        """An array that has the last steps only begins with the earliest of them; what no step wrote is zero."""
+        """The lines that rotate an array of the last steps, so that the earliest is first; unwritten steps are zero."""
         return [
             f"if {name}_n < {end}:",
             f" turn = ({end}) % {name}_n",

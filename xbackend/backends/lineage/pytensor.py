@@ -1,4 +1,4 @@
-"""PyTensor (https://pytensor.readthedocs.io): in its default mode Numba, with its C linker, and compiled by JAX."""
+"""PyTensor (https://pytensor.readthedocs.io): Numba (its default), its C linker and JAX."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xbackend.program.stages import Variable
 
 
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """``batched_dot`` is deprecated here in favour of what it became, a product over the leading axes."""
+    """The product over leading axes, for which ``batched_dot`` is deprecated here."""
     if node.dtype.is_integer or len(node.shape) == 2:
         return TABLE["matmul"](T, node, inputs)
     return T.matmul(*inputs)
@@ -37,10 +37,10 @@ def _reciprocal(x: Any) -> Any:
 
 
 def keep_signs_of_zeros(scalar: Any) -> None:
-    """Let Numba compile functions of single elements with signed zeros; ``scalar`` is the module that has them.
+    """Let Numba compile scalar functions with signed zeros; ``scalar`` is their module.
 
-    PyTensor compiles everything with LLVM's ``nsz``, by which zeros have no sign. Loops that sum need it, because only
-    so does LLVM reorder a sum and vectorise it; they are compiled elsewhere and stay as they are.
+    PyTensor compiles everything with LLVM's ``nsz``, which drops signs of zeros. Loops of sums need it, as LLVM
+    reorders and vectorises a sum only with it; another module compiles them, and they stay as they are.
     """
     theirs, key = scalar.numba_basic, getattr(scalar, "scalar_op_cache_key", None)
     if hasattr(theirs, "signed_zeros"):
@@ -51,10 +51,10 @@ def keep_signs_of_zeros(scalar: Any) -> None:
             fastmath = {"arcp", "contract", "afn", "reassoc"}
         return theirs.numba_njit(*args, fastmath=fastmath, **options)
 
-    # A module, as what is compiled takes functions out of it.
+    # A module, as compiled code looks functions up in it.
     scalar.numba_basic = ModuleType(theirs.__name__)
     vars(scalar.numba_basic).update(vars(theirs), numba_njit=numba_njit, signed_zeros=True)
-    if key is not None:  # what was compiled without signs has another key
+    if key is not None:  # code compiled without signs has another key
         scalar.scalar_op_cache_key = lambda op, **fields: key(op, **fields, signed_zeros=True)
 
 
@@ -62,14 +62,14 @@ class _PyTensor(LineageBackend):
     package = "pytensor"
     added: tuple[str, ...] = (*LineageBackend.added, SLOGDET, SYMMETRIC)
     flags = "PYTENSOR_FLAGS"
-    # It takes acosh(cosh(x)) for x, whatever its sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
+    # It makes acosh(cosh(x)) x, whatever the sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
     left_out = ("useless_Arccosh_of_Cosh",)
-    # push_out_seq_scan leaves an array of none behind: "expected an ndarray, not None" (pytensor/scan/rewriting.py).
+    # push_out_seq_scan leaves a None for an array: "expected an ndarray, not None" (pytensor/scan/rewriting.py).
     moves_out = "scan_push_out_seq"
     rows: ClassVar[Mapping[str, Row]] = {"matmul": _matmul}
 
     def if_else(self, condition: Variable, then: Variable, otherwise: Variable) -> Variable:
-        # Its home since 3.0 (pytensor/ifelse.py).
+        # It moved in 3.0 (pytensor/ifelse.py).
         home = "conditional" if importlib.util.find_spec("pytensor.conditional") else "ifelse"
         return self.module(home).ifelse(condition, then, otherwise)
 
@@ -98,7 +98,7 @@ class PyTensorNumba(NumbaMode, _PyTensor):
         self.replace(inverse, _is_single, lambda node: _reciprocal, fastmath=False)
 
     def _compile(self, graph: Lowered) -> Built:
-        """Copies are equal to the bit only without fastmath, by which LLVM contracts and reorders what is in a loop."""
+        """Compile without fastmath where copies must be equal to the bit: LLVM contracts and reorders loops with it."""
         if not copies(graph):
             return super()._compile(graph)
         with self.changed_flags(numba__fastmath=False):
@@ -108,8 +108,8 @@ class PyTensorNumba(NumbaMode, _PyTensor):
         self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any], **options: Any
     ) -> None:
         basic = self.module("link.numba.dispatch.basic")
-        # Versions that cache what Numba compiles take a key beside it, so that their own is not found there. What is
-        # cached imports the module of the function: one that was compiled from another module is not to be found.
+        # Versions with a cache of Numba's code need a key, different from that of their own function. Cached code
+        # imports the function's module, so the key contains it: code from another module is not found.
         keyed = hasattr(basic, "numba_funcify_and_cache_key")
         before = (basic.numba_funcify_and_cache_key if keyed else basic.numba_funcify).dispatch(op)
 
@@ -141,7 +141,7 @@ class PyTensorJAX(JAXMode, _PyTensor):
         for kind in (sorting.SortOp, sorting.ArgSortOp):
             theirs = basic.jax_funcify.dispatch(kind)
 
-            # The axis as a number: versions before 3 take the constant for a value.
+            # The axis as a number: versions before 3 take the constant for a traced value.
             @basic.jax_funcify.register(kind)  # type: ignore[untyped-decorator]
             def along(op: Any, node: Any = None, theirs: Any = theirs, **options: Any) -> Any:
                 function, axis = theirs(op, node=node, **options), node.inputs[1:]

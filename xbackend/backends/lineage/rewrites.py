@@ -1,6 +1,6 @@
-"""Rewrites of the lineage that give other numbers for ordinary values: mended here, or left out by name.
+"""Rewrites of the lineage that give wrong numbers for ordinary values: mended here, or left out by name.
 
-What is algebra of real numbers stays, as it is what the frameworks are: see ``tests/expected_failures/``.
+Algebra of real numbers stays, as it is part of the frameworks: see ``tests/expected_failures/``.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ from typing import Any
 
 import numpy as np
 
-# local_func_inv takes acosh(cosh(x)) for x, whatever its sign; local_log1p takes log(x + c) for log1p(x) where c is
-# within 1e-5 of 1 (aesara/tensor/rewriting/math.py, theano/tensor/opt.py).
+# local_func_inv makes acosh(cosh(x)) x, whatever the sign; local_log1p makes log(x + c) log1p(x) for c within 1e-5 of 1
+# (aesara/tensor/rewriting/math.py, theano/tensor/opt.py).
 LEFT_OUT = ("local_func_inv", "local_log1p")
 
 
 def chosen(mode: Any, options: Mapping[str, str]) -> Any:
-    """A mode of the framework with the rewrites that the option names, as ``Mode(optimizer="merge")`` has them."""
+    """The framework's mode with the rewrites of the option, as in ``Mode(optimizer="merge")``."""
     return mode.clone(optimizer=options["rewrites"]) if "rewrites" in options else mode
 
 
 def included(mode: Any) -> str:
-    """What the framework includes in its query for a mode's rewrites: ``fast_run, jax``; ``None`` for nothing."""
+    """The tags that a mode's query for rewrites includes: ``fast_run, jax``; ``None`` for none."""
     return ", ".join(sorted(mode.provided_optimizer.include)) or "None"
 
 
 def fold_constants(mode: Any) -> bool:
-    """Whether the framework computes what depends on constants only while it compiles (``constant_folding``)."""
+    """Whether the framework folds constants while it compiles (``constant_folding``)."""
     return not {"fast_run", "fast_compile"}.isdisjoint(mode.provided_optimizer.include)
 
 
 class Replacements:
-    """Counts the variables that rewrites put others in the place of, by a rewrite of its own that changes nothing."""
+    """Counts the variables that rewrites replace, by a rewrite without effect."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -41,7 +41,7 @@ class Replacements:
         replacements = self
 
         class Counter(feature):  # type: ignore[misc]
-            last: Any = None  # a variable has an input of several nodes changed, one after the other
+            last: Any = None  # a variable that several nodes read is replaced in one after the other
 
             def on_change_input(self, graph: Any, node: Any, i: int, old: Any, *_: Any, **__: Any) -> None:
                 replacements.count += old is not self.last
@@ -60,8 +60,8 @@ class Replacements:
 
 
 def multiply_integers_exactly(rewriting: Any) -> None:
-    """Constant factors of a product are merged by a function that divides by those of a denominator, also where there
-    is none: integers beyond 2**53 went through float64 (mul_calculate). ``rewriting`` is the module that holds it."""
+    """Merge constant integer factors of a product exactly. The framework's function also divides where there is no
+    denominator: integers beyond 2**53 went through float64 (mul_calculate). ``rewriting`` is its module."""
     canonizer = rewriting.local_mul_canonizer
     theirs: Callable[..., Any] = canonizer.calculate
     if getattr(theirs, "exact", False):
@@ -87,8 +87,8 @@ def multiply_integers_exactly(rewriting: Any) -> None:
 
 
 def leave_integers(rewriting: Any) -> None:
-    """``abs(x * y)`` became ``abs(x) * abs(y)``, and back, and ``abs(x * x)`` became ``x * x``, also where integers
-    overflow. ``rewriting`` is the module that holds the rewrites."""
+    """Keep rewrites of ``abs(x * y)`` to ``abs(x) * abs(y)``, back, and of ``abs(x * x)`` to ``x * x`` from integers,
+    which overflow. ``rewriting`` is the module of the rewrites."""
     for name in ("local_abs_lift", "local_abs_merge", "local_useless_abs"):
         rewrite = getattr(rewriting, name, None)
         if rewrite is None or getattr(rewrite, "exact", False):
@@ -99,14 +99,14 @@ def leave_integers(rewriting: Any) -> None:
 
 
 def _of_floats(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """A rewrite that leaves nodes with integers as they are. Its last argument is the node."""
+    """The rewrite without effect on nodes of integers. Its last argument is the node."""
     return lambda *given: None if given[-1].outputs[0].type.dtype.startswith("int") else theirs(*given)
 
 
 def keep_lengths(rewriting: Any) -> None:
-    """``and`` and ``or`` of a constant became the other input, or zeros like it, also where only the constant has all
-    elements: one of three was left (local_useless_elemwise of Theano, whose types have no lengths; later generations
-    refuse it by its type). ``rewriting`` is the module that holds the rewrite."""
+    """Stop a rewrite that loses elements. It replaces ``and`` and ``or`` with a constant by the other input, or zeros
+    like it, even if that has one element and the constant three (Theano's local_useless_elemwise: its types have no
+    lengths; later generations refuse by type). ``rewriting`` is the module of the rewrite."""
     rewrite = rewriting.local_useless_elemwise
     theirs: Callable[[Any], Any] = rewrite.transform
     if getattr(rewrite, "exact", False):
@@ -120,8 +120,8 @@ def keep_lengths(rewriting: Any) -> None:
 
 
 def tell_zeros_apart(*signatures: type) -> None:
-    """Equal constants of a program become one, and 0.0 equals -0.0: ``1.0 / x`` had the wrong sign, as had ``atan2``.
-    ``signatures`` are the classes that constants are compared by (TensorConstantSignature in tensor/var.py; in later
+    """Keep 0.0 and -0.0 apart. Equal constants are merged, and 0.0 == -0.0: ``1.0 / x`` and ``atan2`` had a wrong sign.
+    ``signatures`` are the classes that compare constants (TensorConstantSignature in tensor/var.py; in later
     generations, which fuse ops with several results, ScalarConstantSignature in scalar/basic.py)."""
     for signature in signatures:
         theirs: Any = signature.__eq__
@@ -136,6 +136,6 @@ def tell_zeros_apart(*signatures: type) -> None:
 
 
 def _same_signs(x: Any, y: Any) -> bool:
-    """Whether equal constants have the same signs, the zeros among them included; a NaN has none."""
+    """Whether equal constants have the same signs, zeros included; signs of NaN do not count."""
     x, y = np.asarray(x), np.asarray(y)
     return x.dtype.kind != "f" or np.array_equal(np.signbit(x) & ~np.isnan(x), np.signbit(y) & ~np.isnan(y))

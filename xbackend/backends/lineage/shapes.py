@@ -7,22 +7,22 @@ from typing import Any
 
 
 def shape_of(variable: Any) -> tuple[int, ...] | None:
-    """The shape of a variable, where all of it is known. The first generation's types hold none: there it is noted
-    beside what a node was lowered to, as is that of the memory of a loop."""
+    """The static shape of a variable, if all of it is known. For Theano, whose types have no lengths, and for the
+    memory of a loop it is in the variable's tag."""
     noted = getattr(variable.tag, "lengths", None)
     known = (shape for shape in (getattr(variable.type, "shape", None), noted) if shape is not None)
     return next((tuple(shape) for shape in known if None not in shape), None)
 
 
 def find_lengths(node: Any, inferred: Callable[[Any], Iterable[tuple[int, ...] | None]]) -> None:
-    """Note in the types of an apply node's results what follows from the types of its inputs by now. A gradient
-    is written down before its lengths are known, and a graph that is cut into stages loses how they are computed.
-    ``inferred`` tells shapes that the framework does not note itself."""
+    """Update the static shapes of an apply node's results from those of its inputs. A gradient is built before its
+    lengths are known, and cutting a graph into stages loses their computation. ``inferred`` gives shapes that the
+    framework does not infer itself."""
     if all(None not in getattr(v.type, "shape", ()) for v in node.outputs):
         return
     if hasattr(node.op, "outer_nitsot_outs"):
-        # The memory of a state is none of these: the framework makes it shorter where it needs less, and what reads
-        # the last state of a type that says its length would read another one. Who asks for its shape gets numbers.
+        # The type of a state's memory gets no length: the framework may shorten the memory, and a read of its last
+        # state would then be at a wrong index. Its shape is in the tag.
         memories = (node.op.outer_mitmot, node.op.outer_mitsot, node.op.outer_sitsot)
         for v, memory in zip(node.outputs, [m for of in memories for m in of(node.inputs)], strict=False):
             v.tag.lengths = memory.type.shape
@@ -38,6 +38,6 @@ def find_lengths(node: Any, inferred: Callable[[Any], Iterable[tuple[int, ...] |
 
 
 def lengths(variable: Any) -> tuple[int, ...]:
-    """The shape of what a node was lowered to."""
+    """The static shape of a variable; unknown lengths are `None`."""
     shape = shape_of(variable)
     return tuple(variable.type.shape) if shape is None else shape

@@ -1,5 +1,5 @@
-"""The digamma function where the lineage's own is not exact, or where Numba has none: Abramowitz and Stegun, Handbook
-of Mathematical Functions, 6.3 and 6.4."""
+"""The digamma and trigamma functions where the lineage's are inexact, or Numba has none: Abramowitz and Stegun,
+Handbook of Mathematical Functions, 6.3 and 6.4."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xbackend.program.program import Node
 IN_C = "digamma and its gradients, whose own in C are right to nine digits and of positive numbers only"
 IN_NUMBA = "digamma and trigamma, which Aesara lacks in Numba"
 
-# The terms of 6.3.18 and 6.4.12, of the reciprocal square of a number and its powers.
+# The coefficients of 6.3.18 and 6.4.12, for powers of the reciprocal square.
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160, 43867 / 14364)
 _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
 
@@ -24,12 +24,12 @@ def digamma(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def digamma_in_ops(T: Any, x: Any, whole: Any) -> Any:
-    """6.3.18 of numbers that 6.3.5 has moved up by 8, where nine terms are enough, and 6.3.7 of those below 1/2.
+    """6.3.18 after 6.3.5 has added 8, so nine terms are enough; 6.3.7 below 1/2.
 
     Args:
-        T: has the ops: the framework's of tensors, or of scalars.
-        x: one of those.
-        whole: the integer next to it, in its dtype.
+        T: the framework's ops of tensors, or of scalars.
+        x: a tensor or scalar variable.
+        whole: the integer nearest to it, in its dtype.
     """
 
     def number(value: float) -> Any:
@@ -51,7 +51,7 @@ def digamma_in_ops(T: Any, x: Any, whole: Any) -> Any:
 
 
 def digamma_of(x: float) -> float:
-    """Of one number, as Numba compiles it."""
+    """Of one number, for Numba to compile."""
     y, steps = (1.0 - x if x < 0.5 else x), 0.0
     while y < 8.0:
         steps += 1.0 / y
@@ -64,7 +64,7 @@ def digamma_of(x: float) -> float:
 
 
 def trigamma_of(x: float) -> float:
-    """Of one number, as Numba compiles it."""
+    """Of one number, for Numba to compile."""
     y, steps = (1.0 - x if x < 0.5 else x), 0.0
     while y < 8.0:
         steps += 1.0 / (y * y)

@@ -22,14 +22,14 @@ from xbackend.program.stages import Variable
 
 
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Theano's products refuse matrices without elements ("some matrix has no unit stride": theano/tensor/blas.py)."""
+    """Theano's products refuse empty matrices ("some matrix has no unit stride": theano/tensor/blas.py)."""
     if all(prod(lengths(x)) for x in inputs):
         return TABLE["matmul"](T, node, inputs)
     return T.alloc(T.constant(0, dtype=node.dtype.value), *node.shape)
 
 
 class Theano(LineageBackend):
-    """What is Theano's own in both backends: older names, and types that hold no lengths."""
+    """The part common to both of Theano's backends: older names, and types without lengths."""
 
     package = "theano"
     added: tuple[str, ...] = (
@@ -41,10 +41,10 @@ class Theano(LineageBackend):
     flags = "THEANO_FLAGS"
     separator = "."
     left_out = rewrites.LEFT_OUT
-    # Its ShapeFeature takes a constant in the place of a shape for unknown (theano/tensor/opt.py: unpack).
+    # Its ShapeFeature takes a constant shape for an unknown one (theano/tensor/opt.py: unpack).
     folds_lengths = False
     keeps_steps = True
-    most_orders = 2  # as in Aesara, whose Scan it is
+    most_orders = 2  # it has the same Scan as Aesara
     machine = "fn"
     modules: ClassVar[Mapping[str, str]] = {
         "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.basic": "gof.cc", "link.c.cmodule": "gof.cmodule",
@@ -59,15 +59,15 @@ class Theano(LineageBackend):
     }
 
     def _wanted(self) -> dict[str, str]:
-        # Without a word on BLAS, its import asks NumPy's old distutils and fails (theano/configdefaults.py:
-        # default_blas_ldflags). A process that waits for another one's compilation looks every second or two, not every
+        # Without flags for BLAS, the import asks NumPy's old distutils and fails (theano/configdefaults.py:
+        # default_blas_ldflags). A process that waits for another one's compilation polls every second or two, not every
         # five to ten.
         return {"blas.ldflags": "", "compile.wait": "1", **super()._wanted()}
 
     def import_framework(self) -> None:
         super().import_framework()
-        # The C code of its loops, made by a Cython of 2019, does not compile for Python 3.11 (longintrepr.h), and it
-        # has one in Python for where there is none: theano/scan_module/scan_op.py, make_thunk.
+        # The C code of its loops (Cython of 2019) does not compile for Python 3.11 (longintrepr.h). Without the module,
+        # loops are in Python: theano/scan_module/scan_op.py, make_thunk.
         sys.modules["theano.scan_module.scan_perform_ext"] = None  # type: ignore[assignment]
 
     def prepare(self) -> None:
@@ -93,7 +93,7 @@ class Theano(LineageBackend):
 
 
 def ones(value: Node | Aval) -> tuple[bool, ...]:
-    """What is left of a shape in Theano's types: which axes have the length 1, and so broadcast."""
+    """The part of a shape in Theano's types: whether each axis has the length 1, and so broadcasts."""
     return tuple(length == 1 for length in value.shape)
 
 

@@ -1,7 +1,7 @@
-"""NumPy as a backend: the oracle, on as many pretend devices as asked for.
+"""NumPy as a backend: the oracle, on any number of pretend devices.
 
-A pretend device is a tag that every value carries. Each step is written for values of one tag, so that a program in
-which a transfer is missing fails here. Gradients are autograd's (https://github.com/HIPS/autograd).
+A pretend device is a tag on every value. Each step takes values with the same tag: a program that lacks a transfer
+fails here. Gradients are autograd's (https://github.com/HIPS/autograd).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from xbackend.program.host import native
 from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program, generate
 
-# Of what executes an op, where it is no function of NumPy.
+# The function that executes an op, if it is not NumPy's.
 _NAMES = {
     **{"grad": "autograd.make_vjp", "solve_triangular": "scipy.linalg.solve_triangular", **control_flow.NAMES},
     **{name: f"scipy.special.{name}" for name in SPECIAL_FUNCTIONS},
@@ -46,14 +46,14 @@ _COPIED = "a copy was made; NumPy has no devices, and both ends are as asked"
 
 
 class DeviceArray(NamedTuple):
-    """An array and the pretend device that it is on."""
+    """An array and its pretend device."""
 
     array: np.ndarray
     device: Device
 
 
 class NumPyBackend(Backend):
-    """NumPy, op by op in the order of the program: the calls that a user would write."""
+    """NumPy, op by op in program order: the calls that a user would write."""
 
     added: tuple[str, ...] = (ROOTS, "results in the memory of operands that nothing else uses")
 
@@ -73,7 +73,7 @@ class NumPyBackend(Backend):
         return value.device  # type: ignore[no-any-return]
 
     def synchronize(self, values: Iterable[Value]) -> None:
-        """NumPy has computed before it returns."""
+        """Nothing: NumPy computes synchronously."""
 
     def compilations(self) -> dict[str, int]:
         return {}
@@ -94,8 +94,8 @@ class NumPyBackend(Backend):
 
 
 class Linker:
-    """A placed program as straight-line Python: a call of NumPy for each node, which takes the memory of an operand for
-    its result where nobody else has a use for it."""
+    """A placed program as straight-line Python: a call of NumPy for each node, which reuses the memory of a dead
+    operand for its result."""
 
     def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
         self.program, self.storages, self.xp = program, storages, xp
@@ -111,12 +111,12 @@ class Linker:
         self.gradients = Gradients(program, self.devices, xp)
         self.steps = analyses.steps(program)
         self.reused = _reused(program, self.steps)
-        self.numbers = False  # whether what has no axes is a number, and no array
+        self.numbers = False  # whether arrays of rank 0 are NumPy scalars
         self.ran = False
-        self.begun: list[float] = []  # when each step of a profile began, and when the last one ended
+        self.begun: list[float] = []  # times at which each step of a profile began, and the last one ended
 
     def place(self, i: int) -> Device:
-        """The tag of a node's value."""
+        """The tag of a value."""
         return Device.parse(self.program.values[i].device or "")
 
     def built(self) -> Built:
@@ -132,7 +132,7 @@ class Linker:
         return Linker(p["body"], self.xp, {}).loop(p["carries"], p["sequences"], p["length"], p["reverse"])
 
     def function(self) -> Callable[..., Sequence[Any]]:
-        """The program's calls without devices: arrays in, arrays out, those without axes as numbers of NumPy."""
+        """The program's calls without devices: arrays in, arrays out, those of rank 0 as NumPy scalars."""
         self._with_numbers()
         source, names = self._begin([f"v{i}" for i in self.program.inputs])
         self._write(source, names)
@@ -140,7 +140,7 @@ class Linker:
         return source.compile()
 
     def loop(self, carries: int, sequences: int, length: int, reverse: bool) -> Callable[..., Sequence[Any]]:
-        """The program as the body of a scan, written out in a loop of Python."""
+        """The program as the body of a scan, inlined in a loop of Python."""
         self._with_numbers()
         program = self.program
         inputs, results = [f"v{i}" for i in program.inputs], program.outputs[carries:]
@@ -167,13 +167,13 @@ class Linker:
         return source.compile()
 
     def _with_numbers(self) -> None:
-        """Of what has no axes NumPy's numbers, which have its dtype, are computed with: several times as fast."""
+        """Compute arrays of rank 0 as NumPy scalars of the same dtype, which is several times as fast."""
         self.numbers = True
         self.reused = {i: j for i, j in self.reused.items() if self.program.values[i].shape}
         self.constants = {i: constant[()] for i, constant in self.constants.items()}
 
     def source(self, timed: bool = False) -> Source:
-        """The program's calls; ``timed``: which also say when each of them began."""
+        """The program's calls. ``timed``: each one also records its start."""
         program = self.program
         source, names = self._begin([f"a{i}" for i in program.inputs])
         objects = source.objects
@@ -199,7 +199,7 @@ class Linker:
         return source
 
     def _begin(self, parameters: Sequence[str]) -> tuple[Source, list[str]]:
-        """A function with these parameters, and what the values of the nodes are called in it."""
+        """A function with these parameters, and the names of the program's values in it."""
         source = Source(self.program.name, parameters)
         names = [f"{'c' if i in self.constants else 'v'}{i}" for i in range(len(self.program.values))]
         source.objects |= {names[i]: constant for i, constant in self.constants.items()}
@@ -207,7 +207,7 @@ class Linker:
         return source, names
 
     def _write(self, source: Source, names: Sequence[str], timed: bool = False, kept: Sequence[str] = ()) -> None:
-        """The lines that compute the nodes; the values of those that are ``kept`` are used again."""
+        """Write the lines that compute the nodes. Names in ``kept`` are not dropped."""
         for step in self.steps:
             if timed:
                 source.line("began()")
@@ -218,12 +218,12 @@ class Linker:
             source.step(self._made(step, names), call, last, where)
 
     def _made(self, step: analyses.Step, names: Sequence[str]) -> str:
-        """What the results of a step are assigned to."""
+        """The target of the assignment of a step's results."""
         op, made = self.program.values[step.makes[0]].op, ", ".join(names[i] for i in step.makes)
         return f"[{made}]" if op == "grad" or OPS[op].several else made
 
     def _call(self, step: analyses.Step, names: Sequence[str], objects: dict[str, Any]) -> str:
-        """The expression that computes a step; puts what it calls into ``objects``."""
+        """The expression that computes a step. Its functions are added to ``objects``."""
         i = step.makes[0]
         node = self.program.values[i].node
         if node.op == "grad":
@@ -242,7 +242,7 @@ class Linker:
         text = f"{name}({', '.join(names[j] for j in inputs)}{out})"
         if out or (node.shape and (ufunc or node.op in _EXACT)) or (self.numbers and ufunc):
             return text
-        # Of arrays without axes NumPy makes numbers, and of sums other dtypes.
+        # NumPy returns scalars for rank 0, and other dtypes for sums.
         objects[node.dtype.value] = np.dtype(node.dtype.value)
         return f"asarray({text}, {node.dtype.value})"
 
@@ -271,7 +271,7 @@ class Linker:
         return self.source(timed=True).compile()
 
     def profile(self, *values: Value) -> ProfiledCall:
-        """A span for each node; a backward pass is one, on the device of its loss."""
+        """A span for each node; a backward pass is one span, on the device of its loss."""
         timed = self._timed
         self.begun.clear()
         start = time.perf_counter()
@@ -289,22 +289,22 @@ class Linker:
         return ProfiledCall(spans, seconds)
 
 
-# What computes numbers of NumPy, far faster than its functions do.
+# Operators for NumPy scalars, far faster than the functions.
 _OPERATORS = {
     **{"add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}", "divide": "{} / {}", "negative": "-{}"},
     **{"less": "{} < {}", "less_equal": "{} <= {}", "greater": "{} > {}", "greater_equal": "{} >= {}"},
     **{"equal": "{} == {}", "not_equal": "{} != {}", "where": "{1} if {0} else {2}"},
 }
-# Ops without a ufunc whose result is an array of the node's dtype, unless it has no axes.
+# Ops without a ufunc whose result is an array of the node's dtype, unless its rank is 0.
 _EXACT = {"astype", "concat", "stack", "transfer", "where", *(name for name, op in OPS.items() if op.view)}
 
 
 def _function(program: Program, i: int) -> tuple[Callable[..., Any], tuple[int, ...]]:
-    """What is called for a node, and with which values."""
+    """The function for a node, and its arguments."""
     node = program.values[i].node
     if node.op == "pow":
         exponent = program.values[node.inputs[1]]
-        # As Python's operator does for an array of NumPy: it is far faster.
+        # As Python's operator for NumPy arrays: it is far faster.
         if exponent.op == "constant" and exponent.shape == () and exponent.params["value"] == 2:
             return np.square, node.inputs[:1]
     return function(np, node), node.inputs
@@ -315,20 +315,20 @@ def _elementwise(call: Callable[..., Any]) -> bool:
 
 
 def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
-    """The nodes whose result may take the memory of an operand, and that operand.
+    """The values that may reuse the memory of an operand, and that operand.
 
-    The operand is the program's own, made by an op and no view; it is read for the last time, and so was every view of
-    it before; it has the shape and dtype of the result; and the op computes element by element.
+    An op of the program made the operand, not as a view. This is its last use, and the last uses of its views were
+    before. It has the shape and dtype of the result, and the op is elementwise.
     """
     nodes = program.values
-    views = [[i] for i in range(len(nodes))]  # of the memory that a node made: all that may be in it
-    # At one of NumPy's numbers, which indices without axes are in a loop, `take` gives a view.
+    views = [[i] for i in range(len(nodes))]  # of the memory that a node made: all values that may share it
+    # `take` gives a view for a NumPy scalar, as indices of rank 0 are in a loop.
     view = [OPS[n.op].view or (n.op == "take" and not nodes[n.inputs[1]].shape) for n in nodes]
     for i, node in enumerate(nodes):
         if view[i]:
             views[i] = views[node.inputs[0]]
             views[i].append(i)
-    # What a loop or a choice gives may be what it was given.
+    # The result of a loop or a choice may be its input.
     lent = {views[j][0] for n in nodes if n.op in control_flow.CONTROL for j in n.inputs}
     made = {i for step in steps for i in step.makes if not view[i]}
     own = {i for i in made if nodes[i].op not in {"grad"} | control_flow.CONTROL} - lent
