@@ -1,4 +1,4 @@
-"""A cache of compiled code on disk that one process has for itself: empty, or filled with what another one left."""
+"""A process's own cache of compiled code on disk, empty or filled from another process's."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 
 
 class OwnCache:
-    """The framework's cache in ``folder``, of this process alone.
+    """The framework's cache in ``folder``, used by this process alone.
 
-    ``stays`` are the names of what is no program of the user's: the framework's own extensions, its locks. After the
-    files have changed, ``forget`` lets the framework look for them again.
+    ``stays`` are the names that are no user's programs: the framework's own extensions and locks. After files have
+    changed, ``forget`` makes the framework read the folder again.
     """
 
     def __init__(self, folder: Path, stays: Collection[str] = (), forget: Callable[[], None] = lambda: None) -> None:
         self.folder, self._stays, self._forget = folder, frozenset(stays), forget
 
     def begin(self, kept: Path | None = None) -> None:
-        """Hold nothing but what is in ``kept``; without it, nothing."""
+        """Replace the content by that of ``kept``, or empty the cache."""
         for path in self._programs():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         if kept is not None:
@@ -27,8 +27,7 @@ class OwnCache:
         self._forget()
 
     def keep(self, kept: Path) -> None:
-        """Copy what was compiled since `begin` to the folder ``kept``, whole or not at all; nothing where there is
-        nothing."""
+        """Copy the content to the folder ``kept``, whole or not at all; an empty cache makes no folder."""
         part = kept.with_name(f"{kept.name}.{os.getpid()}")
         for path in self._programs():
             target = part / path.relative_to(self.folder)
@@ -38,6 +37,6 @@ class OwnCache:
             part.rename(kept)
 
     def _programs(self) -> list[Path]:
-        """What the framework compiled for programs: it has a folder in its cache for each kind."""
+        """The compiled programs. The framework's cache has a folder for each kind."""
         kinds = [kind for kind in self.folder.iterdir() if kind.is_dir()]
         return [path for kind in kinds for path in kind.iterdir() if path.name not in self._stays]

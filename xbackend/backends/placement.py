@@ -1,5 +1,4 @@
-"""Placement as data: of each op, those of backward passes too, what was asked and what was executed; of each transfer
-its bytes."""
+"""Placement as data: asked and executed device of each op, backward ops included, and the bytes of each transfer."""
 
 from __future__ import annotations
 
@@ -17,23 +16,23 @@ from xbackend.program.binding import Placed
 from xbackend.program.program import Program
 from xbackend.wording import counted, few
 
-# How the evidence of what depends neither on an argument nor on a shared variable begins.
+# The beginning of the evidence for values that depend neither on an argument nor on a shared variable.
 CONSTANT = "it depends on constants only: "
 LOOKED_THROUGH = "the ops that take it take what it was made of"
 _FINE = ("as asked", "fused", "folded")
 NOTHING_TO_READ = "nothing to read"
-UNREAD = ("not read", NOTHING_TO_READ)  # the statuses of what nothing says the device of
+UNREAD = ("not read", NOTHING_TO_READ)  # the statuses of an unknown device
 _UNTOLD = "nothing was executed yet, or the framework does not tell"
-_SHOWN = 5  # of what ran elsewhere
+_SHOWN = 5  # the most moved ops in a message
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What a framework says about one op, after it ran.
+    """A framework's report of one op, after it ran.
 
-    ``device`` is where it executed (`None` if it does not tell), ``framework_op`` the framework's own name of it,
-    ``evidence`` how that is known, ``status`` is ``fused`` or ``folded`` where an optimiser interfered,
-    `NOTHING_TO_READ` where ``evidence`` says why a device is not known, else empty.
+    ``device`` executed it (`None` if unknown), ``framework_op`` is the framework's name of it, ``evidence`` says how
+    the device is known. ``status`` is ``fused`` or ``folded`` by an optimiser, `NOTHING_TO_READ` where ``evidence``
+    says why the device is unknown, else empty.
     """
 
     device: Device | None
@@ -44,10 +43,10 @@ class Executed:
 
 @dataclass(frozen=True, slots=True)
 class Transferred:
-    """What a framework says about one transfer that it made: from where to where, the bytes of the value.
+    """A framework's report of one transfer: source, target and bytes of the value.
 
-    ``node`` is the transfer of the program that it is, `None` where the framework made it of itself: ``gradient`` says
-    whether that was for a backward pass.
+    ``node`` is the program's transfer node; `None` for one of the framework's own, which ``gradient`` says to be of a
+    backward pass or not.
     """
 
     source: Device
@@ -61,11 +60,11 @@ class Transferred:
 
 @dataclass(frozen=True, slots=True)
 class Backward:
-    """What a framework says about an op of a backward pass.
+    """A framework's report of an op of a backward pass.
 
-    ``gradient`` is the gradient node that it belongs to, the first of those that share it; ``forward`` the node whose
-    backward op it is, `None` if the framework does not tell; ``bound`` the device that it is to run on, `None` for the
-    one that follows from ``forward``, where that is known. The others are as in `Executed`.
+    ``gradient`` is its gradient node, the first of those that share it; ``forward`` the node whose backward op it is,
+    `None` if unknown; ``bound`` the device that it should run on, `None` for the one that follows from ``forward``, if
+    that is known. The other fields are as in `Executed`.
     """
 
     gradient: int
@@ -79,8 +78,7 @@ class Backward:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What a framework says about an execution: what became of the ops, by node, the transfers that were made, and the
-    ops of backward passes."""
+    """A framework's report of an execution: the ops by node, the transfers, and the ops of backward passes."""
 
     ops: Mapping[int, Executed]
     transfers: tuple[Transferred, ...] = ()
@@ -89,7 +87,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of an execution, in seconds after its start: a device computed, or received a value."""
+    """An interval, in seconds after the start of an execution, in which a device computed or received a value."""
 
     device: Device
     start: float
@@ -100,27 +98,27 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class ProfiledCall:
-    """One execution, slower than usual: what each device did when, and the ``seconds`` that the caller waited for all
-    of it, by his own clock. The spans begin to count where the call does."""
+    """The timeline of one execution, slower than usual: its spans, counted from the start of the call, and the
+    ``seconds`` of the whole call on the caller's clock."""
 
     spans: Sequence[Span]
     seconds: float
 
 
 def adds_up(parts: Iterable[float], seconds: float) -> bool:
-    """Whether these parts of a call are all of its ``seconds``, to 5 %."""
+    """Whether the sum of these parts of a call is within 5 % of its ``seconds``."""
     return abs(math.fsum(parts) - seconds) <= 0.05 * seconds
 
 
 @dataclass(frozen=True, slots=True)
 class OpRecord:
-    """One op of the program: its node (the number of its first value), what the program asked for, the device bound to
-    that, what was executed.
+    """One op of the program: ``node`` (the number of its first value), the device that the program asked for, the one
+    bound to it, and the one that executed it.
 
-    ``status`` is ``as asked`` where it ran where it was asked to, ``moved`` where it ran elsewhere, ``fused`` where it
-    is part of another op, ``folded`` where it was computed while compiling or needed no execution, ``not read`` where
-    the framework does not tell (yet), and ``nothing to read`` where it has nothing to tell, as ``evidence`` says: of
-    both ``executed`` is `None`. ``source`` is the user's ``file:line``.
+    ``status`` is ``as asked``; ``moved`` for another device than bound; ``fused`` into another op; ``folded``, as it
+    was computed while compiling or needed no execution; ``not read``, as the framework does not tell (yet); or
+    ``nothing to read``, for the reason in ``evidence``. For the last two ``executed`` is `None`. ``source`` is the
+    user's ``file:line``.
     """
 
     node: int
@@ -135,18 +133,17 @@ class OpRecord:
 
     @property
     def what(self) -> str:
-        """Which it is, in words."""
+        """The op in words."""
         return f"{self.op} (node {self.node}{', ' if self.source else ''}{self.source})"
 
 
 @dataclass(frozen=True, slots=True)
 class TransferRecord:
-    """One transfer of an execution: from where to where, how many bytes, why, and how that is known.
+    """One transfer of an execution: source, target, bytes, cause and evidence.
 
-    ``node`` is that of the program, `None` where the framework made the transfer of itself. ``cause`` is ``program``
-    where the program asks for it (`to_device`), ``crossing`` where an op uses a value of another device, ``all-reduce``
-    where values of several devices are made one, ``gradient`` where a backward pass went back the way of another
-    transfer, ``framework`` where nobody asked for it.
+    ``node`` is the program's transfer node, `None` for one of the framework's own. ``cause`` is ``program`` (it calls
+    `to_device`), ``crossing`` (an op uses a value of another device), ``all-reduce``, ``gradient`` (the reverse of
+    another transfer in a backward pass), or ``framework`` (nobody asked for it).
     """
 
     node: int | None
@@ -160,12 +157,11 @@ class TransferRecord:
 
 @dataclass(frozen=True, slots=True)
 class BackwardRecord:
-    """So many (``count``) ops of a backward pass that are alike.
+    """``count`` equal ops of a backward pass.
 
-    ``gradient`` is the gradient node that they belong to, the first of those that share them; ``forward`` the node
-    whose backward ops they are, `None` where the framework does not tell. ``bound`` is the device of that node, or
-    where the values are that they are computed from; `None` where nothing says where they are to run. ``source`` is
-    the user's ``file:line`` of that node, or of the gradient.
+    ``gradient`` is their gradient node, the first of those that share them; ``forward`` the node whose backward ops
+    they are, `None` if unknown. ``bound`` is the device of that node or of their inputs, `None` if unknown. ``source``
+    is the user's ``file:line`` of that node, or of the gradient.
     """
 
     gradient: int
@@ -180,29 +176,29 @@ class BackwardRecord:
 
     @property
     def what(self) -> str:
-        """What they are, in words."""
+        """The ops in words."""
         of = "" if self.forward is None else f" of node {self.forward}"
         return f"backward op{of} for the gradient at node {self.gradient}"
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a program was asked to run and where it did."""
+    """The asked and executed placement of a program."""
 
     ops: tuple[OpRecord, ...]
     transfers: tuple[TransferRecord, ...]
     backward: tuple[BackwardRecord, ...] = ()
 
     def check(self) -> None:
-        """Raises `PlacementError` if an op is known to have run elsewhere than asked. What was not read back passes
-        without a proof, and `summary` says so."""
+        """Raises `PlacementError` if an op is known to have run on another device than asked. Ops that were not read
+        back pass without proof, as `summary` says."""
         moved = self._moved()
         if moved:
             more = f", and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
             raise PlacementError(f"{'; '.join(moved[:_SHOWN])}{more}; compile with placement='soft' to allow it")
 
     def _moved(self) -> list[str]:
-        """What ran elsewhere, and where."""
+        """The moved ops in words, with their devices."""
         moved = [
             f"{r.what} asked for {r.asked or 'the default'} = {r.bound}, ran on {r.executed}"
             for r in self.ops
@@ -215,7 +211,7 @@ class Placement:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; of what is as asked without the user's lines, which are paths of one machine."""
+        """Plain data. Records that are as asked have no source lines, as these are paths of one machine."""
 
         def plain(record: OpRecord | BackwardRecord) -> dict[str, Any]:
             return {k: v for k, v in asdict(record).items() if k != "source" or record.status not in _FINE}
@@ -227,11 +223,11 @@ class Placement:
         }
 
     def summary(self) -> str:
-        """Whether all ops ran where they were asked to, and what was transferred: ``all 26 ops as asked (9 of them
-        fused into others), backward ops included, 3 transfers (12 MiB)``; or that nothing was read back, and why.
+        """Ops as asked or not, and transfers: ``all 26 ops as asked (9 of them fused into others), backward ops
+        included, 3 transfers (12 MiB)``; or that nothing was read back, and why.
 
-        Transfers are no ops here, but for those that ran elsewhere. What is fused or folded has no place of its own to
-        be wrong.
+        Transfers count as ops only if they moved. Fused and folded ops count as asked: they have no device of their
+        own.
         """
         counts = Counter(r.status for r in self.ops if r.op != "transfer" or r.status == "moved")
         back: Counter[str] = Counter()
@@ -259,13 +255,13 @@ class Placement:
 
     @property
     def as_asked(self) -> bool:
-        """Whether something was seen to run, and all of it where the program asks, with no transfer besides."""
+        """Whether ops were seen to run, all of them as asked, without transfers of the framework's own."""
         seen = {r.status for r in self.ops if r.op != "transfer"} | {r.status for r in self.backward}
         return bool(seen - {"folded"}) and seen <= set(_FINE) and not self.differences()
 
     def differences(self) -> list[str]:
-        """What is not as the program asks, with the user's file and line: what ran elsewhere, what was not read back,
-        and transfers that the framework made of itself."""
+        """Differences from the program, with the user's file and line: moved ops, ops not read back, and transfers of
+        the framework's own."""
         said = self._moved()
         if len(said) > _SHOWN:
             said[_SHOWN:] = [f"and {len(said) - _SHOWN} more that ran elsewhere"]
@@ -283,7 +279,7 @@ class Placement:
         return "\n".join([self.summary(), *self.differences()])
 
     def listing(self) -> str:
-        """Every op, the backward ops and the transfers, a line each."""
+        """All ops, backward ops and transfers, one a line."""
         lines = [
             f"{r.what}: asked {r.asked or 'nothing'} = {r.bound}, executed {r.executed or '?'}, {r.status}"
             for r in self.ops
@@ -302,13 +298,13 @@ def _counted(transfers: Sequence[TransferRecord]) -> str:
 
 
 def merge(placed: Placed, execution: Execution) -> Placement:
-    """The records of a placed program from what its adapter read."""
+    """The records of a placed program from its adapter's report."""
     ops, executed = [], execution.ops
     constant, needed = analyses.constant(placed.program), analyses.needed(placed.program)
     for node in placed.program.nodes:
         if node.op in ("input", "shared"):
             continue
-        # Each gradient is on a device of its own; the results of another op are all where it ran.
+        # Each gradient has its own device; the results of other ops are all on the op's device.
         for values in zip(node.outputs) if node.op == "grad" else [node.outputs]:
             i, used = values[0], not needed.isdisjoint(values)
             said = [executed[k] for k in values if k in executed]
@@ -335,21 +331,21 @@ def _status(said: str, ran: Device | None, bound: Device | None) -> str:
 
 
 def _known(op: Executed | Backward, status: str) -> str:
-    """How it is known where an op ran, or why it is not."""
+    """The evidence for an op's device, or why it is unknown."""
     return op.evidence or (_UNTOLD if status == "not read" else "")
 
 
 def with_folded(program: Program, backward: Iterable[Backward]) -> tuple[Backward, ...]:
-    """What an adapter read of the backward ops, with a word about backward passes of which none is executed.
+    """The backward ops that an adapter read, and one ``folded`` for each backward pass without any executed op.
 
-    Without a word they count as not read.
+    Without it the pass would count as not read.
     """
     evidence = "it has no ops to execute: they are not used, or were computed while compiling"
     return _completed(program, backward, evidence, "folded")
 
 
 def _completed(program: Program, backward: Iterable[Backward], evidence: str, status: str) -> tuple[Backward, ...]:
-    """The backward ops, and one for each backward pass that none of them belongs to."""
+    """The backward ops, and one with this status for each backward pass without any."""
     ops = tuple(backward)
     seen = {op.gradient for op in ops}
     unseen = [n.outputs[0] for n in program.nodes if n.op == "grad" and seen.isdisjoint(n.outputs)]
@@ -357,7 +353,7 @@ def _completed(program: Program, backward: Iterable[Backward], evidence: str, st
 
 
 def _backward(placed: Placed, backward: Iterable[Backward]) -> tuple[BackwardRecord, ...]:
-    """The records of backward ops, those alike as one; for a backward pass without any that it was not read."""
+    """The records of backward ops, equal ones counted; a backward pass without any has one that was not read."""
     alike: Counter[BackwardRecord] = Counter()
     for op in _completed(placed.program, backward, "", ""):
         bound = op.bound or (None if op.forward is None else _bound(placed, op.forward))
@@ -371,7 +367,7 @@ def _backward(placed: Placed, backward: Iterable[Backward]) -> tuple[BackwardRec
 
 
 def _bound(placed: Placed, forward: int) -> Device:
-    """Where the backward op of a node is to run: that of a transfer goes back."""
+    """The device for the backward op of a node: for a transfer its source."""
     node = placed.program.values[forward]
     return placed.devices[node.inputs[0] if node.op == "transfer" else forward]
 

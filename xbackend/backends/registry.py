@@ -1,6 +1,6 @@
-"""The one list of backends. Everything that needs one (tests, documents, commands, reports) reads it here.
+"""The one list of backends, for tests, documents, commands and reports.
 
-Nothing is imported until it is asked for.
+Nothing is imported before it is needed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Packaging:
-    """How a framework is installed: in an environment of its own, or beside xbackend as an extra.
+    """The installation of a framework: in its own environment, or beside xbackend as an extra.
 
-    ``newest_python``: the newest (major, minor) for which every locked package has a wheel. ``extra``: what ``pip
-    install 'xbackend[name]'`` brings. ``sources``: packages that have no wheel. ``together``: it can share an
-    interpreter with the others of which that is true.
+    ``newest_python``: the newest (major, minor) for which every locked package has a wheel. ``extra``: the packages of
+    ``pip install 'xbackend[name]'``. ``sources``: packages without a wheel. ``together``: whether it can share an
+    interpreter with others that are ``together``.
     """
 
     name: str
@@ -38,10 +38,8 @@ class Packaging:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What a framework lets its users choose, where another value than its default is a row of its own by its name:
-    ``pytensor-jax[rewrites=merge]``. ``values``: the names of those values, in the framework's words, and what each
-    means.
-    """
+    """A user's choice in a framework. A value other than the default makes a separate backend, named
+    ``pytensor-jax[rewrites=merge]``. ``values``: the framework's names of these values, with their meaning."""
 
     name: str
     values: Mapping[str, str] = field(hash=False)
@@ -51,13 +49,11 @@ class Option:
 class Entry:
     """A registered backend, or one with options.
 
-    ``adapter`` is ``module:class``, ``environment`` the name of the environment that holds its framework, ``packages``
-    what must be importable for it to run in the present interpreter, ``summary`` what it is, in a few words.
-    ``exclusive``: its framework fixes devices and threads when it starts, or cannot be loaded beside others, so that an
-    interpreter has it for itself. ``engines``: what joins several processes of it, of `xbackend.engines.registry`,
-    the one first that is taken where nobody says which.
-    ``system``: what it needs of the operating system. ``options`` are those that there
-    are, ``chosen`` the values that the name of this one says.
+    ``adapter`` is ``module:class``, ``environment`` the name of the framework's environment, ``packages`` the modules
+    that it needs in the current interpreter, ``summary`` a few words about it. ``exclusive``: it needs an interpreter
+    for itself, as its framework fixes devices and threads when it starts, or cannot be loaded beside others.
+    ``engines``: names in `xbackend.engines.registry` that join several processes of it, the default first. ``system``:
+    the system packages that it needs. ``options``: the available ones, ``chosen``: the values in this name.
     """
 
     name: str
@@ -73,17 +69,17 @@ class Entry:
 
     @property
     def with_option(self) -> list[str]:
-        """The names of this backend with one option, each value of each."""
+        """The names of this backend with one option, for each value."""
         return [f"{self.name}[{option.name}={value}]" for option in self.options for value in option.values]
 
     def load(self, settings: Settings | None = None) -> Backend:
-        """Start the backend in this interpreter. Raises what its framework's adapter raises."""
+        """Start the backend in this interpreter. Raises what its adapter raises."""
         module, _, name = self.adapter.partition(":")
         backend: Backend = getattr(import_module(module), name)(self.name, self.settings(settings))
         return backend
 
     def settings(self, given: Settings | None = None) -> Settings:
-        """The settings that the backend starts with: those given, and the options that its name says."""
+        """The settings to start the backend with: the given ones, and the options in its name."""
         from xbackend.backends.contract import Settings
 
         return replace(given or Settings(), options=dict(self.chosen))
@@ -173,9 +169,9 @@ def base(name: str) -> str:
 
 
 def get(name: str) -> Entry:
-    """The entry of a backend; its name may say options, with commas between them: ``pytensor-jax[rewrites=merge]``.
+    """The entry of a backend. Its name may have options, separated by commas: ``pytensor-jax[rewrites=merge]``.
 
-    Raises `UnknownBackend`, which lists those that there are.
+    Raises `UnknownBackend`, which lists the existing ones.
     """
     entry = REGISTRY.get(base(name))
     if entry is None:

@@ -1,4 +1,4 @@
-"""The table of an adapter: for each op what lowers it. An op without a row is refused."""
+"""The table of an adapter: a lowering for each op. An op without a row is refused."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from xbackend.errors import UnsupportedOperation
 
-# Takes the framework's module, the node and its inputs, and what else the adapter says; returns the result, or a
-# sequence of all where the op has several.
+# From the framework's module, the node, its inputs, and other arguments of the adapter, to the result, or a sequence
+# of all results if the op has several.
 Row = Callable[..., Any]
 
 
 class Rows(dict[str, Row]):
-    """Rows by op, of one framework. A missing one raises `UnsupportedOperation`."""
+    """The rows of one framework by op. A missing one raises `UnsupportedOperation`."""
 
     def __init__(self, framework: str, *tables: dict[str, Row]) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """NumPy's zeros, infinities and NaN in quotients, remainders and square roots, for frameworks whose own differ.
 
-docs/numbers.md says what they are. Each formula is written once, with the functions of a framework. Only constants are
-added to a number, so that gradients stay those of the framework; where a number is put in the place of another, its
-gradient comes with it, which the caller stops.
+docs/numbers.md defines them. Each formula is written once, with the functions of a framework. Only constants are added
+to a number, so gradients stay the framework's. A number that replaces another one brings its gradient, which the caller
+stops.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# In `Backend.added`, where a framework has them otherwise.
+# In `Backend.added`, for frameworks that differ.
 QUOTIENTS = "zeros, infinities and NaN of floor_divide and remainder"
 ROOTS = "powers of 0.5 and -0.5 of -0 and -inf"
 SIGNS = "the sign of -0, which is 0"
 
 
 class Elementwise(NamedTuple):
-    """A framework's functions of floats, element by element; ``number`` makes a constant of their dtype."""
+    """A framework's elementwise functions of floats; ``number`` makes a constant of their dtype."""
 
     number: Callable[[float], Any]
     where: Callable[[Any, Any, Any], Any]
@@ -36,11 +36,11 @@ class Elementwise(NamedTuple):
 
     @classmethod
     def of(cls, module: Any, number: Callable[[float], Any], **names: str) -> Elementwise:
-        """The functions of a framework's module; ``names`` are those that it has other names for."""
+        """The functions of a framework's module; ``names`` are its names that differ."""
         return cls(number, *(attrgetter(names.get(name, name))(module) for name in cls._fields[1:]))
 
     def quotient(self, x: Any, y: Any, whole: Any) -> Any:
-        """The quotient rounded down, where ``whole`` is that of finite numbers without signs of zeros."""
+        """The quotient rounded down; ``whole`` is the one for finite numbers, without signs of zeros."""
         quotient, zero = self.divide(x, y), self.number(0.0)
         whole = self.where(self.is_infinite(y), self.where(self._opposite(x, y), self.number(-1.0), quotient), whole)
         of_finite = self.where(self.is_infinite(x), self.number(math.nan), whole)
@@ -48,7 +48,7 @@ class Elementwise(NamedTuple):
         return self.where(self.equal(whole, zero), self.where(self.equal(quotient, zero), quotient, zero), whole)
 
     def remainder(self, x: Any, y: Any, rest: Any) -> Any:
-        """The remainder with the sign of y, which a zero has, too; ``rest`` is that of finite numbers."""
+        """The remainder with the sign of y, also for a zero; ``rest`` is the one for finite numbers."""
         rest = self.where(self.is_infinite(y), self.where(self._opposite(x, y), y, x), rest)
         undefined = self.either(self.equal(y, self.number(0.0)), self.is_infinite(x))
         rest = self.where(undefined, self.number(math.nan), rest)
@@ -56,13 +56,13 @@ class Elementwise(NamedTuple):
         return self.multiply(sign, self.positive_zero(self.multiply(sign, rest)))
 
     def radicand(self, x: Any) -> Any:
-        """The number with which ``sqrt`` gives the power 0.5: of -0.0 and -inf, of which it gives -0.0 and NaN, the
-        powers are those of 0.0 and inf."""
+        """The number whose ``sqrt`` is x to the power 0.5. For -0.0 and -inf, whose ``sqrt`` is -0.0 and NaN, these are
+        0.0 and inf."""
         endless = self.equal(x, self.number(-math.inf))
         return self.where(endless, self.number(math.inf), self.positive_zero(x))
 
     def positive_zero(self, x: Any) -> Any:
-        """The same numbers, -0.0 as 0.0."""
+        """The same numbers, with 0.0 for -0.0."""
         zero = self.number(0.0)
         return self.add(x, self.where(self.equal(x, zero), zero, self.number(-0.0)))
 
@@ -75,15 +75,15 @@ class Elementwise(NamedTuple):
 
 
 def is_half(exponent: Any) -> bool:
-    """Whether an exponent, known while lowering (`None` where not), is 0.5 or -0.5: compilers take the square root."""
+    """Whether a static exponent (`None`: not static) is 0.5 or -0.5, for which compilers use the square root."""
     return exponent is not None and np.size(exponent) > 0 and bool((np.abs(exponent) == 0.5).all())
 
 
 def by_factors(x: Any, before: Any, cotangent: Any, length: int, ahead: Callable[[Any, int], Any]) -> Any:
-    """The gradient of running products by their factors, zeros among them, which nothing is divided by.
+    """The gradient of cumulative products by their factors, without a division: factors may be zero.
 
-    ``before`` are the products of what comes before each factor, ``ahead(a, n)`` is an array n places on, with zeros at
-    its end. What comes behind a factor is a linear recurrence, found by recursive doubling (Kogge and Stone, 1973).
+    ``before`` are the products of all earlier factors, ``ahead(a, n)`` is an array shifted n places on, with zeros at
+    its end. The sums over later products are a linear recurrence, solved by recursive doubling (Kogge and Stone, 1973).
     """
     factors, behind, n = ahead(x, 1), cotangent, 1
     while n < length:

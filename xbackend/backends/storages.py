@@ -1,4 +1,4 @@
-"""The storage of shared variables on one backend, for as long as a user or a program holds the variable."""
+"""The storage of shared variables on one backend; it lives as long as the variable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Cell:
-    """The storage of a shared variable: its value, and the device that it is on."""
+    """The storage of a shared variable: its value and device."""
 
     __slots__ = ("device", "value")
 
@@ -27,7 +27,7 @@ class Cell:
 class Storages:
     """By the uid of a variable: ``made``, the framework's storage and its device; ``given``, a value set before that.
 
-    Two objects may stand for one variable, as that of a program which was read back; the last one counts.
+    Two objects may be one variable, as after reading a stored program; storage lives as long as the last of them.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Storages:
         self._holders: dict[str, dict[int, weakref.ref[SharedVariable]]] = {}
 
     def keep(self, variable: SharedVariable) -> None:
-        """Keep what belongs to the variable until it is gone."""
+        """Keep the variable's storage until the variable is garbage-collected."""
         made, given, holders, uid, number = self.made, self.given, self._holders, variable.uid, id(variable)
 
         def gone(_: object) -> None:  # not a method: it would keep the backend
@@ -51,13 +51,13 @@ class Storages:
             mine[number] = weakref.ref(variable, gone)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Drop all storages."""
         for each in (self.made, self.given, self._holders):
             each.clear()
 
 
 def alone(lock: AbstractContextManager[Any], execute: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
-    """The callable for programs with state: one of a backend at a time, so that no update of another is lost."""
+    """The callable under a lock, for programs with state: one at a time, so that no update is lost."""
 
     def locked(*values: Any) -> Sequence[Any]:
         with lock:

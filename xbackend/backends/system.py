@@ -1,4 +1,4 @@
-"""What backends need of the operating system beside their environment: Debian's names, and how to see what is there."""
+"""System packages that backends need beside their environment: Debian's names, and how to detect them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class SystemPackage:
     """A package of Debian and Ubuntu.
 
     Attributes:
-        name: what apt calls it; ``{python}`` stands for the version of the Python that needs it, as in '3.11'.
-        sign: what shows that it, or the same from elsewhere, is there: commands on the PATH or patterns of files, any
-            of them; ``{include}`` stands for the folder of that Python's C headers.
-        gives: what it is for, in a few words.
+        name: apt's name; ``{python}`` stands for the version of the Python that needs it, as in '3.11'.
+        sign: commands on the PATH or patterns of files; any of them shows that it, or an equivalent, is installed.
+            ``{include}`` stands for the folder of that Python's C headers.
+        gives: its purpose, in a few words.
     """
 
     name: str
@@ -52,15 +52,15 @@ HOSTS = (
     SystemPackage("openssh-client", "ssh", "ssh, for clusters on several hosts and their tests"),
     SystemPackage("iproute2", "ip", "network namespaces, for the tests with several hosts"),
 )
-# What the tests need, by what they test.
+# Packages that tests need, by topic.
 TESTS = {"reports' pages": (BROWSER,), "clusters on several hosts": HOSTS}
 
 
 def missing(packages: Iterable[SystemPackage], python: str = "", include: str = "") -> tuple[str, ...]:
-    """The names of those that are not there.
+    """The names of the missing ones.
 
     Args:
-        packages: what is needed.
+        packages: the needed ones.
         python: the version of the Python that needs them; the running one if not given.
         include: the folder of its C headers; the running one's if not given.
     """
@@ -70,10 +70,10 @@ def missing(packages: Iterable[SystemPackage], python: str = "", include: str = 
 
 
 def remedy(names: Iterable[str]) -> str:
-    """What to type to have them: the command that knows how, with Debian's and Ubuntu's own."""
+    """The command that installs them, with Debian's and Ubuntu's own."""
     return f"xbackend doctor --install (apt-get install {' '.join(names)})"
 
 
 def is_known() -> bool:
-    """Whether this system has packages of these names: Debian, Ubuntu and what is made of them."""
+    """Whether this system has packages of these names: Debian, Ubuntu and their derivatives."""
     return shutil.which("apt-get") is not None

@@ -1,10 +1,10 @@
-"""How many threads a process computes with: set before NumPy or a framework is imported, and read back."""
+"""The number of threads of a process: set before NumPy or a framework is imported, and read back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Each library reads its own variable, once, when it is loaded.
+# Each library reads its variable once, when it is loaded.
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
@@ -14,7 +14,7 @@ def environment(threads: int | None) -> dict[str, str]:
 
 
 def limit_blas(threads: int | None) -> None:
-    """Limit the threads of each BLAS that is loaded in this process."""
+    """Limit the threads of each BLAS loaded in this process."""
     if threads is not None:
         from threadpoolctl import threadpool_limits
 
@@ -23,9 +23,9 @@ def limit_blas(threads: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A library that computes with threads of its own.
+    """A library with its own threads.
 
-    ``api`` is ``blas`` or ``openmp``, ``file`` the name of its file. What it does not tell is `None`.
+    ``api`` is ``blas`` or ``openmp``, ``file`` the name of its file. Unknown fields are `None`.
     """
 
     library: str
@@ -37,7 +37,7 @@ class Pool:
 
 
 def pools() -> list[Pool]:
-    """Those loaded in this process, as threadpoolctl reads them."""
+    """The libraries loaded in this process, read by threadpoolctl."""
     from threadpoolctl import threadpool_info
 
     every = [

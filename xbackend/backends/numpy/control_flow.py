@@ -1,4 +1,4 @@
-"""Loops and choices on NumPy: Python's own, around a function for each body."""
+"""Loops and choices on NumPy: Python's own, with a function for each body."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from xbackend.program.program import Node, Program
 
 Function = Callable[..., Any]
-# What makes a function of a body: it takes its inputs and gives its outputs.
+# From a body to a function from its inputs to its outputs.
 Compiler = Callable[[Program], Callable[..., Sequence[Any]]]
 
-# What executes an op, for its record of placement.
+# The framework's op in a record of placement.
 NAMES = {"scan": "loop of Python", "while_loop": "loop of Python", "cond": "if of Python"}
 
 
 def function(xp: Any, node: Node, compiled: Compiler) -> Function:
-    """All results of a loop or a choice from its inputs; ``xp`` is numpy or autograd.numpy."""
+    """The function from the inputs of a loop or a choice to all its results; ``xp`` is numpy or autograd.numpy."""
     return _MAKERS[node.op](xp, node, compiled)
 
 
 def _scan(xp: Any, node: Node, compiled: Compiler) -> Function:
-    """As autograd goes through it; `adapter` writes the loop that computes it."""
+    """For autograd only; `adapter` writes the loop of the forward pass."""
     body, length = node.params["body"], node.params["length"]
     step, carries = compiled(body), node.params["carries"]
     first_closed = carries + node.params["sequences"]
@@ -45,7 +45,7 @@ def _scan(xp: Any, node: Node, compiled: Compiler) -> Function:
 
 
 def _numbers(values: Sequence[Any]) -> list[Any]:
-    """The arrays, those without axes as NumPy's numbers: it computes with these several times as fast."""
+    """The arrays, those of rank 0 as NumPy scalars, which are several times as fast."""
     return [value[()] for value in values]
 
 

@@ -1,4 +1,4 @@
-"""Gradients of a program on NumPy: autograd computes the loss again and goes back through it."""
+"""Gradients of a program on NumPy: autograd computes the loss again, then runs its backward pass."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from xbackend.program.evaluation import evaluate, nodes_of
 from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program, generate
 
-Values = Mapping[int, Any]  # by node
-UNTOLD = "NumPy has no devices"  # the evidence of what it executed
+Values = Mapping[int, Any]  # by number
+UNTOLD = "NumPy has no devices"  # the evidence of executed ops
 
 
 class Between(NamedTuple):
-    """What depends on values that a gradient is taken with respect to, and what the loss depends on."""
+    """The values between the targets of a gradient and its loss."""
 
-    again: set[int]  # the values that are computed again
-    dependent: set[int]  # those of ``wrt`` that depend on others of it
-    nodes: list[Node]  # that compute the former
+    again: set[int]  # the values to compute again
+    dependent: set[int]  # the targets that depend on other targets
+    nodes: list[Node]  # the nodes that compute ``again``
 
 
 class Gradients:
-    """The backward passes of a program, and what autograd did in the last one of each loss."""
+    """The backward passes of a program, with autograd's records of the last one of each loss."""
 
     def __init__(self, program: Program, devices: Sequence[Device], xp: Any) -> None:
         self.program, self.devices, self.xp = program, devices, xp
         self.backward: dict[int, list[Backward]] = {}  # by the first gradient
         self.transfers: dict[int, list[Transferred]] = {}
-        self.alone = threading.Lock()  # the records are those of one pass
-        self.going_back: list[Transferred] | None = None  # while autograd is in a backward pass: what it transferred
+        self.alone = threading.Lock()  # one pass at a time writes records
+        self.going_back: list[Transferred] | None = None  # during a backward pass: its transfers
         self.handed_on = self._primitive() if any(n.op == "transfer" for n in program.values) else None
         self.bodies: dict[Program, Callable[..., Sequence[Any]]] = {}
-        # Made once, whatever the number of passes.
+        # Made once for all passes.
         self.functions: dict[int, Callable[..., Any]] = {}
         self.ways: dict[tuple[int, ...], Between] = {}
 
     def __call__(self, node: Node, values: Values) -> list[np.ndarray]:
-        """The gradients of a node, in one backward pass, from the values that `analyses.replayed` names."""
+        """The gradients of a node, in one backward pass, from the values of `analyses.replayed`."""
         from autograd import make_vjp
 
         (loss, *each), first = node.inputs, node.outputs[0]
@@ -66,18 +66,18 @@ class Gradients:
         return [np.asarray(cotangents[i], dtype=dtype.value) for i, (_, dtype) in zip(each, node.results, strict=True)]
 
     def executed(self) -> tuple[list[Transferred], list[Backward]]:
-        """What the last passes transferred, and the ops that they went back through."""
+        """The transfers and the ops of the last backward passes."""
         made = [transfer for each in self.transfers.values() for transfer in each]
         return made, [b for each in self.backward.values() for b in each]
 
     def body(self, program: Program) -> Callable[..., Sequence[Any]]:
-        """The body of a loop or a choice as a function that autograd goes through."""
+        """The body of a loop or a choice as a function for autograd."""
         if program not in self.bodies:
             self.bodies[program] = Gradients(program, self.devices, self.xp).evaluated()
         return self.bodies[program]
 
     def evaluated(self) -> Callable[..., Sequence[Any]]:
-        """The program, which is a body, as a function of arrays."""
+        """The program, a body, as a function of arrays."""
         nodes = self.program.values
         constants = {i: generate(node) for i, node in enumerate(nodes) if node.op in GENERATORS}
 
@@ -89,7 +89,7 @@ class Gradients:
         return evaluated
 
     def _results(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-        """All results of a node as autograd sees them."""
+        """All results of a node, traced by autograd."""
         several, first = OPS[node.op].several, node.outputs[0]
         if node.op == "transfer" and self.handed_on is not None:
             return [self.handed_on(inputs[0], i=first, back=False)]
@@ -99,7 +99,7 @@ class Gradients:
         return made if several else [made]
 
     def _between(self, loss: int, wrt: Sequence[int]) -> Between:
-        """What `analyses.between` says, and the nodes to compute again."""
+        """The result of `analyses.between`, and the nodes to compute again."""
         key = (loss, *wrt)
         if key not in self.ways:
             between, dependent = analyses.between(self.program, loss, wrt)
@@ -108,10 +108,10 @@ class Gradients:
         return self.ways[key]
 
     def _primitive(self) -> Callable[..., Any]:
-        """What autograd sees of a transfer: ``f(x, i, back)`` hands a value on through node i, or its gradient back."""
+        """Autograd's primitive for transfers: ``f(x, i, back)`` passes a value through node i, or its gradient back."""
         from autograd.extend import defvjp, primitive
 
-        mine = weakref.proxy(self)  # autograd keeps every function that it knows a gradient of
+        mine = weakref.proxy(self)  # autograd keeps every function with a gradient alive
 
         @primitive  # type: ignore[untyped-decorator]
         def handed_on(x: np.ndarray, i: int, back: bool) -> np.ndarray:
@@ -127,7 +127,7 @@ class Gradients:
         return handed_on  # type: ignore[no-any-return]
 
     def _way_back(self, loss: int, wrt: Sequence[int]) -> list[int]:
-        """The nodes that autograd goes back through, from the loss on: a gradient goes through floating point only."""
+        """The values of autograd's backward pass, from the loss on: floating-point ones only."""
         nodes = self.program.values
         inside = {i for i in self._between(loss, wrt).again if nodes[i].dtype.is_floating}
         passed, todo = set[int](), [loss]
@@ -142,10 +142,10 @@ class Gradients:
         return Backward(gradient, i, None, None, f"autograd of {self.program.values[i].op}", UNTOLD, NOTHING_TO_READ)
 
     def _replay(self, loss: int, wrt: Sequence[int], leaves: Sequence[Any], env: Values) -> Any:
-        """The loss as a function of ``wrt``, with everything that does not depend on them as it is.
+        """The loss as a function of the targets ``wrt``. Values that do not depend on them are not computed again.
 
-        The leaf of one of them that depends on others is a zero that is added to it, so that its gradient is seen
-        beside those of what it is made of.
+        A target that depends on other targets has a zero as its leaf, which is added to it. So it gets a gradient, and
+        its predecessors get theirs.
         """
         again, dependent, nodes = self._between(loss, wrt)
         given = dict(zip(wrt, leaves, strict=True))
@@ -159,7 +159,7 @@ class Gradients:
         return values[loss]
 
     def _inner_gradients(self, node: Node, values: Values) -> list[Any]:
-        """The gradients of a node inside of a function that is being differentiated."""
+        """The gradients of a node inside of a function being differentiated."""
         from autograd import make_vjp
 
         def gradient(i: int) -> Any:

@@ -1,1 +1,1 @@
-"""Programs over several devices for frameworks whose graphs have one: graphs are cut into stages and put together."""
+"""Programs over several devices for frameworks whose graphs have one device: graphs are cut into stages."""

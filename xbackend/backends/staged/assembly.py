@@ -1,4 +1,4 @@
-"""A program lowered to a graph that is cut into stages, and how its compiled stages become one callable."""
+"""A program lowered to a graph in stages, and the assembly of its compiled stages to one callable."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from xbackend.program.stages import Plan, Stage, Variable
 
 @dataclass
 class Lowered:
-    """A program lowered: its framework variables by node, and those whose values come from outside."""
+    """A lowered program: the framework's variables by value, and those with values from outside."""
 
     program: Program
     variables: list[Variable] = field(default_factory=list)
@@ -50,14 +50,14 @@ class Lowered:
         return Device.parse(self.program.values[node].device or "")
 
     def results(self) -> list[tuple[Variable, Device]]:
-        """What the program gives, its outputs and then what its updates hold, with the device of each."""
+        """The outputs, then the new values of updates, each with its device."""
         nodes = (*self.program.outputs, *self.program.updates.values())
         return [(self.variables[i], self.device(i)) for i in nodes]
 
     def own(self) -> Iterator[tuple[int, Variable]]:
-        """The variables that are computed, each with the first node that needs it; after it those that it needs.
+        """The computed variables, each with the first value that needs it, before its predecessors.
 
-        So those of a gradient are the ones that its backward pass adds to the graph.
+        The variables of a gradient are those that its backward pass adds to the graph.
         """
         seen: set[Variable] = set()
         for i, variable in enumerate(self.variables):
@@ -71,12 +71,12 @@ class Lowered:
 
 
 def assembled(backend: StagedBackend, graph: Lowered, transfer: type) -> Built:
-    """The graph cut at its transfers, its stages compiled and put together to one callable."""
+    """Cut the graph at its transfers, compile its stages, and assemble them to one callable."""
     return Assembly(backend, graph, cut(graph.sources, graph.results(), transfer)).built()
 
 
 class Assembly:
-    """The compiled stages of one program, put together to one callable."""
+    """The assembly of the compiled stages of a program."""
 
     def __init__(self, backend: StagedBackend, graph: Lowered, plan: Plan) -> None:
         self.backend, self.graph, self.plan = backend, graph, plan
@@ -115,19 +115,20 @@ class Assembly:
 
     @property
     def _alone(self) -> bool:
-        """Whether what is updated may be overwritten in place, as in a function of the framework with updates. With
-        several devices that would need care: a value could be part of two stages."""
+        """Whether updated variables may be overwritten in place, as in the framework's functions with updates. With
+        several devices a value could be in two stages."""
         return len(self.backend.devices) == 1 and self.backend.mutates
 
     def _mutable(self) -> set[Variable]:
-        """What may be overwritten: nothing where the call may fail after that, for state stays as it was then."""
+        """The inputs that may be overwritten; none if the call may fail after that, as state must then stay."""
         program = self.graph.program
         if not self._alone or (self.backend.refuses and analyses.may_refuse(program)):
             return set()
         return {self.graph.shared[i] for i in program.updates}
 
     def _distinct(self) -> list[Variable]:
-        """The results, where none is what another one or a shared variable holds, if such would be overwritten."""
+        """The results. If updates overwrite in place, copies replace those equal to another result or a shared
+        variable."""
         if not self._alone:
             return self.outputs
         held, distinct = {*self.graph.shared.values()}, list[Variable]()
@@ -137,7 +138,7 @@ class Assembly:
         return distinct
 
     def _staged(self, schedule: StageSchedule, compiled: Sequence[CompiledStage]) -> Callable[..., Sequence[Value]]:
-        """All stages in straight line; the first run is watched, to see where each value is."""
+        """All stages as straight-line code. The first run reads the device of each value."""
         backend, fresh = self.backend, True
         calls = [backend.on_device(c, len(s.outputs)) for c, s in zip(compiled, self.plan.stages, strict=True)]
         moves = {d: backend.mover(d) for d in dict.fromkeys(m.op.target for m in self.plan.between)}
@@ -161,8 +162,8 @@ class Assembly:
         moves: Mapping[Device, Callable[[Value], Value]],
         values: Sequence[Value],
     ) -> Sequence[Value]:
-        """The results of one run, every value of which is asked where it is. Raises `PlacementError` where a stage
-        cannot run because it or a value is not where it is to be."""
+        """The results of one run that reads the device of every value. Raises `PlacementError` if a stage fails and it
+        or an input is on a wrong device."""
         backend, state, slots = self.backend, self.state, dict[int, Value]()
         given = [*values, *(cell.value for cell in state.cells), *state.constants]
         slots.update(enumerate(given))
@@ -195,7 +196,7 @@ class Assembly:
         return Execution(self._ops(), self._transfers(), with_folded(self.graph.program, self._backward()))
 
     def _transfers(self) -> tuple[Transferred, ...]:
-        """Each move between stages; those that are no node of the program the framework's gradient inserted."""
+        """The transfers between stages. The framework's gradient inserted those that are no node of the program."""
         variables = self.graph.variables
         of_node = {variables[i]: i for i, n in enumerate(self.graph.program.values) if n.op == "transfer"}
         return tuple(
@@ -213,7 +214,7 @@ class Assembly:
         )
 
     def _ops(self) -> Mapping[int, Executed]:
-        """By node: the device of the outputs of the stage that it was compiled in, or of what a transfer returned."""
+        """By node: the device of the outputs of its stage, or of the result of a transfer."""
         constant, records = analyses.constant(self.graph.program), {}
         first = {variable: i for i, variable in reversed(list(enumerate(self.graph.variables)))}
         moved = {move.outputs[0] for move in self.plan.between}
@@ -224,7 +225,7 @@ class Assembly:
                 records[i] = Executed(None, "", "it changes nothing, so there is no op", "folded")
                 continue
             name = str(variable.owner.op)
-            if node.op == "transfer" or variable in moved:  # such as a gradient, moved to what it is of
+            if node.op == "transfer" or variable in moved:  # such as a gradient moved to its target's device
                 if variable in self.devices:
                     records[i] = Executed(self.devices[variable], name, "device of what the transfer returned")
                 continue
@@ -243,7 +244,7 @@ class Assembly:
         return records
 
     def _ran(self, stage: Stage, op: str) -> Executed | None:
-        """Where a stage with this op ran: on the device of its outputs. `None` before it did."""
+        """The record of an op in a stage, on the device of the stage's outputs. `None` before the first run."""
         if self.backend.unread:
             return Executed(None, op, self.backend.unread, NOTHING_TO_READ)
         devices = {self.devices[v] for v in stage.outputs if v in self.devices}
@@ -254,8 +255,7 @@ class Assembly:
         )
 
     def _backward(self) -> Iterator[Backward]:
-        """The ops that gradients added to the graph, by the stage that they were compiled in. Those that depend on
-        constants only are in no stage of their own."""
+        """The ops that gradients added to the graph, by stage. Ops that depend only on constants have no stage."""
         nodes, moved = self.graph.program.values, {m.outputs[0]: m.op.target for m in self.plan.between}
         for i, variable in self.graph.own():
             if nodes[i].op != "grad":
@@ -271,13 +271,12 @@ class Assembly:
     def _profile(
         self, schedule: StageSchedule, compiled: Sequence[CompiledStage], names: Sequence[str], *values: Value
     ) -> ProfiledCall:
-        """Run the stages with a thread for each device; when each of them computed, sorted by their start.
+        """Run the stages with a thread for each device; the spans of all of them, sorted by start.
 
-        Each stage starts when its inputs are there and its device is free, and is waited for in its device's thread;
-        a transfer is made by the thread of the device that receives. So stages on different devices overlap as far as
-        the framework and the cores let them. What it perturbs: calls are not started ahead of the computation, a stage
-        waits until a thread takes it up (tens of microseconds), transfers do not overlap with the receiving device's
-        own work.
+        A stage starts when its inputs are there and its device is free. Its device's thread waits for it, and the
+        receiving device's thread makes a transfer. Stages on different devices overlap as far as the framework and the
+        cores allow. The measurement perturbs: calls are not started ahead of the computation, a stage waits for its
+        thread (tens of microseconds), and transfers do not overlap with the receiving device's work.
         """
         backend, state, steps = self.backend, self.state, schedule.steps
         given = [*values, *(cell.value for cell in state.cells), *state.constants]

@@ -1,4 +1,4 @@
-"""A backend whose programs are graphs that are cut into stages: what it has beside the contract, for `assembly`."""
+"""A backend whose programs are graphs cut into stages: the contract with `assembly`."""
 
 from __future__ import annotations
 
@@ -22,68 +22,67 @@ Call = Callable[..., Sequence[Value]]
 
 
 class CompiledStage(NamedTuple):
-    """A compiled stage: its innermost callable, and the device of its outputs, the one that the framework says, where
-    it knows devices and shapes, else the one that it is to run on."""
+    """A compiled stage: its innermost callable, and the device of its outputs as the framework says; if it does not
+    know devices and shapes, the device asked for."""
 
     call: Call
     device: Device
 
 
 class StagedBackend(Backend):
-    """A backend whose programs are graphs, cut into stages. Its class has two parts: how a program becomes a graph, and
-    the *mode*, what computes a stage and what its values are, which comes first of its bases."""
+    """A backend whose programs are graphs, cut into stages. Its class has two parts: one lowers programs to graphs; the
+    *mode*, the first of its bases, compiles stages and defines values."""
 
-    packages: tuple[str, ...] = ()  # whose versions are told
-    folds: bool = True  # whether what depends on constants only is computed while compiling
-    mode_added: ClassVar[tuple[str, ...]] = ()  # as `added`, of the mode
-    mutates: ClassVar[bool] = False  # whether a compiled function may overwrite an input that it is allowed to
-    refuses: ClassVar[bool] = True  # whether a compiled function may raise an error, by the numbers that it gets
+    packages: tuple[str, ...] = ()  # packages to report versions of
+    folds: bool = True  # whether constants are folded while compiling
+    mode_added: ClassVar[tuple[str, ...]] = ()  # the mode's part of `added`
+    mutates: ClassVar[bool] = False  # whether a compiled function may overwrite mutable inputs
+    refuses: ClassVar[bool] = True  # whether a compiled function may raise an error for some numbers
     evidence: ClassVar[str]  # how the device of a stage is known
-    unread: str = ""  # why it is not known of a program on the one device that there is
-    overlap: ClassVar[str]  # what stages on different devices do at the same time
-    # Waits for what a program with updates gives, and raises where it cannot be computed, before they take effect;
-    # `None` where the calls do so themselves.
+    unread: str = ""  # why the device of a one-device program is unknown
+    overlap: ClassVar[str]  # whether and why stages on different devices overlap
+    # Before updates take effect, waits for all results and raises if one cannot be computed; `None` if calls do so.
     confirm: Callable[[Sequence[Value]], None] | None = None
 
     @abc.abstractmethod
     def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> CompiledStage:
-        """A part of the graph, compiled for its device; inputs that are mutable may be overwritten.
+        """Compile a stage for its device; it may overwrite ``mutable`` inputs.
 
         Raises `UnsupportedOperation`.
         """
 
     def copied(self, variable: Variable) -> Variable:
-        """A variable that is to hold a copy of another one's value, where results may be each other's; else that."""
+        """A variable for a copy, if the mode may return one array for two results; else the variable."""
         return variable
 
     def behind(self, variable: Variable) -> Variable:
-        """What a variable is with other axes, where lowering puts changes of axes together; else the variable."""
+        """The variable before changes of axes, if lowering merges these; else the variable."""
         return variable
 
     @property
     def plain(self) -> bool:
-        """Whether a program of one stage can be its innermost callable, with nothing around it."""
+        """Whether a program of one stage can be executed by its innermost callable alone."""
         return True
 
     @abc.abstractmethod
     def mover(self, device: Device) -> Callable[[Value], Value]:
-        """What returns a copy of a value on the device, possibly before it is made."""
+        """A function that returns a copy of a value on the device, possibly before it is made."""
 
     def on_device(self, compiled: CompiledStage, count: int) -> Call:
-        """The callable of a stage in a program of several, with so many results; it does not wait for them."""
+        """The callable of a stage with ``count`` results, in a program of several stages; it does not wait for them."""
         return compiled.call
 
     def get(self, value: Value) -> np.ndarray:
         return np.array(value)
 
-    # A compiled function may take and return less than a value: its *content*.
+    # Compiled functions take and return the *content* of a value, which may be a part of it.
 
     def content(self, value: Value) -> Any:
-        """What a compiled function takes for the value, once that is computed."""
+        """The content of a value, once it is computed."""
         return value
 
     def value(self, content: Any, device: Device) -> Value:
-        """The value of what a compiled function returned on the device."""
+        """The value for a content that a compiled function returned on the device."""
         return content
 
     def finish(self, contents: Sequence[Any]) -> None:
@@ -99,10 +98,10 @@ class StagedBackend(Backend):
 
     @abc.abstractmethod
     def products(self) -> Pool:
-        """What products of matrices are computed with."""
+        """The library for matrix products."""
 
     def compiler_settings(self) -> dict[str, Any]:
-        """The framework's, as in `Description`."""
+        """The framework's settings, as in `Description`."""
         return {}
 
     def describe(self) -> Description:
@@ -116,13 +115,13 @@ class StagedBackend(Backend):
         )
 
     def limit_threads(self) -> None:
-        """Libraries read these when they are loaded; those of NumPy already are, and are limited by threadpoolctl."""
+        """Set the variables that libraries read when they are loaded; threadpoolctl limits NumPy's, already loaded."""
         if self.settings.threads is not None:
             os.environ.update(threads.environment(self.settings.threads))
             os.environ["NPROC"] = str(self.settings.threads)  # XLA's (tsl/platform/cpu_info)
 
     def unsupported(self, what: str, node: Node | None, error: Exception) -> Exception:
-        """What to raise for an error of the framework while lowering or compiling."""
+        """The error to raise for one of the framework while lowering or compiling."""
         if isinstance(error, MemoryError | UnsupportedOperation):
             return error
         where = f" (at {node.source})" if node is not None and node.source else ""

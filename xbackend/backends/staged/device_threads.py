@@ -1,8 +1,8 @@
-"""One thread of execution for each device, for frameworks that compute in the thread that calls them.
+"""One thread for each device, for frameworks that compute in the calling thread.
 
-What is submitted for a device runs in that device's thread, in the order in which its inputs become ready: work on
-different devices does not wait for each other, work on one device never runs beside other work on it. How much of it
-really runs at the same time depends on whether the framework gives up Python's interpreter lock while it computes.
+Work submitted for a device runs in that device's thread, in the order in which its inputs become ready. Different
+devices do not wait for each other; work on one device never overlaps. The real overlap depends on whether the framework
+releases Python's interpreter lock while it computes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, Self
 from xbackend.devices import Device
 from xbackend.errors import DeviceUnavailable
 
-# So many pieces of work for each device may be under way before `submit` waits: each of them keeps its arrays.
+# The most unfinished calls for each device before `submit` waits: each of them keeps its arrays.
 AHEAD = 32
 
 
 class Resident:
-    """A value on a device, perhaps before it is computed.
+    """A value on a device, perhaps before it is computed (a future).
 
-    ``device`` is that of the thread which computed it, as soon as it did; before, where it is to be.
+    ``device`` is the planned one, and once it is computed that of the thread which did it.
     """
 
     __slots__ = ("_content", "_error", "_threads", "_waiting", "device")
@@ -33,10 +33,10 @@ class Resident:
         self._threads = threads
         self._content: Any = None
         self._error: BaseException | None = None
-        self._waiting: list[Callable[[], object]] | None = []  # what to call when it is there; `None` once it is
+        self._waiting: list[Callable[[], object]] | None = []  # callbacks for when it is computed; then `None`
 
     def wait(self) -> Any:
-        """The content, once it is computed. Raises what computing it raised."""
+        """The content, once it is computed. Raises the error of its computation."""
         if self._waiting is not None:
             ready = threading.Lock()
             ready.acquire()
@@ -48,7 +48,7 @@ class Resident:
 
 
 class _Work:
-    """A call that runs on a device's thread when all its inputs are there."""
+    """A call that runs on a device's thread once all its inputs are computed."""
 
     __slots__ = ("call", "inputs", "missing", "results", "threads", "where")
 
@@ -60,7 +60,7 @@ class _Work:
         self.missing = 0
 
     def arrived(self) -> None:
-        """One of the inputs is there."""
+        """Count one input as computed."""
         with self.threads.lock:
             self.missing -= 1
             ready = self.missing == 0
@@ -68,12 +68,12 @@ class _Work:
             self.where.queue.put(self)
 
     def run(self, device: Device) -> None:
-        """In the thread of that device."""
+        """Run the call; called by the thread of that device."""
         try:
             contents = self.call(*[value.wait() for value in self.inputs])
             for value, content in zip(self.results, contents, strict=True):
                 value._content, value.device = content, device
-        except BaseException as error:  # whoever asks for a result gets it, SystemExit too
+        except BaseException as error:  # raised by `wait` of a result, SystemExit too
             for value in self.results:
                 value._error = error
         self.threads.done(self.results)
@@ -97,14 +97,14 @@ class DeviceThreads:
     """The threads of some devices. A context manager; `close` ends them."""
 
     def __init__(self, devices: Iterable[Device]) -> None:
-        self.lock = threading.Lock()  # for a few instructions at a time, so one for all
+        self.lock = threading.Lock()  # one for all, as it is held for a few instructions at a time
         self._room = threading.Condition(self.lock)
         self._unfinished, self._closing = 0, False
         self._threads = {device: _Thread(device) for device in devices}
         self._most = AHEAD * len(self._threads)
         for thread in self._threads.values():
             thread.start()
-        # Also for a backend that is dropped without being closed.
+        # For a backend that is dropped without being closed.
         self._stop = weakref.finalize(self, _stop, list(self._threads.values()))
 
     def __enter__(self) -> Self:
@@ -114,7 +114,7 @@ class DeviceThreads:
         self.close()
 
     def hold(self, content: Any, device: Device) -> Resident:
-        """A value that is there already."""
+        """A value whose content is known."""
         value = Resident(self, device)
         value._content, value._waiting = content, None
         return value
@@ -124,8 +124,8 @@ class DeviceThreads:
     ) -> list[Resident]:
         """The ``count`` results of the call, which runs in the device's thread once the inputs are computed.
 
-        Returns at once, unless there is very much under way. What the call raises is raised by whoever waits for one
-        of its results, or for what is computed from them. Raises `DeviceUnavailable` after `close`.
+        Returns at once, unless too many calls are unfinished (`AHEAD`). An error of the call is raised by `wait` of its
+        results and of their successors. Raises `DeviceUnavailable` after `close`.
         """
         work = _Work(self, self._threads[device], call, inputs, count)
         with self.lock:
@@ -142,7 +142,7 @@ class DeviceThreads:
         return work.results
 
     def pending(self, values: Sequence[Resident], ready: Callable[[], object], work: _Work | None = None) -> int:
-        """How many of the values are not there; ``ready`` will be called once for each of these."""
+        """The number of values that are not computed yet; ``ready`` will be called once for each of these."""
         with self.lock:
             waiting = 0
             for value in values:
@@ -154,7 +154,7 @@ class DeviceThreads:
         return waiting
 
     def done(self, values: Sequence[Resident]) -> None:
-        """These values are there (or will never be, for an error)."""
+        """Mark these values as computed (or failed), and call their callbacks."""
         called: list[Callable[[], object]] = []
         with self.lock:
             for value in values:
@@ -170,7 +170,7 @@ class DeviceThreads:
             self._stop()
 
     def close(self) -> None:
-        """Let what is under way finish and end the threads. May be called again."""
+        """Let unfinished calls finish and end the threads. May be called again."""
         with self.lock:
             idle = self._unfinished == 0 and not self._closing
             self._closing = True

@@ -1,8 +1,8 @@
 """A framework's graph over several devices.
 
-Theano ran a graph over several devices; Aesara and PyTensor lost that with its GPU back end. An identity op that
-names a source and a target device gives it back: devices follow the data from there, also through the gradient, whose
-transfers run the other way; cutting the graph at the transfers gives stages, each of which is compiled for its device.
+Theano ran a graph over several devices; Aesara and PyTensor lost that with its GPU back end. An identity op with a
+source and a target device restores it. Devices follow the data from there, also in the gradient, whose transfers are
+reversed. Cutting the graph at the transfers gives stages, each compiled for its device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xbackend.program.stages import Plan, Variable
 
 
 def transfer_op(op_class: type, apply_class: type) -> type:
-    """The op that moves a value, as a class of the framework (its `Op` and `Apply` classes are given).
+    """The op for transfers, made from the framework's `Op` and `Apply` classes.
 
     ``Transfer(source, target)(x)`` is x on another device. It is never compiled: the graph is cut there.
     """
@@ -35,7 +35,7 @@ def transfer_op(op_class: type, apply_class: type) -> type:
             raise PlacementError(f"{self} was compiled into a stage instead of being a cut between two")
 
         def infer_shape(self, *arguments: Any) -> Any:
-            return arguments[-1]  # the lengths of its input; Theano gives no graph before them
+            return arguments[-1]  # the shapes of the inputs; later generations pass the graph before them
 
         def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
             return [type(self)(self.target, self.source)(cotangents[0])]
@@ -46,9 +46,9 @@ def transfer_op(op_class: type, apply_class: type) -> type:
 
 
 def toposort(outputs: Iterable[Variable], given: Collection[Variable] = ()) -> list[Any]:
-    """The apply nodes that the outputs need, without those of what is given, each after those that it needs.
+    """The apply nodes that the outputs need, except the predecessors of ``given``, in topological order.
 
-    It does not recurse, so a graph may have any length.
+    It does not recurse, so a graph may have any depth.
     """
     order, done = [], {v.owner for v in given}
     todo = [v.owner for v in outputs if v.owner is not None]
@@ -67,10 +67,10 @@ def toposort(outputs: Iterable[Variable], given: Collection[Variable] = ()) -> l
 
 
 def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, Device]], transfer: Any) -> Plan:
-    """The graph that computes the outputs, cut at its transfers.
+    """Cut the graph of the outputs at its transfers.
 
-    ``sources`` are the variables that get their values from outside, and the devices these are on. ``outputs`` come
-    with the device that they are wanted on. Raises `PlacementError` where an op has inputs on two devices.
+    ``sources`` are the variables with values from outside, with their devices. ``outputs`` have the devices asked for.
+    Raises `PlacementError` where an op has inputs on two devices.
     """
     order, devices = toposort([v for v, _ in outputs]), {**dict(outputs), **sources}
     moves = {k: node for k, node in enumerate(order) if isinstance(node.op, transfer)}

@@ -1,4 +1,4 @@
-"""The stages and transfers of a plan in the order in which they are started, and that as one Python function."""
+"""The schedule of a plan's stages and transfers, and its code as one Python function."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Value = Any
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a program has beside its arguments: ``cells`` hold the values of its shared variables, ``constants`` stay on
-    their devices. The last outputs go into ``targets``, some of the cells, once ``confirm`` saw that all outputs
-    exist."""
+    """The inputs of a program beside its arguments: ``cells`` hold the values of its shared variables, ``constants``
+    stay on their devices. The last outputs go into ``targets``, some of the cells, once ``confirm`` has checked that
+    all outputs exist."""
 
     cells: Sequence[Any] = ()
     constants: Sequence[Value] = ()
@@ -28,9 +28,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A stage (by its number) or, with ``stage`` `None`, a transfer: which slots it reads and which it fills.
+    """A stage (by its number) or, with ``stage`` `None`, a transfer, with its input and output slots.
 
-    ``last`` are the slots that nothing reads after it.
+    ``last`` are the slots that no later instruction reads.
     """
 
     device: Device
@@ -41,9 +41,9 @@ class Instruction:
 
 
 class StageSchedule:
-    """The stages and transfers of a plan in the order in which they are started, every value in a numbered slot.
+    """The stages and transfers of a plan in the order of their start, with every value in a numbered slot.
 
-    The first slots are those of ``sources``; ``outputs`` are slots; ``slots`` tells the slot of each variable.
+    ``sources`` have the first slots; ``outputs`` are slots; ``slots`` has the slot of each variable.
     """
 
     def __init__(self, plan: Plan, sources: Sequence[Variable], outputs: Sequence[Variable]) -> None:
@@ -54,7 +54,7 @@ class StageSchedule:
         waiting: dict[Variable, list[Any]] = {}
         for move in plan.between:
             waiting.setdefault(move.inputs[0], []).append(move)
-        # A transfer is started as soon as it can be, so that no device waits longer for it than it must.
+        # A transfer starts as early as possible, as another device waits for it.
         steps = self._moves(waiting, sources)
         for number, stage in enumerate(plan.stages):
             inputs, made = tuple(map(self._slot, stage.inputs)), tuple(map(self._slot, stage.outputs))
@@ -68,7 +68,7 @@ class StageSchedule:
         return self.slots.setdefault(variable, len(self.slots))
 
     def _moves(self, waiting: Mapping[Variable, list[Any]], available: Iterable[Variable]) -> list[Instruction]:
-        """The transfers of these variables, and those of what they become."""
+        """The transfers of these variables, and of the results of these transfers."""
         todo, steps = list(available), []
         for variable in todo:
             for move in waiting.get(variable, ()):
@@ -84,10 +84,10 @@ def straight_line(
     state: State,
     title: str = "stages",
 ) -> Callable[..., list[Value]]:
-    """The schedule as one Python function: a stage costs its own call and a transfer its own move.
+    """The schedule as one straight-line Python function, which adds no cost to its calls and moves.
 
-    ``calls`` are those of the stages, ``moves`` copy a value to a device. The function takes the values of the first
-    sources; the others come from ``state``. A value is dropped as soon as nothing reads it.
+    ``calls`` are the stages', ``moves`` copy a value to a device. The function takes the values of the first sources;
+    the others come from ``state``. A value is dropped after its last use.
     """
     given = schedule.count - len(state.cells) - len(state.constants)
     source = Source(title, [f"v{i}" for i in range(given)])

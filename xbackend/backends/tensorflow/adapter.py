@@ -1,11 +1,11 @@
 """TensorFlow as three backends: graphs, graphs compiled by XLA, and op by op.
 
-All three build one graph with TensorFlow's own ops and gradients, and differ in what executes it. A graph is executed
-through the innermost call of TensorFlow's Python layer, with values that are on their devices; `tf.function` binds its
-arguments to a signature, looks for a trace and packs its results around the same call.
+All three build one graph with TensorFlow's own ops and gradients, and differ in its execution. A graph is executed
+through the innermost call of TensorFlow's Python layer, with values on their devices; `tf.function` adds the binding of
+arguments to a signature, the search for a trace, and the packing of results.
 
 Graphs are made by `tf.compat.v1.wrap_function`: a `tf.function` would end in an Identity per output on the first
-device, which is a transfer that nobody asked for. Soft placement and TensorFloat-32 are switched off in the process.
+device, a transfer that nobody asked for. Soft placement and TensorFloat-32 are switched off in the process.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from xbackend.program.program import Program
 if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable
 
-# What executed, from the devices of the results and the `RunMetadata` of collected calls.
+# From the devices of the results and the `RunMetadata` of collected calls to what executed.
 Reader = Callable[[Sequence[Device], Sequence[Any]], Observed]
 
 
 class Runtime:
-    """The parts of TensorFlow's Python layer that are not public, in one place.
+    """The private parts of TensorFlow's Python layer that xbackend uses.
 
-    Raises `BackendUnavailable` where this TensorFlow does not have one of them.
+    Raises `BackendUnavailable` if this TensorFlow lacks one of them.
     """
 
     def __init__(self, tf: Any) -> None:
@@ -74,8 +74,8 @@ class Runtime:
 
     @contextmanager
     def collected(self) -> Iterator[list[Any]]:
-        """`RunMetadata` with the partitioned graphs of the functions first run inside, once that is left, also by an
-        error.
+        """A list that gets `RunMetadata` at the end, also after an error: the partitioned graphs of functions first
+        called inside.
 
         Collection has to be on before a function's first call: later calls find it already optimised.
         """
@@ -90,14 +90,14 @@ class Runtime:
 
 
 def _is_in(device: Any, process: str) -> bool:
-    """Whether a logical device is of a process, as TensorFlow names it: a strategy may see those of others, too."""
+    """Whether a logical device belongs to a process, by TensorFlow's names: strategies also see other processes'."""
     return str(device.name).startswith((f"{process}/", "/device:"))
 
 
 @cache
 def _functions(context: Any) -> Counter[str]:
-    """How many functions the runtime was given, from now on: a new one is optimised, or compiled by XLA, when it is
-    first called. How many it knows says less, for it forgets those that nobody holds."""
+    """A count of functions added to the runtime from now on: each is optimised, or compiled by XLA, at its first call.
+    The number of functions that it knows is no count, as it forgets unreferenced ones."""
     counted = Counter(tensorflow=0)
 
     def watch(name: str) -> None:
@@ -114,7 +114,7 @@ def _functions(context: Any) -> Counter[str]:
     return counted
 
 
-# What TensorFlow's kernels of linear algebra say of matrices that have no result (core/kernels/linalg).
+# Messages of TensorFlow's linear algebra kernels for matrices without a result (core/kernels/linalg).
 _NO_RESULT = ("not invertible", "decomposition was not successful", "Eigen decomposition", "did not converge")
 CARRIED = (
     "int32 of further CPUs as uint32, the same bits, and uint32 as uint64, from and to programs"  # in `Backend.added`
@@ -122,7 +122,7 @@ CARRIED = (
 
 
 class TensorFlow(Backend):
-    """What the three modes share."""
+    """The part common to the three modes."""
 
     common_pool = "TensorFlow"
 
@@ -133,31 +133,31 @@ class TensorFlow(Backend):
         "erf of large numbers in float64",
         MENDED,
     )
-    # TensorFlow takes int32 arguments and results of a graph over the memory of cpu:0, whatever CPU they are on
-    # (`GetDeviceForInput`; "working as intended": https://github.com/tensorflow/tensorflow/issues/16106). It does so
-    # with no other dtype, so there they are carried as uint32, the same bits, and are int32 inside; and uint32, to be
-    # told from these, as the numbers of uint64, which no program has.
+    # TensorFlow copies int32 arguments and results of a graph over the memory of cpu:0, whatever CPU they are on
+    # (`GetDeviceForInput`; "working as intended": https://github.com/tensorflow/tensorflow/issues/16106), but no other
+    # dtype. So they cross as uint32 with the same bits, and are int32 inside. To differ from these, uint32 crosses as
+    # uint64, which no program has.
     carried: Mapping[str, str] = {"int32": "uint32", "uint32": "uint64"}
 
     def start(self) -> Iterable[Device]:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # which instructions it was compiled for, and the like
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # it logs the instructions it was compiled for, and the like
         self.tf = tf = self.needed("tensorflow")
         configure(tf, self.settings, self.name, overlap=bool(self.common_pool))
         self.runtime = Runtime(tf)
-        # All that there are in this process: the runtime names a device in full where it says what ran on it.
+        # The full names of all devices of this process, as in the runtime's reports.
         here = self.runtime.process
         self.names = {
             Device(kind, number): f"{here}/device:{kind.upper()}:{number}"
             for kind in ("cpu", "gpu")
             for number, _ in enumerate(own for own in tf.config.list_logical_devices(kind.upper()) if _is_in(own, here))
         }
-        # Eager values say 'localhost' of where they are, also where a strategy has given the process another name.
+        # Eager values are on 'localhost' even if a strategy has given the process another name.
         self.by_name = {
             name: device
             for device, own in self.names.items()
             for name in (own, own.replace(here, "/job:localhost/replica:0/task:0"))
         }
-        # Another backend of this process may have asked for more virtual devices.
+        # Another backend of this process may have more virtual devices.
         own = [d for d in self.names if d.is_accelerator or d.index < self.settings.virtual_devices]
         return choose_visible(own, self.settings.visible)
 
@@ -179,15 +179,15 @@ class TensorFlow(Backend):
         return array.view(dtype) if np.dtype(dtype).itemsize == array.itemsize else array.astype(dtype)
 
     def carrier(self, dtype: str, device: Device) -> str:
-        """The dtype that TensorFlow is given values of a dtype in, as arguments and results on a device."""
+        """The dtype in which arguments and results of a dtype cross to and from TensorFlow on a device."""
         return dtype if device.is_accelerator or device.index == 0 else self.carried.get(dtype, dtype)
 
     def device_of(self, value: Value) -> Device:
-        # `device` is where the op that made it was called, cpu:0 for functions over several devices.
+        # `device` is that of the op's call, cpu:0 for functions over several devices.
         return self.by_name[value.backing_device]
 
     def synchronize(self, values: Iterable[Value]) -> None:
-        """On the CPU TensorFlow has computed before it returns; GPU streams are waited for."""
+        """Wait for GPU streams; on the CPU TensorFlow computes synchronously."""
         if any(device.is_accelerator for device in self.names):
             self.tf.test.experimental.sync_devices()
 
@@ -206,7 +206,7 @@ class TensorFlow(Backend):
         return dict(_functions(self.runtime.context))
 
     def memory_peaks(self) -> dict[str, int]:
-        """Of accelerators: TensorFlow keeps no count of the main memory."""
+        """Of accelerators only: TensorFlow does not count main memory."""
         info = self.tf.config.experimental.get_memory_info
         return {str(device): info(name)["peak"] for device, name in self.names.items() if device.is_accelerator}
 
@@ -220,14 +220,14 @@ class TensorFlow(Backend):
 
         def body(*arguments: Any) -> list[Any]:
             outputs, updates = lowering.whole(arguments)
-            # Nothing else would keep the assignments: they are no outputs.
+            # Keep the assignments, which are no outputs.
             self.tf.compat.v1.get_default_graph().control_outputs.extend(updates)
             return outputs
 
         return self.traced(lowering, lambda specs: self.tf.compat.v1.wrap_function(body, specs))
 
     def traced(self, lowering: Lowering, trace: Callable[[list[Any]], Any]) -> Any:
-        """A concrete function of the program's arguments. Raises `UnsupportedOperation` for what TensorFlow refuses."""
+        """A concrete function of the program's arguments. Raises `UnsupportedOperation` if TensorFlow refuses it."""
         program, spec = lowering.program, self.tf.TensorSpec
         nodes = [(i, program.values[i].shape) for i in program.inputs]
         specs = [spec(shape, lowering.carried(i), name=numbered(f"{lowering.prefix}a", i)) for i, shape in nodes]
@@ -237,9 +237,9 @@ class TensorFlow(Backend):
             raise UnsupportedOperation(f"backend {self.name} cannot lower {program!r}: {error}") from error
 
     def failed(self, error: Any) -> BackendError:
-        """The error of xbackend for a failure that TensorFlow's runtime reports."""
+        """xbackend's error for an error of TensorFlow's runtime."""
         kind, errors = type(error).__name__, self.tf.errors
-        # A session's error begins with the trace of what built the graph.
+        # A session's error begins with the traceback of the graph's construction.
         said = [line.strip() for line in error.message.splitlines() if any(word in line for word in _NO_RESULT)]
         if isinstance(error, errors.InvalidArgumentError) and said:
             return ComputationError(
@@ -253,21 +253,21 @@ class TensorFlow(Backend):
         return BackendError(f"backend {self.name}: TensorFlow failed while executing ({kind}): {error.message}")
 
     def launch(self, function: Any, device: str | None, lowering: Lowering, read: Reader) -> Built:
-        """A concrete function as `Built`. What ``read`` needs is collected at the first call, read when asked for."""
+        """A concrete function as `Built`. The input of ``read`` is collected at the first call, and read on demand."""
         runtime, run, handle, failure = self.runtime, self.runtime.run, self.runtime.handle, self.runtime.failure
         name = function.inference_fn.name.decode()
         captured = tuple(function.captured_inputs)
         count = len(function.function_def.signature.output_arg)
         attributes = tuple(itertools.chain.from_iterable(runtime.options.items()))
         called, beginning = False, threading.Lock()
-        collected = list[Any]()  # of calls up to the first that does not fail
-        unread: list[Device] | None = None  # the devices of its results; both are forgotten once read: it may be much
+        collected = list[Any]()  # of calls up to the first successful one
+        unread: list[Device] | None = None  # devices of its results; both, which may be large, are dropped once read
         seen = Observed("nothing was executed yet")
 
         def first(values: Sequence[Value]) -> list[Value]:
             nonlocal called, unread
             with beginning:
-                if called:  # another thread was first, and nothing is collected of a second call
+                if called:  # another thread was first; second calls are not collected
                     return run(handle, device, name, [*values, *captured], attributes, count)
                 try:
                     with runtime.collected() as found:
@@ -294,7 +294,7 @@ class TensorFlow(Backend):
 
         def profile(*values: Value) -> ProfiledCall:
             accelerators = sorted({str(device) for device in lowering.devices if device.is_accelerator})
-            if accelerators:  # the host's trace says when their work was handed out
+            if accelerators:  # the host's trace has only the time of their launch
                 raise UnsupportedOperation(
                     f"backend {self.name} does not tell what {', '.join(accelerators)} did when; profile on the CPU, "
                     "or with tensorflow-eager, which waits for each op"
@@ -303,12 +303,12 @@ class TensorFlow(Backend):
             events, seconds = events_during(self.tf, lambda: self.synchronize(execute(*values)))
             return ProfiledCall(spans(observed(), events), seconds)
 
-        # TensorFlow forgets a function whose last reference goes.
+        # TensorFlow drops a function with its last reference.
         execute.function = function  # type: ignore[attr-defined]
         return Built(execute, lambda: records(lowering, observed()), profile)
 
     def launch_partitioned(self, lowering: Lowering) -> Built:
-        """The program as a graph that TensorFlow cuts by device."""
+        """The program as a graph that TensorFlow partitions by device."""
         function = self.graph(lowering)
 
         def read(_: Sequence[Device], collected: Sequence[Any]) -> Observed:
@@ -319,7 +319,7 @@ class TensorFlow(Backend):
     def describe(self) -> Description:
         tf, threads = self.tf, pools(self.tf)
         file = next((p.name for p in sorted(Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc*"))), None)
-        # It is linked in, and does not tell its version.
+        # It is linked in, without a version.
         products = Pool(_library_of_products(), None, threads["intra_op"], file, layer="TensorFlow's own threads")
         return Description(
             versions=versions() | {"tensorflow": tf.__version__},
@@ -335,7 +335,7 @@ class TensorFlow(Backend):
 
 
 def _library_of_products() -> str:
-    """What multiplies matrices in this process, as far as TensorFlow tells."""
+    """The library for matrix products in this process, as far as TensorFlow tells."""
     try:
         from tensorflow.python.util import _pywrap_util_port
     except ImportError:
@@ -353,10 +353,10 @@ class TensorFlowGraph(TensorFlow):
 
 
 class TensorFlowXLA(TensorFlow):
-    """XLA: one compiled function where the program is on one device, else one for each stage.
+    """XLA: one compiled function for a program on one device, else one for each stage.
 
-    XLA compiles for one device and passes over a `tf.device` inside, so a program on several is cut where values change
-    their device, and a graph runs the pieces.
+    XLA compiles for one device and ignores a `tf.device` inside. So a program on several devices is cut at its
+    transfers, and a graph runs the stages.
     """
 
     added: tuple[str, ...] = (
@@ -378,12 +378,12 @@ class TensorFlowXLA(TensorFlow):
 
         compiled = self.tf.function(body, autograph=False, jit_compile=True)
         function = self.traced(lowering, lambda specs: compiled.get_concrete_function(*specs))
-        # The whole program is one stage, and this is what the runtime calls it.
+        # The whole program is one stage; this is its name in the runtime.
         call = function.inference_fn.name.decode()
         lowering.stages = dict.fromkeys(range(len(program.values)), call)
 
         def read(results: Sequence[Device], _: Any) -> Observed:
-            # One compiled function has one device, the one that its results are on.
+            # A compiled function has one device, that of its results.
             observed = Observed("device of the results of the compiled function", compiled={call})
             if len(set(results)) == 1:
                 observed.ops[call] = ("XLA computation", results[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 from xbackend.program.program import Node, Program
 
-# What a body gives for its inputs, in the function under construction.
+# From a body and its inputs to its results, in the function under construction.
 Body = Callable[[Program, Sequence[Any]], Sequence[Any]]
 
 
@@ -51,7 +51,7 @@ def _while(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[A
         lambda *state: body(step, [*state, *closed]),
         list(inputs[:carries]),
     )
-    # No gradient goes through it, and one that is taken beside it in a function for XLA would have its steps recorded.
+    # No gradient goes through it; else another gradient in the same function for XLA would record its steps.
     return [tf.stop_gradient(value) for value in result]
 
 
@@ -59,7 +59,7 @@ def _cond(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[An
     predicate, *values = inputs
     then, otherwise = node.params["then"], node.params["otherwise"]
     result = tf.cond(predicate, lambda: body(then, values), lambda: body(otherwise, values))
-    return result if isinstance(result, list | tuple) else [result]  # it unpacks lists of one
+    return result if isinstance(result, list | tuple) else [result]  # `tf.cond` unpacks lists of one
 
 
 _ROWS: dict[str, Callable[[Any, Node, Sequence[Any], Body], Sequence[Any]]] = {

@@ -1,7 +1,7 @@
 """TensorFlow op by op: the ops of a graph as a list of prepared calls.
 
-A call of `tf.matmul` spends most of its time on finding out what it was given; here that is known. The backward ops are
-those that TensorFlow's gradient registry put into the graph, the same that a `tf.GradientTape` would run.
+A call of `tf.matmul` spends most of its time on examining its arguments; here they are known. The backward ops come
+from TensorFlow's gradient registry, the same that a `tf.GradientTape` would run.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from xbackend.devices import Device
 from xbackend.program.analyses import last_uses
 from xbackend.program.program import Program
 
-_OF_SHAPES = ("Shape", "ShapeN")  # ops that look at nothing but shapes
+_OF_SHAPES = ("Shape", "ShapeN")  # ops that read shapes only
 PART = 32  # steps in one function of the replay
 
 
 class Replay:
-    """The ops of a graph as prepared calls: the op's name, its attributes, its device, where its inputs are found.
+    """The ops of a graph as prepared calls: name, attributes, device, and slots of the inputs.
 
-    What is constant in the backward ops (shapes, axes) is computed here, once.
+    Constants of the backward ops (shapes, axes) are computed here, once.
     """
 
     def __init__(self, backend: TensorFlow, lowering: Lowering, function: Any) -> None:
@@ -116,7 +116,7 @@ class Replay:
                 results, call = self._step_by_step(values, observed)
             except failure as error:
                 raise self.backend.failed(error) from error
-            for slot in self.constants.intersection(self.made):  # what was computed here is on a device too
+            for slot in self.constants.intersection(self.made):  # folded values are on a device, too
                 observed.ops[op_of(self.made[slot])] = ("Const", self._where(self.slots[slot]))
             done, fresh = records(self.lowering, observed), False
             return results, call
@@ -132,7 +132,7 @@ class Replay:
         return Built(execute, lambda: done, lambda *values: observe(values)[1])
 
     def _step_by_step(self, values: Sequence[Value], observed: Observed) -> tuple[list[Value], ProfiledCall]:
-        """The results of one execution, and how long each op took, waited for. Adds what the runtime says about it."""
+        """The results of one execution that waits for each op, and the spans. Records the ops in ``observed``."""
         run, handle = self.runtime.run, self.runtime.handle
         slots, spans = self.slots.copy(), list[Span]()
         slots[: len(values)] = values
@@ -170,9 +170,9 @@ class Replay:
         device: Device,
         copies: dict[tuple[int, Device], Received],
     ) -> list[Device]:
-        """Where the values are that the runtime will copy to the device of an op when it is called.
+        """The devices of the inputs that the runtime will copy to an op's device when it is called.
 
-        It does so without a word, and keeps the copy beside the value: a second op on that device finds it there.
+        It does so silently, and keeps the copy with the value: a second op on that device reuses it.
         """
         fresh = []
         for slot, value in zip(inputs, given, strict=True):
@@ -189,11 +189,11 @@ class Replay:
         return fresh
 
     def _straight_line(self, run: Any, handle: Any) -> Callable[..., list[Value]]:
-        """The steps as Python functions without a loop: for small arrays the loop would cost as much as an op.
+        """The steps as straight-line Python functions: for small arrays a loop would cost as much as an op.
 
         Names, attributes and constants are the functions' globals. A function has few steps, because TensorFlow asks
-        Python at each call for the line that it is in, and that is counted from the function's start. Where one is
-        enough, slots are its local variables; else ``v`` holds them.
+        Python for the current line at each call, and Python counts lines from the function's start. The slots of a
+        single function are its local variables; several share the list ``v``.
         """
         count, outputs, title = len(self.lowering.program.inputs), self.outputs, self.lowering.program.name
         objects: dict[str, Any] = {"run": run, "handle": handle}
@@ -222,7 +222,7 @@ class Replay:
         return replay
 
     def _write(self, source: Source, steps: Iterable[int], slots: Sequence[str], objects: Mapping[str, Any]) -> None:
-        """The source of some steps, with what each slot is called, and their attributes beside the objects."""
+        """Write the source of some steps with these names of the slots; attributes are added to the objects."""
         source.objects |= objects
         for k in steps:
             device, kind, inputs, attributes, count, first, last = self.steps[k]
@@ -234,8 +234,8 @@ class Replay:
 
 
 def _in_order(ops: Iterable[Any]) -> list[Any]:
-    """The ops as they were made, each after those whose results it takes: the gradient of a loop adds to an op that is
-    there already what it has to keep for it."""
+    """The ops in topological order, else in the order of their creation: the gradient of a loop adds residuals to an
+    earlier op."""
     order: dict[Any, None] = {}
     todo = [*ops][::-1]
     while todo:
@@ -251,9 +251,9 @@ def _in_order(ops: Iterable[Any]) -> list[Any]:
 
 
 def _attributes(op: Any) -> tuple[Any, ...]:
-    """The attributes that a call of the op has to give, as name, value, name, value: each one costs time.
+    """The attributes that a call of the op needs, as name, value, name, value: each one costs time.
 
-    The runtime reads types from the inputs, unless one is a list, and fills in defaults, but not those of types.
+    The runtime infers types from the inputs, unless one is a list, and fills in defaults, except those of types.
     """
     arguments = op.op_def.input_arg
     listed = any(argument.number_attr or argument.type_list_attr for argument in arguments)
@@ -262,7 +262,7 @@ def _attributes(op: Any) -> tuple[Any, ...]:
     for attribute in op.op_def.attr:
         name = attribute.name
         default = attribute.HasField("default_value") and attribute.default_value == op.node_def.attr[name]
-        # The shapes of what a loop gives are for the graph only.
+        # The shapes of a loop's results are for the graph only.
         if name not in read and attribute.type != "list(shape)" and not (default and attribute.type != "type"):
             value = op.get_attr(name)
             if attribute.type == "func":
@@ -274,14 +274,14 @@ def _attributes(op: Any) -> tuple[Any, ...]:
 
 
 class TensorFlowEager(TensorFlow):
-    """Op by op: the ops of the graph, not optimised, each executed by itself on its device."""
+    """Op by op: the ops of the graph, not optimised, each executed alone on its device."""
 
     added: tuple[str, ...] = (
         *TensorFlow.added,
         "ops prepared once, in the place of calls of TensorFlow's functions in Python",
         "loops and choices as one op each",
     )
-    carried: Mapping[str, str] = {}  # single ops take int32 where it is
+    carried: Mapping[str, str] = {}  # single ops take int32 on its own device
     common_pool = ""  # one op computes at a time
 
     def build(self, program: Program) -> Built:

@@ -1,7 +1,6 @@
-"""Gradients of single ops that TensorFlow has otherwise than `docs/numbers.md` says.
+"""Gradients of single ops that differ from `docs/numbers.md` in TensorFlow.
 
-An op that is made in the scope of `mended` carries the name of another rule, and is otherwise as it was
-(``Graph.gradient_override_map``).
+An op made in the scope of `mended` has the name of another rule as its only change (``Graph.gradient_override_map``).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ MENDED = (
 
 
 def mended(tf: Any, op: str, made_as: str = "") -> AbstractContextManager[None]:
-    """The scope in which an op that has a rule here, or the one that it is made as, has that."""
+    """A scope in which an op, or ``made_as`` in its place, has the op's rule of this file."""
     scope: AbstractContextManager[None] = tf.compat.v1.get_default_graph().gradient_override_map(
         {made_as or op: _rules(tf)[op]}
     )
@@ -33,9 +32,9 @@ def mended(tf: Any, op: str, made_as: str = "") -> AbstractContextManager[None]:
 
 @contextmanager
 def of_spectra(tf: Any) -> Iterator[None]:
-    """The scope in which gradients of eigenvalues and singular values are taken.
+    """A scope for gradients of eigenvalues and singular values.
 
-    TensorFlow's ``x / (x * x + 1e-20)`` stands for 1 / x. At 0 the square of 1e20 is infinite in float32: XLA's second
+    TensorFlow uses ``x / (x * x + 1e-20)`` for 1 / x. At 0 the square of 1e20 is infinite in float32: XLA's second
     gradients were NaN (tensorflow/python/ops/linalg_grad.py: _SafeReciprocal).
     """
     module: Any = import_module("tensorflow.python.ops.linalg_grad")
@@ -49,7 +48,7 @@ def of_spectra(tf: Any) -> Iterator[None]:
 
 @cache
 def _rules(tf: Any) -> dict[str, str]:
-    """The names under which TensorFlow knows the rules, by op."""
+    """The rules' names in TensorFlow's registry, by op."""
     rules = {
         "Pow": _of_power,
         "Maximum": _of_larger("Greater"),
@@ -64,7 +63,7 @@ def _rules(tf: Any) -> dict[str, str]:
 
 
 def _of_power(tf: Any, op: Any, cotangent: Any) -> tuple[Any, Any]:
-    """Of ``x ** y``; by ``x`` it is 0 where both are 0: TensorFlow's ``y * x ** (y - 1)`` is 0 times infinity."""
+    """Of ``x ** y``; 0 by ``x`` where both are 0: TensorFlow's ``y * x ** (y - 1)`` is 0 times infinity."""
     (x, y), one = op.inputs, tf.ones((), cotangent.dtype)
     known, apart = tf.get_static_value(y), x
     if known is None or not np.all(known):
@@ -76,7 +75,7 @@ def _of_power(tf: Any, op: Any, cotangent: Any) -> tuple[Any, Any]:
 
 
 def _of_larger(before: str) -> Any:
-    """Of the larger or the smaller of two, which share it where they are equal; TensorFlow's is the first one's."""
+    """Of the larger or the smaller of two; equal ones share it, TensorFlow gives all to the first."""
 
     def rule(tf: Any, op: Any, cotangent: Any) -> tuple[Any, ...]:
         *condition, x, y = op.inputs
@@ -89,7 +88,7 @@ def _of_larger(before: str) -> Any:
 
 
 def _of_running_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
-    """TensorFlow's own is divided by the factors, and 0 where one of them is."""
+    """TensorFlow's own divides by the factors, and is 0 where one of them is 0."""
     x, axis = op.inputs[0], int(tf.get_static_value(op.inputs[1]))
     of_axis = (slice(None),) * axis
 
@@ -102,8 +101,8 @@ def _of_running_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
 
 
 def _of_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
-    """The product of the factors before each times that of those behind it, as in TensorFlow's own, whose running
-    products have TensorFlow's gradient: the second one was 0 where two factors are."""
+    """For each factor the product of the earlier ones times that of the later ones, as in TensorFlow's own. Its
+    cumulative products have TensorFlow's gradient: the second gradient was 0 where two factors are 0."""
     x, shape = op.inputs[0], op.inputs[0].shape.as_list()
     axes = {int(axis) % len(shape) for axis in np.atleast_1d(tf.get_static_value(op.inputs[1]))} if shape else set()
     order = [*(a for a in range(len(shape)) if a not in axes), *sorted(axes)]
@@ -122,7 +121,7 @@ def _of_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
 
 
 def _summed(tf: Any, gradient: Any, x: Any) -> Any:
-    """The gradient by what was broadcast."""
+    """The gradient summed to the shape of ``x`` before its broadcast."""
     added = len(gradient.shape) - len(x.shape)
     axes = [a for a, n in enumerate(gradient.shape) if a < added or x.shape[a - added] != n]
     return tf.reshape(tf.reduce_sum(gradient, axes), x.shape) if axes else gradient

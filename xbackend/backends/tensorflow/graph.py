@@ -1,8 +1,7 @@
-"""A placed program under construction as TensorFlow's graph, and how to find its nodes again in what was executed.
+"""Lowering of a placed program to TensorFlow's graph, with names that identify its nodes in the executed graph.
 
-Every node of the program is lowered inside of a name scope of its own (``xb3_n7/`` is node 7 of the process's fourth
-graph) and on its device. The names survive TensorFlow's optimiser and partitioner, so an executed op says which node it
-belongs to.
+Every node of the program is lowered in its own name scope (``xb3_n7/`` is node 7 of the process's fourth graph) and on
+its device. The names survive TensorFlow's optimiser and partitioner: they map an executed op to its node.
 """
 
 from __future__ import annotations
@@ -28,32 +27,30 @@ from xbackend.program.stages import Stage, cut
 
 _numbers = itertools.count()
 
-# Constants of more elements are handed to the graph as values: a graph is a protocol buffer and ends at 2 GiB.
+# Constants with more elements are captured as values: a graph is a protocol buffer with a limit of 2 GiB.
 LARGEST_CONSTANT = 1024
 
 # TensorFlow names a backward op after the op that it is the gradient of.
 _BACKWARD = re.compile(r"/gradients(?:_\d+)?/(.+)_grad/")
-_CROSSING = "Xbackend from "  # how the gradients of crossings are called
+_CROSSING = "Xbackend from "  # prefix of the gradients of crossings
 
 
 def numbered(kind: str, number: int) -> str:
-    """The name of what a node becomes: names are in the order of their numbers.
+    """A name for a node; names sort in the order of the numbers.
 
-    TensorFlow's optimiser sorts what is multiplied by name, and then moves constants into the first of it. The same
-    formula on two devices is computed in the same order only where its nodes are sorted in the same way: otherwise
-    mirrored copies of a weight differ by roundings.
-    (tensorflow/core/grappler/optimizers/common_subgraph_elimination.cc, constant_folding.cc: ConstantPushDown)
+    TensorFlow's optimiser sorts factors by name, and moves constants into the first one. The same formula on two
+    devices has the same order only if its nodes sort equally: otherwise mirrored copies of a weight differ by rounding
+    (tensorflow/core/grappler/optimizers/common_subgraph_elimination.cc, constant_folding.cc: ConstantPushDown).
     """
     return f"{kind}{number:07}"
 
 
 class Lowering:
-    """One program on its way into a graph.
+    """The lowering of one program to a graph.
 
     ``backend`` is a `TensorFlow` of `adapter`. With ``staged`` the ops between two transfers become functions that XLA
-    compiles. The prefix of its names is its own, so that collected graphs can be told apart. Raises `ArgumentError` for
-    an array that no memory holds: TensorFlow takes a minute to fail on such a constant, unless XLA makes it part of a
-    loop.
+    compiles. Its prefix of names is unique and identifies collected graphs. Raises `ArgumentError` for an array larger
+    than the memory: TensorFlow takes a minute to fail on such a constant (XLA may make it part of a loop).
     """
 
     def __init__(self, backend: Any, program: Program, *, xla: bool = False, staged: bool = False) -> None:
@@ -63,13 +60,13 @@ class Lowering:
         self.prefix = f"xb{next(_numbers)}_"
         self.storages = {i: backend.storage(v) for i, v in program.shared.items()}
         self.devices = [Device.parse(n.device or "") for n in program.values]
-        self.values: dict[int, list[str]] = {}  # node -> names of the tensors that are its value, the last one first
-        self.stages: dict[int, str] = {}  # node -> name of the function call that computes it
-        # Backward op -> the node whose backward op it is and the device that it is to run on, as far as they are known.
+        self.values: dict[int, list[str]] = {}  # value -> names of its tensors, the last one first
+        self.stages: dict[int, str] = {}  # value -> name of the function call that computes it
+        # Backward op -> its forward node and the device that it should run on, `None` where unknown.
         self.backward: dict[str, tuple[int | None, Device | None]] = {}
 
     def whole(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The program in the graph under construction: its outputs and the operations that update shared variables."""
+        """Lower the program into the current graph. Returns its outputs and the updates of shared variables."""
         tensors: Values = {}
         for i, argument in zip(self.program.inputs, arguments, strict=True):
             tensors[i] = self._as(self.program.values[i].dtype.value, i, argument)
@@ -82,15 +79,15 @@ class Lowering:
         return outputs, self._updates(tensors, outputs)
 
     def evaluate(self, nodes: Iterable[Node], tensors: Values) -> None:
-        """Lower nodes whose inputs are there, but for those that are there themselves."""
+        """Lower these nodes, whose inputs are in ``tensors``, except those that are there already."""
         evaluate(nodes, tensors, self.results, self._gradients)
 
     def carried(self, i: int) -> str:
-        """The dtype of a node's value as an argument or a result."""
+        """The dtype of a value as an argument or a result."""
         return str(self.backend.carrier(self.program.values[i].dtype.value, self.devices[i]))
 
     def _as(self, dtype: str, i: int, tensor: Any) -> Any:
-        """The value of a node in the dtype that carries it, or back, on the device of the node."""
+        """A value cast to, or from, the dtype that carries it, on its device."""
         if tensor.dtype == dtype:
             return tensor
         with self.place(i, "c"):
@@ -119,13 +116,13 @@ class Lowering:
             else:
                 result = TABLE[node.op](tf, node, inputs, self.xla)
                 if any(result is tensor for tensor in inputs):
-                    # Two nodes must stay two tensors, or a gradient with respect to one would be that of the other.
+                    # Two values need two tensors: each has its own gradient.
                     result = tf.identity(result)
         self.values[i] = [result.name]
         return [result]
 
     def _several(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-        """The results of a node with several."""
+        """The results of a node with several results."""
         with self.place(node.outputs[0]):
             if node.op in control_flow.CONTROL:
                 results = control_flow.lowered(self.tf, node, inputs, self._body)
@@ -134,14 +131,14 @@ class Lowering:
         return [self._named(i, result, "result") for i, result in zip(node.outputs, results, strict=True)]
 
     def _named(self, i: int, tensor: Any, name: str) -> Any:
-        """A tensor under the name of a value."""
+        """The tensor renamed for a value."""
         with self.place(i):
             own = self.tf.identity(tensor, name=name)
         self.values[i] = [own.name, tensor.name]
         return own
 
     def _body(self, program: Program, values: Sequence[Any]) -> list[Any]:
-        """What a body gives for these tensors, in the function under construction."""
+        """The results of a body for these tensors, in the function under construction."""
         inner = Lowering(self.backend, program, xla=self.xla)
         tensors: Values = dict(zip(program.inputs, values, strict=True))
         with self.tf.device(self.backend.names[inner.devices[0]]):
@@ -176,25 +173,24 @@ class Lowering:
                 where = f" (at {node.source})" if node.source else ""
                 told = f"{type(error).__name__}: {error}"
                 raise UnsupportedOperation(f"TensorFlow cannot do the gradient{where}: {told}") from error
-            # That of rows that were taken comes as these rows and their numbers.
+            # The gradient of a gather is sparse: rows and indices.
             gradients = [tf.convert_to_tensor(g) if isinstance(g, tf.IndexedSlices) else g for g in gradients]
             for gradient, result in zip(gradients, node.results, strict=True):
                 gradient.set_shape(result.shape)
         for op in graph.get_operations()[before:]:
-            if not op.device:  # what puts rows that were taken several times together belongs to no op
+            if not op.device:  # the ops that add repeated rows of a gather belong to no op
                 op._set_device(self.backend.names[self.devices[group[0]]])
             self.backward[op.name] = self._asked(graph, op)
         for op in graph.get_operations()[before:]:
-            # TensorFlow's optimiser merges nothing that is bound to another op, and so computed a sum of rows that were
-            # taken for each of its uses. The devices stay.
+            # TensorFlow's optimiser does not merge colocated ops: it computed the sum of a gather's rows again for each
+            # use. The devices stay.
             if "_class" in op.node_def.attr:
                 op._clear_attr("_class")
         return [self._named(i, gradient, "gradient") for i, gradient in zip(group, gradients, strict=True)]
 
     def _asked(self, graph: Any, op: Any) -> tuple[int | None, Device | None]:
-        """The node whose backward op this is, and the device that it is to run on: that of its forward op, or for a
-        crossing the one that the forward value came from. An op without such a name, as a sum of gradients, belongs
-        where TensorFlow colocates it."""
+        """The forward node of a backward op, and the device that it should run on: that of the forward op, or for a
+        crossing its source. An op without such a name, as a sum of gradients, belongs where TensorFlow colocates it."""
         match = _BACKWARD.search(op.name)
         if match is None:
             groups = [group.decode().removeprefix("loc:@") for group in op.colocation_groups()]
@@ -208,21 +204,20 @@ class Lowering:
         return self.owner(match[1]), self._bound(match[1])
 
     def _bound(self, name: str) -> Device | None:
-        """The device that an op of the graph is to run on."""
+        """The device that an op of the graph should run on."""
         if name in self.backward:
             return self.backward[name][1]
         match = re.search(rf"(?:^|/){self.prefix}[ans](\d+)(?:_\d+)?(?:/|$)", name)
         return self.devices[int(match[1])] if match else None
 
     def _updates(self, tensors: Values, outputs: Sequence[Any]) -> list[Any]:
-        """The assignments. They come after all outputs, all that is assigned and all reads of the variables, so that
-        none of them is made where one of these fails. What was read stays as it was: an assignment replaces the
-        variable's buffer and does not write into it."""
+        """The assignments. They come after all outputs, assigned values and reads of the variables: if one of these
+        fails, none is made. An assignment replaces the variable's buffer, so values read before stay."""
         updates = self.program.updates
         if not updates:
             return []
         values = {target: tensors[expression] for target, expression in updates.items()}
-        # One op on each device, and one for all: else each of these would be told to each device.
+        # A barrier: one op on each device, and one for all. Else each value would be signalled to each device.
         done = self.tf.group(*outputs, *values.values(), *(tensors[target] for target in updates))
         assigned = []
         for target, value in values.items():
@@ -232,8 +227,8 @@ class Lowering:
         return assigned
 
     def owner(self, name: str) -> int | None:
-        """The node that an op of a graph belongs to, read from its name."""
-        match = re.search(rf"(?:^|/){self.prefix}n(\d+)(?:_\d+)?/", name)  # the optimiser may write before it
+        """The node of an op of a graph, by its name."""
+        match = re.search(rf"(?:^|/){self.prefix}n(\d+)(?:_\d+)?/", name)  # the optimiser may add a prefix
         return int(match[1]) if match else None
 
     def is_backward(self, name: str) -> bool:
@@ -245,8 +240,8 @@ class Lowering:
 def _crossing(tf: Any, value: Any, source: str) -> Any:
     """A value of the device ``source`` on that of the scope, by an op that TensorFlow's optimiser keeps.
 
-    It would remove an Identity between two devices and then merge what stands on both sides: its composition of unary
-    ops takes ops from another device without a look at it.
+    It would remove an Identity between two devices, and then merge ops on both sides: its composition of unary ops
+    ignores devices.
     """
     with tf.compat.v1.get_default_graph().gradient_override_map({"Identity": _crossing_back(tf, source)}):
         result = tf.identity(value)
@@ -256,7 +251,7 @@ def _crossing(tf: Any, value: Any, source: str) -> Any:
 
 @cache
 def _crossing_back(tf: Any, source: str) -> str:
-    """The name under which TensorFlow knows the gradient of a crossing from ``source``: a crossing to there."""
+    """The registered name of the gradient of a crossing from ``source``, which is a crossing back."""
     name = f"{_CROSSING}{source}"
 
     @tf.RegisterGradient(name)  # type: ignore[untyped-decorator]
@@ -270,9 +265,9 @@ def _crossing_back(tf: Any, source: str) -> str:
 class _Stages:
     """A program cut into stages, each a function for XLA on one device, and the nodes between them.
 
-    Arguments, shared variables, transfers and gradients are between stages, so that TensorFlow moves the data and
-    derives the backward functions, which are compiled for the same devices. A stage ends behind a value that a gradient
-    is taken with respect to: inside of a function nothing could refer to it.
+    Arguments, shared variables, transfers and gradients are between stages: TensorFlow moves the data and derives the
+    backward functions, which are compiled for the same devices. A stage ends after a target of a gradient, which could
+    not be referred to inside of a function.
     """
 
     def __init__(self, lowering: Lowering, tensors: Values) -> None:
@@ -284,7 +279,7 @@ class _Stages:
         outside = {*wanted, *(i for node in program.nodes if node.op in ("transfer", "grad") for i in node.inputs)}
         sources, nodes = list[Node](), list[Node]()
         for node in program.nodes:
-            # An array that is made of nothing is made by each stage that uses it.
+            # Each stage makes the generators that it uses.
             given = node.op in ("input", "shared") or (node.op in GENERATORS and outside.intersection(node.outputs))
             (sources if given else nodes).append(node)
         plan = cut(
@@ -306,8 +301,8 @@ class _Stages:
         nodes = nodes_of(self.program, predecessors(self.program, stage.outputs, stage.inputs) - {*stage.inputs})
 
         def function(*values: Any) -> list[Any]:
-            # The gradient of a reshape is an array; else that of rows that were taken left the function as these rows,
-            # and TensorFlow did not know how many.
+            # The gradient of a reshape is dense. Without it a gather's sparse gradient left the function, with an
+            # unknown number of rows.
             local = {j: tf.reshape(v, v.shape) for j, v in zip(stage.inputs, values, strict=True)}
             lowering.evaluate(nodes, local)
             return [local[i] for i in stage.outputs]

@@ -1,7 +1,7 @@
-"""What TensorFlow's devices did when: the trace of one execution, from TensorFlow's own profiler.
+"""The timeline of one execution, from TensorFlow's own profiler.
 
-``RunMetadata.step_stats``, which said this once, stays empty for functions. The profiler's trace of the host has an
-event for every op of a graph, under the name that the op has in the partitioned graph, which says its device.
+``RunMetadata.step_stats``, the former source, is empty for functions. The profiler's trace of the host has an event for
+every op of a graph, under its name in the partitioned graph, which has its device.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from xbackend.backends.placement import Span
 from xbackend.backends.tensorflow.reading import Observed
 from xbackend.errors import BackendError, UnsupportedOperation
 
-# All that TensorFlow says of the host, nothing of Python, nothing of accelerators.
+# Everything about the host, nothing about Python or accelerators.
 OPTIONS = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 0}
 
 
 def events_during(tf: Any, call: Callable[[], Any]) -> tuple[list[Any], float]:
-    """The events of TensorFlow's profiler during a call, and how many seconds it took.
+    """The events of TensorFlow's profiler during a call, and the seconds of the call.
 
-    Raises `UnsupportedOperation` where this TensorFlow has no such profiler, `BackendError` while it is in use.
+    Raises `UnsupportedOperation` if this TensorFlow has no such profiler, `BackendError` while it is in use.
     """
     try:
         from tensorflow.python.profiler.internal import _pywrap_profiler
@@ -48,15 +48,15 @@ def events_during(tf: Any, call: Callable[[], Any]) -> tuple[list[Any], float]:
 
 
 def spans(observed: Observed, events: list[Any]) -> list[Span]:
-    """The events of the ops of a program, in seconds after the start of the call, which is the first event.
+    """The spans of a program's ops, in seconds after the first event, the start of the call.
 
-    A transfer lasts from the sender's op until the value is there. An op that does not block has an event where it
-    begins and one where it is done.
+    A transfer lasts from the sender's op until the value has arrived. An asynchronous op has one event for its start
+    and one for its end.
     """
     started = min((event.timestamp_ps for event in events), default=0)
     sent = {received.sender for received in observed.received}
     arriving = {received.name: received for received in observed.received}
-    begun: dict[str, float] = {}  # what began in one event and ends in another
+    begun: dict[str, float] = {}  # starts of spans that end in another event
     result: list[Span] = []
 
     def computed(name: str, start: float, end: float) -> None:

@@ -1,7 +1,7 @@
-"""What TensorFlow executed of a program, read back: where each op ran, what was sent to another device, and when.
+"""The execution of a program, read back from TensorFlow: the device of each op, and the transfers.
 
-The names that a lowering gave to its ops survive TensorFlow's optimiser and partitioner, so an executed op says which
-node it belongs to. Values go from device to device as pairs of ``_Send`` and ``_Recv``, which the partitioner makes.
+A lowering's names of ops survive TensorFlow's optimiser and partitioner: they map an executed op to its node. The
+partitioner makes a pair of ``_Send`` and ``_Recv`` for each transfer.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from xbackend.program.ops import GENERATORS
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A value that came to a device: its name as a tensor, from where to where, its bytes, the ops that use it there.
+    """A received value: the name of its tensor, source, target, bytes, and the ops that use it on the target.
 
-    ``op`` is TensorFlow's op that received it, ``name`` the name of that one, ``sender`` of the one that sent it.
+    ``op`` is the type of TensorFlow's op that received it, ``name`` its name, ``sender`` the name of the sending op.
     """
 
     tensor: str
@@ -43,10 +43,10 @@ class Received:
 
 @dataclass
 class Observed:
-    """What executed, by TensorFlow's names.
+    """The executed ops, by TensorFlow's names.
 
-    ``ops``: name to type and device. ``compiled``: those of them that XLA compiled. ``composed``: how many ops the
-    optimiser put into one, by its name. ``returned``: the devices that the outputs were on, by their position.
+    ``ops``: name to type and device. ``compiled``: the ops that XLA compiled. ``composed``: the number of ops that the
+    optimiser fused into one, by its name. ``returned``: the devices of the outputs, by position.
     """
 
     evidence: str
@@ -60,14 +60,14 @@ class Observed:
 def read_partitions(
     lowering: Lowering, traced: Any, collected: Iterable[Any], devices: Mapping[str, Device]
 ) -> Observed:
-    """What executed of a program, from its partitioned graphs (``RunMetadata`` of collected calls).
+    """The execution of a program, from its partitioned graphs (``RunMetadata`` of collected calls).
 
-    ``traced`` is the graph that it was lowered to. Raises `BackendError` where a transfer's size is not to be found.
+    ``traced`` is the lowered graph. Raises `BackendError` if the size of a transfer is unknown.
     """
     observed = Observed("partitioned graph")
     for graph in (graph for metadata in collected for graph in metadata.function_graphs):
         nodes = [node for part in graph.partition_graphs for node in part.node]
-        if any(node.name.startswith(lowering.prefix) for node in nodes):  # else it is another function's
+        if any(node.name.startswith(lowering.prefix) for node in nodes):  # not another function's
             _read_ops(observed, nodes, devices)
             sizes = _Sizes(lowering.tf, traced, graph.post_optimization_graph)
             _read_transfers(observed, nodes, devices, sizes)
@@ -118,19 +118,19 @@ def _read_transfers(observed: Observed, nodes: Sequence[Any], devices: Mapping[s
 
 
 def _is_signal(node: Any) -> bool:
-    """Whether an op only says that another one is done: a control edge between devices sends an array of nothing."""
+    """Whether an op only signals that another one is done: a control edge between devices sends an empty array."""
     return bool(node.op == "Const" and math.prod(d.size for d in node.attr["value"].tensor.tensor_shape.dim) == 0)
 
 
 class _Sizes:
-    """The bytes of tensors, from the traced graph; from the optimised one for what only the optimiser made; from what
-    takes them in the traced graph for what was made after that, as the exits of a loop."""
+    """The bytes of tensors: from the traced graph; for the optimiser's own tensors from the optimised graph; for later
+    ones, as the exits of a loop, from the inputs of their users in the traced graph."""
 
     def __init__(self, tf: Any, traced: Any, optimised: Any) -> None:
         self.tf, self.traced, self.optimised = tf, traced, optimised
 
     def of(self, tensor: str, dtype: int, uses: Iterable[tuple[str, int]]) -> int:
-        """Of a tensor, and of ops that take it there as the input with that number."""
+        """The bytes of a tensor; ``uses`` are ops that read it, with the number of the input."""
         for count in self._counts(tensor, uses):
             if count is not None:
                 return count * int(self.tf.as_dtype(dtype).size)
@@ -158,9 +158,9 @@ def op_of(tensor: str) -> str:
 
 
 def records(lowering: Lowering, observed: Observed) -> Execution:
-    """What became of each node of the program, and the transfers that were made."""
+    """The records of each node of the program, and of the transfers."""
     if not observed.ops and not observed.returned:
-        return Execution({})  # nothing was read; that is not the same as 'merged with others'
+        return Execution({})  # nothing was read, which differs from 'merged with others'
     return _Records(lowering, observed).execution()
 
 
@@ -169,9 +169,9 @@ class _Records:
 
     def __init__(self, lowering: Lowering, observed: Observed) -> None:
         self.lowering, self.program, self.observed = lowering, lowering.program, observed
-        self.transfers: dict[int, Received] = {}  # node -> what it was executed as
-        self.shared: dict[int, int] = {}  # node -> the transfer with which its value came
-        self.claimed: dict[Received, int] = {}  # the transfers by what they were executed as
+        self.transfers: dict[int, Received] = {}  # transfer node -> its received value
+        self.shared: dict[int, int] = {}  # transfer node -> another one that received the same value
+        self.claimed: dict[Received, int] = {}  # received value -> transfer node
         self.by_user: dict[str, list[Received]] = {}
         self.by_tensor: dict[str, list[Received]] = {}
         for received in observed.received:
@@ -183,7 +183,7 @@ class _Records:
         for i in transfers:
             self._claim(i, self._came(i))
         for i in transfers:
-            # What no other node stands for went to another device than was asked; what nothing uses went nowhere.
+            # An unclaimed live transfer went to another device than asked; a dead one went nowhere.
             if i in self.live and i not in self.transfers and i not in self.shared:
                 self._claim(i, [r for r in self._received(i) if r not in self.claimed][:1])
 
@@ -198,16 +198,15 @@ class _Records:
         return Transferred(value.source, value.target, value.bytes, node, of_itself, str(value), evidence)
 
     def _came(self, i: int) -> list[Received]:
-        """What a transfer of the program may have been executed as, on the device that it asked for.
+        """The candidates for a transfer of the program: values received on the device that it asked for.
 
-        Its own op takes the value that was received, or the optimiser left that op out and the value is received under
-        the name of what it was made from.
+        Its op uses the received value, or the optimiser removed that op, and the value has the name of a predecessor.
         """
         taken = self.by_user.get(op_of(self._value(i)))
         return taken or [r for r in self._received(i) if r.target == self.lowering.devices[i]]
 
     def _received(self, i: int) -> list[Received]:
-        """Where the value of a transfer came to that has no op of its own among the executed ones."""
+        """The received values, on any device, of a transfer whose op was not executed."""
         if op_of(self._value(i)) in self.observed.ops:
             return []
         return [r for tensor in self._chain(i) for r in self.by_tensor.get(tensor, ())]
@@ -223,7 +222,7 @@ class _Records:
         return self.lowering.values.get(i, [""])[0]
 
     def _chain(self, i: int) -> list[str]:
-        """The tensors that a node's value comes from, itself first, through nodes that only hand it on."""
+        """The tensors of a value, then of its predecessors through transfers."""
         names, nodes = [], self.program.values
         while True:
             names += self.lowering.values.get(i, [])
@@ -247,7 +246,7 @@ class _Records:
                 result[i] = Executed(self.transfers[self.shared[i]].target, "", evidence, "fused")
             elif name in observed.ops:
                 kind, device = observed.ops[name]
-                # A transfer of what was computed while compiling receives nothing: its value is there.
+                # A transfer of a folded value receives nothing: the value is on its device.
                 folded = (kind == "Const" and node.op not in GENERATORS) or (node.op == "transfer" and i in constant)
                 result[i] = Executed(device, kind, observed.evidence, "folded" if folded else "")
             elif (executed := self._controlled(i)) is not None:
@@ -259,10 +258,10 @@ class _Records:
         return {**result, **self._composed()}
 
     def _controlled(self, i: int) -> Executed | None:
-        """A loop or a choice, by the ops that its body became, where all of them are in one place."""
+        """A loop or a choice, by the ops of its body, if all of them are on one device."""
         if not self.program.values[i].bodies:
             return None
-        first = self.program.values[i].node.outputs[0]  # whose name all results have
+        first = self.program.values[i].node.outputs[0]  # all results have its name
         ran = [op for name, op in self.observed.ops.items() if self.lowering.owner(name) == first]
         devices = {device for kind, device in ran if kind != "Const"}
         if len(devices) != 1:
@@ -270,7 +269,7 @@ class _Records:
         return Executed(devices.pop(), f"{len(ran)} ops of {self.program.values[i].op}", self.observed.evidence)
 
     def _composed(self) -> dict[int, Executed]:
-        """The nodes that the optimiser put into one op, which is named after the last of them."""
+        """The nodes that the optimiser fused into one op, which has the name of the last one."""
         result: dict[int, Executed] = {}
         for name, count in self.observed.composed.items():
             node, (kind, device) = self.lowering.owner(name), self.observed.ops[name]
@@ -281,32 +280,32 @@ class _Records:
         return result
 
     def _merged(self, node: int) -> bool:
-        """Whether an op that the optimiser put together may hold the node. A loop and a choice are not in it with what
-        they take: the op is a part of a body, none of whose ops are nodes. What has an op of its own is not, either."""
+        """Whether a fused op may contain the node. It contains no node with an op of its own, and no loop or choice:
+        there the op is a part of the body, whose ops are no nodes."""
         return not self.program.values[node].bodies and op_of(self._value(node)) not in self.observed.ops
 
     def _backward(self) -> Iterator[Backward]:
-        """The executed ops that TensorFlow made for gradients. What it computed while compiling is none of them."""
+        """The executed ops that TensorFlow made for gradients, without folded ones."""
         observed, lowering = self.observed, self.lowering
         for name, (kind, device) in observed.ops.items():
             gradient = lowering.owner(name)
             if gradient is not None and lowering.is_backward(name) and "/gradients" in name and kind != "Const":
-                forward, bound = lowering.backward.get(name, (None, None))  # not there: made by the optimiser
+                forward, bound = lowering.backward.get(name, (None, None))  # missing: made by the optimiser
                 yield Backward(gradient, forward, bound, device, kind, observed.evidence)
         for group in (node.outputs for node in self.program.nodes if node.op == "grad"):
             call = lowering.stages.get(group[0])
-            if call in observed.ops:  # the whole backward pass is inside of it
+            if call in observed.ops:  # it contains the whole backward pass
                 whole = self._compiled(call)
                 yield Backward(group[0], None, None, whole.device, whole.framework_op, whole.evidence, whole.status)
 
     def _compiled(self, call: str) -> Executed:
-        """A node inside of a stage. The name of the call says which stage it is."""
+        """A node in a stage, which the name of the call identifies."""
         kind, device = self.observed.ops[call]
         by = "XLA computation" if call in self.observed.compiled else kind
         return Executed(device, f"{by} {call}", self.observed.evidence, "fused")
 
     def _handed_on(self, i: int) -> Executed:
-        """A node that only hands a value on leaves no op of its own where sending and receiving do the work."""
+        """A node that only passes a value on, whose op was replaced by sending and receiving."""
         bound, observed = self.lowering.devices[i], self.observed
         for position, output in enumerate(self.program.outputs):
             if output == i and position in observed.returned:

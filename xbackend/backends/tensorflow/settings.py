@@ -1,5 +1,4 @@
-"""What TensorFlow is told before its first use in a process: its devices, its pools of threads, and what it does not do
-by itself."""
+"""TensorFlow's settings before its first use in a process: devices, thread pools, and defaults switched off."""
 
 from __future__ import annotations
 
@@ -16,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def configure(tf: Any, wanted: Settings, name: str, *, overlap: bool = True) -> None:
-    """Apply the settings of a backend of that name. Once more they change nothing. ``overlap``: its devices compute at
-    the same time.
+    """Apply the settings of the backend ``name``; it may be called again. ``overlap``: its devices compute at the same
+    time.
 
-    Raises `BackendUnavailable` where TensorFlow is in use with other ones.
+    Raises `BackendUnavailable` where TensorFlow is in use with other settings.
     """
     before = partial(_before_start, name)
     tf.config.set_soft_device_placement(False)
     tf.config.experimental.enable_tensor_float_32_execution(False)
     if wanted.threads is not None:
-        # An op computes with the intra-op pool; the inter-op pool starts ops: those of each device in a thread,
-        # and of several devices in one more, which waits for them. With one less devices take turns.
-        # All devices have the same two pools. With one thread an op computes where it was started, without the pool.
+        # An op computes with the intra-op pool. The inter-op pool starts ops, with a thread for each device, and one
+        # more that waits if there are several devices; with one thread less devices take turns. All devices share both
+        # pools. With one thread an op computes in its starting thread, without the pool.
         computing = starting = wanted.threads
         if wanted.cores_per_device is not None:
             starting = wanted.virtual_devices + (wanted.virtual_devices > 1)
@@ -51,14 +50,14 @@ def configure(tf: Any, wanted: Settings, name: str, *, overlap: bool = True) -> 
     if gpus and hidden:
         before("visible", tf.config.set_visible_devices, [], "GPU", met=lambda: True)
     for gpu in () if hidden else gpus:
-        # It would take all memory of the GPU at once otherwise.
+        # Else it takes all memory of the GPU at once.
         before("memory growth", tf.config.experimental.set_memory_growth, gpu, True, met=lambda: True)
 
 
 def _before_start(name: str, what: str, setter: Callable[..., None], *arguments: Any, met: Callable[[], bool]) -> None:
-    """Apply a setting that TensorFlow takes only before its first use in a process.
+    """Apply a setting that TensorFlow accepts only before its first use in a process.
 
-    Raises `BackendUnavailable` when it is too late and the setting is not ``met`` anyway.
+    Raises `BackendUnavailable` if it is too late and the setting is not ``met`` anyway.
     """
     try:
         setter(*arguments)
@@ -75,9 +74,9 @@ def _has_threads(tf: Any, pool: str, count: int) -> bool:
 
 
 def pools(tf: Any) -> dict[str, int]:
-    """The size of each of TensorFlow's pools of threads."""
+    """The size of each of TensorFlow's thread pools."""
     threading = tf.config.threading
-    return {  # 0 is TensorFlow's word for 'as many as there are cores'
+    return {  # 0 means the number of cores
         "inter_op": threading.get_inter_op_parallelism_threads() or cores.count(),
         "intra_op": threading.get_intra_op_parallelism_threads() or cores.count(),
     }
