@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from xbackend.errors import DeviceSpellingError, DeviceUnavailable, UnboundDevice
 
@@ -57,7 +58,14 @@ class Device:
         """
         if isinstance(spelling, Device):
             return spelling
-        match = _DEVICE.fullmatch(spelling.strip()) if isinstance(spelling, str) else None
+        if not isinstance(spelling, str):
+            raise DeviceSpellingError(f"{spelling!r} names no device; write for example {SPELLINGS}")
+        return cls._read(spelling)
+
+    @classmethod
+    @lru_cache(1024)  # a program says the same few for each of its nodes
+    def _read(cls, spelling: str) -> Device:
+        match = _DEVICE.fullmatch(spelling.strip())
         kind = _KINDS.get((match["kind"] or ("cpu" if match["task"] else "")).lower()) if match else None
         if match is None or kind is None:
             raise DeviceSpellingError(f"{spelling!r} names no device; write for example {SPELLINGS}")

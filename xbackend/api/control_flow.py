@@ -98,9 +98,9 @@ class _Body(Tracer):
                 )
         inputs = [*self.inputs[:count], *(self.taken[i].node for i in self.captured)]
         results = [array.node for array in outputs]
-        nodes, position = pruned(self.written, (*inputs, *results), results)
+        left, position = pruned(self.written, (*inputs, *results), results)
         takes, gives = (tuple([position[i] for i in numbers]) for numbers in (inputs, results))
-        return Program(self.name, nodes, takes, gives, {"tuple": [structure.LEAF] * len(results)})
+        return left.program(self.name, takes, gives, {"tuple": [structure.LEAF] * len(results)})
 
 
 def _is_large(op: str, params: Mapping[str, Any]) -> bool:

@@ -204,9 +204,8 @@ def part(
             for k, number in zip(node.outputs, made, strict=True):
                 position.setdefault(k, number)
     shared = {position[i]: v for i, v in program.shared.items() if i in position and i not in taken}
-    return Program(
+    return written.program(
         program.name,
-        tuple(written.nodes),
         tuple(position[i] for i in taken),
         tuple(position[o] for o in outputs),
         {"tuple": ["*"] * len(outputs)},

@@ -304,7 +304,7 @@ def bind(program: Program, bindings: DeviceMap, available: Sequence[Device], def
         binding.copies[t, binding.home(t)]: binding.result(e, binding.home(t)) for t, e in program.updates.items()
     }
     inputs = tuple(binding.copies[i, binding.home(i)] for i in program.inputs)
-    placed = Program(program.name, tuple(binding.written.nodes), inputs, outputs, program.structure, shared, updates)
+    placed = binding.written.program(program.name, inputs, outputs, program.structure, shared, updates)
     return Placed(
         placed, tuple(binding.devices), tuple(binding.origin), tuple(binding.asked), frozenset(binding.reducing)
     )

@@ -9,6 +9,8 @@ import builtins
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from xbackend.errors import DTypeError
 
 
@@ -66,6 +68,7 @@ _ITEMSIZE = {DType.bool: 1, DType.uint8: 1} | {
 _WIDER = {DType.uint8: DType.int32, DType.uint32: DType.int64}
 _INTEGERS = frozenset({*_WIDER, *_WIDER.values()})
 _PYTHON = {bool: DType.bool, int: DType.int64, float: DType.float64}
+_NUMPY = {np.dtype(dtype.value): dtype for dtype in DType}  # NumPy takes a microsecond for a name
 NAMES = ", ".join(DType)
 
 
@@ -78,6 +81,8 @@ def as_dtype(value: Any, what: str = "dtype") -> DType:
         return value
     if isinstance(value, type) and value in _PYTHON:
         return _PYTHON[value]
+    if isinstance(value, np.dtype) and value in _NUMPY:
+        return _NUMPY[value]
     name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None)
     text = {"bool_": "bool"}.get(name, name) if isinstance(name, str) else ""
     try:

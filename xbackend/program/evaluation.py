@@ -19,7 +19,7 @@ def evaluate(
     values: Values,
     rule: Rule,
     gradient: GradientRule,
-    made: Callable[[int, Any], Any] = lambda i, result: result,
+    made: Callable[[int, Any], Any] | None = None,
 ) -> None:
     """Compute these nodes in order and add their results to ``values``.
 
@@ -27,11 +27,14 @@ def evaluate(
     new result and the result to the one to keep. Raises what the rules raise.
     """
     for node in nodes:
-        if all(i in values for i in node.outputs):
+        missing = [i for i in node.outputs if i not in values]
+        if not missing:
             continue
         is_gradient = node.op == "grad"
         results = gradient(node, values) if is_gradient else rule(node, [values[j] for j in node.inputs])
-        values.update({i: made(i, result) for i, result in zip(node.outputs, results, strict=True) if i not in values})
+        for i, result in zip(node.outputs, results, strict=True):
+            if i in missing:
+                values[i] = result if made is None else made(i, result)
 
 
 def nodes_of(program: Program, values: Collection[int]) -> list[Node]:

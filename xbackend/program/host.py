@@ -31,8 +31,10 @@ def host_array(value: Any, what: str, dtype: DType | None = None) -> np.ndarray:
         # NumPy before version 2 would drop its high bits.
         raise DTypeError(f"{what} is {value!r:.60}, which does not fit into {dtype}")
     try:
-        with np.errstate(over="ignore"):
+        if dtype is not DType.float32:
             return native(np.asarray(value, dtype.value if dtype is not None else None))
+        with np.errstate(over="ignore"):
+            return native(np.asarray(value, dtype.value))
     except OverflowError:
         raise DTypeError(f"{what} is {value!r:.60}, which does not fit into {dtype}") from None
     except (TypeError, ValueError) as error:

@@ -19,7 +19,7 @@ from xbackend.program.ops import BODIES, OPS
 from xbackend.program.shared import SharedVariable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: it would take four times as long to make
 class Node:
     """One call of an op, with all its results.
 
@@ -58,7 +58,7 @@ class Node:
         return {name: self.params[name] for name in BODIES if name in self.params}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Value:
     """Result ``index`` of a node, with the node's attributes. ``device`` is the node's; a gradient's is that of its
     array."""
@@ -106,7 +106,7 @@ class Nodes:
         self.nodes: list[Node] = []
         self.values: list[Value] = []
         for node in nodes:
-            self._append(node)
+            self.append(node)
 
     def add(
         self,
@@ -120,15 +120,24 @@ class Nodes:
     ) -> tuple[int, ...]:
         """Add a node; returns the numbers of its values."""
         first = len(self.values)
-        outputs = tuple(range(first, first + len(results)))
-        self._append(Node(op, tuple(inputs), params, tuple(results), outputs, device, source))
+        outputs = (first,) if len(results) == 1 else tuple(range(first, first + len(results)))
+        self.append(Node(op, tuple(inputs), params, tuple(results), outputs, device, source))
         return outputs
 
-    def _append(self, node: Node) -> None:
+    def program(self, name: str, inputs: Sequence[int], outputs: Sequence[int], *rest: Any) -> Program:
+        """The program of all that is written down. ``rest`` is as of `Program`."""
+        made = Program(name, tuple(self.nodes), tuple(inputs), tuple(outputs), *rest)
+        vars(made)["values"] = tuple(self.values)  # as `Program.values` would make them again
+        return made
+
+    def append(self, node: Node) -> None:
+        """Add a node whose ``outputs`` are the next numbers."""
         self.nodes.append(node)
         if node.op == "grad":
             devices = [self.values[i].device for i in node.inputs[1:]]
             self.values += [Value(node, k, *r, d) for k, (r, d) in enumerate(zip(node.results, devices, strict=True))]
+        elif len(node.results) == 1:
+            self.values.append(Value(node, 0, *node.results[0], node.device))
         else:
             self.values += [Value(node, k, *aval, node.device) for k, aval in enumerate(node.results)]
 
@@ -173,7 +182,7 @@ class Program:
         for node in self.nodes:
             params = {k: v for k, v in node.params.items() if k != "value"}
             row = [node.op, node.inputs, params, node.results, node.device]
-            digest.update(json.dumps(row, sort_keys=True, default=_plain).encode())
+            digest.update(_ENCODER.encode(row).encode())
             if "value" in node.params:
                 digest.update(node.params["value"].tobytes())
         shared = {str(i): v.name for i, v in self.shared.items()}
@@ -222,6 +231,9 @@ class Program:
 def _plain(value: Any) -> Any:
     """The content of a parameter for the fingerprint, as JSON."""
     return value.fingerprint if isinstance(value, Program) else list(value)
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, default=_plain)  # json.dumps makes one for each text
 
 
 def generate(node: Node | Value) -> np.ndarray:

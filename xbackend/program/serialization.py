@@ -98,8 +98,9 @@ def to_json(program: Program, values: bool = True) -> str:
         "shared": shared,
         "updates": sorted(program.updates.items()),
     }
-    body = ",\n".join(json.dumps(n, sort_keys=True, allow_nan=False) for n in _encode_nodes(program))
-    return json.dumps(head, sort_keys=True, allow_nan=False)[:-1] + f', "nodes": [\n{body}\n]}}\n'
+    encode = json.JSONEncoder(sort_keys=True, allow_nan=False).encode
+    body = ",\n".join(map(encode, _encode_nodes(program)))
+    return encode(head)[:-1] + f', "nodes": [\n{body}\n]}}\n'
 
 
 def from_json(text: str | bytes) -> Program:
@@ -225,4 +226,4 @@ def _read(data: dict[str, Any]) -> Program:
             raise ProgramFormatError(f"the update of node {target} by node {expression} does not fit")
     if {i for i, n in enumerate(values) if n.op == "shared"} != set(shared):
         raise ProgramFormatError("a shared node has no shared variable")
-    return Program(str(data["name"]), tuple(written.nodes), inputs, outputs, data["structure"], shared, updates)
+    return written.program(str(data["name"]), inputs, outputs, data["structure"], shared, updates)

@@ -13,7 +13,7 @@ from typing import Any
 
 from xbackend.errors import DTypeError, ShapeError
 from xbackend.program.aval import Aval
-from xbackend.program.dtypes import DType
+from xbackend.program.dtypes import DType, as_dtype
 
 Avals = Sequence[Aval]
 Params = Mapping[str, Any]
@@ -289,7 +289,7 @@ def declared(name: str, avals: Avals, params: Params) -> Aval:
 
 
 def constant(name: str, avals: Avals, params: Params) -> Aval:
-    return Aval(tuple(params["value"].shape), DType(params["value"].dtype.name))
+    return Aval(tuple(params["value"].shape), as_dtype(params["value"].dtype))
 
 
 def gradients(name: str, avals: Avals, params: Params) -> tuple[Aval, ...]:

@@ -8,7 +8,7 @@ from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Nodes
 
 
-def pruned(written: Nodes, kept: Iterable[int], results: Collection[int]) -> tuple[tuple[Node, ...], dict[int, int]]:
+def pruned(written: Nodes, kept: Iterable[int], results: Collection[int]) -> tuple[Nodes, dict[int, int]]:
     """The nodes that the ``kept`` values need, without trivial reshapes, and the new number of each value.
 
     Each of the function's ``results`` stays a separate value. A trivial reshape to another device becomes a transfer:
@@ -46,10 +46,14 @@ def pruned(written: Nodes, kept: Iterable[int], results: Collection[int]) -> tup
                 position[first] = source
                 continue
             op, params = "transfer", {}
-        inputs = [position[j] for j in node.inputs]
+        inputs = tuple([position[j] for j in node.inputs])
+        if first == len(left.values) and inputs == node.inputs and op == node.op:
+            left.append(node)
+            position.update(zip(node.outputs, node.outputs, strict=True))
+            continue
         outputs = left.add(op, inputs, params, node.results, device=node.device, source=node.source)
         position.update(zip(node.outputs, outputs, strict=True))
-    return tuple(left.nodes), position
+    return left, position
 
 
 def _differentiate(left: Nodes, same: Sequence[Node], position: dict[int, int]) -> None:

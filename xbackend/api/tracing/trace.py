@@ -125,8 +125,8 @@ def _outputs(tracer: Tracer, result: Any) -> tuple[list[int], Any]:
 def _program(name: str, tracer: Tracer, inputs: int, outputs: list[int], form: Any) -> TracedProgram:
     """The program without dead and trivial nodes; its inputs stay."""
     kept = (*range(inputs), *outputs, *tracer.updates, *tracer.updates.values())
-    nodes, position = pruned(tracer.written, kept, outputs)
+    left, position = pruned(tracer.written, kept, outputs)
     shared = {position[i]: v for i, v in tracer.shared_nodes.values() if i in position}
     updates = {position[t]: position[e] for t, e in tracer.updates.items()}
     results = tuple(position[o] for o in outputs)
-    return TracedProgram(name, nodes, tuple(range(inputs)), results, form, shared, updates)
+    return TracedProgram.of(left.program(name, range(inputs), results, form, shared, updates))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from xbackend.api.tracing.inlining import inline
@@ -37,5 +36,7 @@ class TracedProgram(Program):
 
     @staticmethod
     def of(program: Program) -> TracedProgram:
-        """The same program."""
-        return TracedProgram(**{field.name: getattr(program, field.name) for field in fields(program)})
+        """The same program, with all that is known of it."""
+        made = TracedProgram.__new__(TracedProgram)
+        vars(made).update(vars(program))
+        return made
