@@ -1,4 +1,4 @@
-"""What is read of NVIDIA GPUs, by answers that were recorded on one, and how results say what computed there."""
+"""Facts read of NVIDIA GPUs, from recorded answers, and how results name what computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ H200 = {
 
 
 def nvidia_smi(folder: Path, answers: dict[str, str], patch: pytest.MonkeyPatch) -> None:
-    """The program in a folder of its own, which is all of the path."""
+    """The program in its own folder, which is the whole path."""
     cases = "\n".join(f"'{query}') printf '%s\\n' '{told}';;" for query, told in answers.items())
     program = folder / "nvidia-smi"
     program.write_text(

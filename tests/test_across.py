@@ -1,4 +1,4 @@
-"""Several workloads at once: the matrix, its marks, its means, and how a terminal and a report show it."""
+"""Several workloads at once: the matrix, its marks and means, in a terminal and in a report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def row(workload: str, backend: str, time: float | None, size: int = 8, **fields
 
 
 def table_of(times: dict[str, dict[str, float | None]], **fields: Any) -> Results:
-    """Results of workloads, each with the seconds of backends."""
+    """Results of workloads, with the seconds of each backend."""
     return of(*(row(w, b, t) for w, each in times.items() for b, t in each.items()), **fields)
 
 
@@ -79,7 +79,7 @@ def test_with_a_baseline_ratios_are_to_it_and_winners_stay() -> None:
 
 
 def test_a_mean_of_two_is_over_the_lines_that_both_have() -> None:
-    """What a third one cannot do leaves out no line of theirs."""
+    """A failure of a third backend leaves out no line of theirs."""
     matrix = made(table_of(THREE))
     numpy_over_jax, aesara_over_numpy = matrix.pairs[0, 1], matrix.pairs[2, 0]
     assert (numpy_over_jax.lines, aesara_over_numpy.lines) == (3, 2)
@@ -91,7 +91,7 @@ def test_a_mean_of_two_is_over_the_lines_that_both_have() -> None:
 
 
 def test_a_failure_of_another_does_not_turn_two_round() -> None:
-    """The planted fault: over the lines that all have, the slower of two is before the faster."""
+    """The planted fault: over the lines common to all, the slower of two comes before the faster."""
     times = {f"w{i}": {"numpy": 1.0, "jax": 0.5, "xla": 0.8, "aesara": 1.0} for i in range(4)}
     times |= {f"z{i}": {"numpy": 1.0, "jax": 9.0, "xla": 1.0, "aesara": 1.0} for i in range(4)}
     failed = {name: {**each, "aesara": None if name[0] == "w" else 1.0} for name, each in times.items()}
@@ -123,12 +123,12 @@ def test_two_workloads_give_no_interval_whatever_their_sizes() -> None:
     )
 
 
-# The suite: sixteen workloads, of which six have a line for the gradient too, like the value's (measured: 0.87).
+# The suite: sixteen workloads; six also have a line for the gradient, which is like the value's (measured: 0.87).
 SUITE = [f"w{i}" for i in range(16)] + [f"w{i}" for i in range(6)]
 
 
 def suite(generator: np.random.Generator, candidates: int, ahead: float = 0.0) -> list[list[float]]:
-    """Logarithms of times with long tails; the first one has less by ``ahead``."""
+    """Logarithms of times with long tails. The first candidate is ``ahead`` by so much."""
     of_workloads = generator.standard_t(4, (candidates, 16))
     own = generator.standard_t(4, (candidates, len(SUITE)))
     shared = np.array([int(name[1:]) for name in SUITE])
@@ -138,7 +138,7 @@ def suite(generator: np.random.Generator, candidates: int, ahead: float = 0.0) -
 
 
 def test_identical_candidates_are_rarely_told_apart_over_a_suite() -> None:
-    """Of all pairs together; the planted fault is each pair by itself, with each line as evidence."""
+    """Over all pairs together. The planted fault is each pair alone, with each line as evidence."""
     generator = np.random.default_rng(3)
     wrong = outside = alone = 0
     for _ in range(SESSIONS):

@@ -1,4 +1,4 @@
-"""The answer: one sentence for the question that was asked, the same in the terminal and the report."""
+"""The answer: one sentence for the question, the same in the terminal and the report."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ LOCKED = Description(notes={"stages": f"{IN_TURN}compiled C code keeps Python's 
 
 
 def near(time: float, spread: float = 0.002) -> list[float]:
-    """Five processes."""
+    """The times of five processes."""
     return [time * (1 + spread * i) for i in (-2, -1, 0, 1, 2)]
 
 
 def both(backend: str, one: float, two: float, size: int = 8, **fields: Any) -> list[Measurement]:
-    """A backend on one device and on two."""
+    """The measurements of a backend on one device and on two."""
     fields = {"parameters": {"size": size}, "bindings": TWO, **fields}
     return [measured(backend, near(one), **fields), measured(backend, near(two), 2, **fields)]
 
@@ -167,7 +167,7 @@ def test_of_several_that_are_not_told_apart_the_bounds_hold_all_intervals() -> N
     ratios = [ratio for _, ratio in comparison.against_first]
     low, high = min(1 / r.high for r in ratios), max(1 / r.low for r in ratios)
     assert {r.high for r in ratios} != {1 / low} and len({r.smallest for r in ratios}) == 2
-    would = max(r.smallest for r in ratios)  # of each of them a difference as large would be shown
+    would = max(r.smallest for r in ratios)  # the least difference that all of them would show
     assert answer([comparison]) == (
         f"a, b and c are not told apart (ratios within {text.number(low)} to {text.number(high)}; a difference of "
         f"{text.percent(would)} would be)."
@@ -219,7 +219,7 @@ def test_several_devices_without_one_are_who_is_the_fastest() -> None:
 
 
 def test_a_group_is_ahead_of_the_next_only_where_each_member_is() -> None:
-    """b is not told from a, and not from c; c is slower than a."""
+    """b is told apart neither from a nor from c; c is slower than a."""
     times = {"a": near(1.0, 0.015), "b": near(1.025, 0.015), "c": near(1.05, 0.015)}
     words = said(*(measured(name, each) for name, each in times.items()))
     assert (
@@ -236,7 +236,7 @@ def test_a_group_is_ahead_of_the_next_only_where_each_member_is() -> None:
 @settings(max_examples=40, deadline=None)
 @given(any_seconds())
 def test_the_answer_counts_the_verdicts_of_the_tables(results: Results) -> None:
-    """Three backends, which are said one by one."""
+    """Three backends, each named in the answer."""
     signs = {
         Verdict.FASTER: r"[\d.]+ times as fast on \w+ \(",
         Verdict.SLOWER: "slower on ",
@@ -337,7 +337,7 @@ def test_where_most_differ_from_the_oracle_that_is_said_first() -> None:
 
 
 def test_the_first_line_carries_the_doubt() -> None:
-    """Most timings that count were disturbed, or of what is told apart hardly a difference could have been shown."""
+    """Most decisive timings were disturbed, or hardly a difference could have been shown."""
 
     def disturbed(row: Measurement, cores: float) -> Measurement:
         processes = [beside(process, cores) for process in row.processes]
@@ -407,7 +407,7 @@ def test_whatever_is_stored_is_shown(results: Results, width: int, wide: bool) -
         assert line == visible(line) and "\n" not in line
 
 
-CELLS = st.text("ab[] =()", max_size=40) | st.text("ab]=", min_size=9, max_size=60)  # the latter have to be cut
+CELLS = st.text("ab[] =()", max_size=40) | st.text("ab]=", min_size=9, max_size=60)  # the latter must be cut
 
 
 @given(st.lists(st.lists(CELLS, min_size=3, max_size=3), max_size=4), st.integers(30, 90))

@@ -1,4 +1,4 @@
-"""docs/array_api.md says what the checks say, and the standard's functions are there or have a reason."""
+"""docs/array_api.md agrees with the checks. Each function of the standard exists or has a reason."""
 
 from __future__ import annotations
 

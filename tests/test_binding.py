@@ -88,7 +88,7 @@ UNCHANGED: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("label", UNCHANGED)
 @pytest.mark.parametrize("made", ["argument", "value", "constant"])
 def test_what_changes_nothing_leaves_its_device_behind(label: str, made: str) -> None:
-    """What follows outside of the scope runs there."""
+    """Ops after it, outside of the scope, run there."""
 
     def function(x: Any) -> Any:
         array = {"argument": x, "value": x * 2.0, "constant": xb.ones((2, 2))}[made]

@@ -1,4 +1,4 @@
-"""The release in which something changed: which are looked at, what is said of them, and the command."""
+"""The release in which something changed: the releases to look at, the verdict on them, and the command."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_ends_are_the_outermost_that_work_or_a_few_further_in(count: int, da
 
 
 def of_release(factor: float, spread: float = 1.0, last: float = 1.4) -> bisection.Session:
-    """A session of a release, the first and the last one, five processes each."""
+    """A session of a release, the first release and the last, with five processes each."""
     each = [[at * (1 + spread * (m - 1)) for m in STEADY] for at in (factor, 1.0, last)]
     return each[0], each[1], each[2]
 
@@ -103,9 +103,9 @@ def of_release(factor: float, spread: float = 1.0, last: float = 1.4) -> bisecti
         ([of_release(2.0)], True),  # beyond the last, and before the first
         ([of_release(0.8)], False),
         ([of_release(1.18)], None),  # in the middle, whatever the spread
-        ([of_release(1.1, spread=7.0)], None),  # the spread is that of the change
-        ([of_release(1.1, spread=7.0)] * 4, False),  # of which more is known by more processes
-        ([([1.0], [1.0], [2.0])], None),  # of which a spread is not known
+        ([of_release(1.1, spread=7.0)], None),  # the spread is as large as the change
+        ([of_release(1.1, spread=7.0)] * 4, False),  # more processes tell more
+        ([([1.0], [1.0], [2.0])], None),  # one process has no spread
         ([(STEADY, STEADY, [0.0] * 5)], None),
         ([], None),
     ],
@@ -128,7 +128,7 @@ def test_what_sessions_differ_by_is_no_part_of_where_a_release_is() -> None:
 
 
 def test_compilations_are_told_apart_by_their_own_spread() -> None:
-    """Of calls that take the same time."""
+    """Of calls that take equal time."""
 
     def compiled(seconds: Sequence[float]) -> list[Process]:
         return [msgspec.structs.replace(process(0.01, i), phases=Phases(lower=s)) for i, s in enumerate(seconds)]
@@ -192,7 +192,7 @@ def test_what_names_no_releases_is_refused_with_what_to_write(asked: str, word: 
 
 
 def test_an_index_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases.interpreters, "choices", lambda newest: ["3.13"])  # what it finds out is kept
+    monkeypatch.setattr(releases.interpreters, "choices", lambda newest: ["3.13"])  # its answer is cached
     none = SimpleNamespace(stdout="", stderr="ERROR: No matching distribution found for theano", returncode=1)
     monkeypatch.setattr(releases.subprocess, "run", lambda *_, **__: none)
     assert releases.releases("theano") == []
@@ -215,7 +215,7 @@ Plan = Callable[[int], Mapping[str, Any] | Exception]
 
 
 class Releases:
-    """An opener of releases of which is planned, by their minor number, what a worker says, or that it fails."""
+    """An opener of releases. Their workers' answers, or failures, are planned by minor number."""
 
     def __init__(self, plan: Plan, made: Callable[[int], bool] = lambda minor: True) -> None:
         self.plan, self.made = plan, made
@@ -233,7 +233,7 @@ class Releases:
 
     def __call__(self, name: str, *, environment: str = "", **_: Any) -> Worker:
         self.opened.append(environment)
-        number = self.opened.count(environment)  # its own: what others disturb is measured again, at any time
+        number = self.opened.count(environment)  # its own count: disturbed sessions are repeated at any time
         backend = NumPyBackend(name, Settings(1))
 
         def says(_: Any) -> Answer:
@@ -262,7 +262,7 @@ def test_the_first_slower_release_is_named_with_its_ratio_to_the_one_before(firs
     assert found.step is not None and found.step.ratio is not None and found.between == []
     assert found.step.ratio.verdict is Verdict.SLOWER and found.step.ratio.value == pytest.approx(1.42, rel=0.03)
     assert found.step.seconds == pytest.approx((0.0142, 0.01), rel=0.03)
-    assert {*there.opened[-6:]} == {found.low, found.high}  # the last session is of the two that are named
+    assert {*there.opened[-6:]} == {found.low, found.high}  # the last session measures the two named releases
     assert len(set(there.asked)) <= 2 + math.log2(len(NAMES))  # environments
     said = command.answer(found, What.TIME, "matpow")
     assert said.startswith(f"pytensor 2.{first}.0 is the first release in which matpow is slower: 1.4")
@@ -272,7 +272,7 @@ def test_the_first_slower_release_is_named_with_its_ratio_to_the_one_before(firs
 def test_releases_are_measured_interleaved_with_the_one_they_are_judged_against() -> None:
     there = Releases(lambda minor: {"seconds": 0.0142 if minor >= 38 else 0.01})
     there.look()
-    first = there.opened[: there.opened.index("pytensor==2.37.0")]  # the session of both ends
+    first = there.opened[: there.opened.index("pytensor==2.37.0")]  # the session of the first and last release
     assert {*first} == {NAMES[0], NAMES[-1]} and first.count(NAMES[-1]) == 3 * bisect.ENDS
     places = [i for i, name in enumerate(first) if name == NAMES[-1]]
     assert max(places) - min(places) > 3
@@ -284,7 +284,7 @@ def test_ends_that_are_not_told_apart_are_the_answer() -> None:
     assert found.high == "" and there.asked == [NAMES[0], NAMES[-1]]
     said = command.answer(found, What.TIME, "matpow")
     assert said.startswith("matpow is not told apart in pytensor 2.30.0 and pytensor 2.45.0: ")
-    assert said.endswith(", equal within 0 %")  # what differs from process to process does so in both
+    assert said.endswith(", equal within 0 %")  # both have the same spread between processes
 
 
 def test_a_faster_release_and_a_longer_compilation_are_named_too() -> None:
@@ -301,7 +301,7 @@ def test_a_faster_release_and_a_longer_compilation_are_named_too() -> None:
 
 
 def test_what_cannot_be_made_or_fails_gives_its_place_to_the_next() -> None:
-    """The first two cannot be made, the last fails, and so do two about the change."""
+    """The first two cannot be made. The last fails, and so do two near the change."""
 
     def plan(minor: int) -> Mapping[str, Any] | Exception:
         broken = minor in (45, 37)
@@ -309,7 +309,7 @@ def test_what_cannot_be_made_or_fails_gives_its_place_to_the_next() -> None:
 
     there = Releases(plan, made=lambda minor: minor not in (30, 31))
     found = there.look()
-    assert (found.first, found.last) == ("pytensor==2.33.0", "pytensor==2.44.0")  # after 2.31 the one two further on
+    assert (found.first, found.last) == ("pytensor==2.33.0", "pytensor==2.44.0")  # 2.33 follows 2.31: the step doubles
     assert found.reasons["pytensor==2.30.0"] == "pytensor==2.30.0: no solution found"
     assert found.reasons["pytensor==2.45.0"] == "failed: 2.45 died"
     assert (found.low, found.high, found.between) == ("pytensor==2.36.0", "pytensor==2.38.0", ["pytensor==2.37.0"])
@@ -338,7 +338,7 @@ def test_a_release_that_is_told_from_neither_end_is_measured_more_and_left_out(m
 
 
 def test_of_many_small_changes_none_is_named() -> None:
-    """Each release is a little slower than the one before."""
+    """Each release is a little slower than its predecessor."""
     found = Releases(lambda minor: {"seconds": 0.01 * 1.01 ** (minor - 30)}).look()
     assert len(found.between) >= 1
     assert found.step is not None and found.step.differs
@@ -346,7 +346,7 @@ def test_of_many_small_changes_none_is_named() -> None:
 
 
 def bisected(monkeypatch: pytest.MonkeyPatch, spread: float, seed: int) -> tuple[int, Found]:
-    """The place of a release from which on the time is 10 % more, and what is found; sessions differ by 3 %."""
+    """The place of the release from which the time is 10 % more, and the result; sessions differ by 3 %."""
     generator = np.random.default_rng(seed)
     first = int(generator.integers(1, len(NAMES)))
 
@@ -366,7 +366,7 @@ def bisected(monkeypatch: pytest.MonkeyPatch, spread: float, seed: int) -> tuple
 
 
 def test_a_release_that_is_named_is_the_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a range holds it. The planted fault: an end is taken for what is merely not shown to differ from it."""
+    """And a range holds it. The planted fault: an end that merely shows no difference counts as equal."""
 
     def shares() -> tuple[int, int, int]:
         named = right = held = 0
@@ -459,7 +459,7 @@ def test_the_first_release_with_other_numbers_is_named(monkeypatch: pytest.Monke
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Releases of which 2.38 and later are slower, and 2.31 cannot be made."""
+    """Releases slower from 2.38 on, of which 2.30 cannot be made."""
     there = Releases(lambda minor: {"seconds": 0.02 if minor >= 38 else 0.01}, made=lambda minor: minor != 30)
     monkeypatch.setattr(command, "releases", lambda wanted: NAMES)
 

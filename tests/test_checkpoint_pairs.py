@@ -45,7 +45,7 @@ def bits(arrays: Mapping[str, np.ndarray]) -> dict[str, bytes]:
 
 
 def test_every_backend_goes_on_from_the_checkpoint_of_every_other(tmp_path: Path) -> None:
-    """The weights are those of the file, to the bit, and the loss that follows is within 1e-5 of the writer's."""
+    """The weights equal the file's to the bit. The next loss is within 1e-5 of the writer's."""
     expected = {}
     for name in registry.names():
         with opened(name) as backend:

@@ -1,4 +1,4 @@
-"""The commands, as processes, as a user types them."""
+"""The commands as processes, typed as a user does."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def nothing(a):
 
 
 def xbackend(*arguments: object, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run a command line; the exit code must be the expected one."""
+    """Run a command line. Its exit code must be ``code``."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "COLUMNS": "200"}
     done = subprocess.run(
         [sys.executable, "-m", "xbackend", *map(str, arguments)],
@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def helped(capsys: pytest.CaptureFixture[str], *command: str) -> str:
-    """What ``--help`` prints."""
+    """The output of ``--help``."""
     assert main([*command, "--help"]) == DONE
     return capsys.readouterr().out
 
@@ -79,7 +79,7 @@ def imported(*arguments: str) -> set[str]:
 
 def test_help_imports_nothing_heavy() -> None:
     assert not imported("--help") & {"numpy", "scipy", "matplotlib", "execnet", "msgspec"}
-    assert "numpy" in imported("compare", "--help")  # it would be found
+    assert "numpy" in imported("compare", "--help")  # the test can fail
 
 
 def test_every_command_has_a_file_of_its_name() -> None:
@@ -113,7 +113,7 @@ def test_a_report_with_times_is_not_replaced_by_one_without(folder: Path) -> Non
         return xbackend(*arguments, *options, cwd=folder, code=code).stdout
 
     report = folder / "reports/matpow/report.md"
-    assert "report: reports/matpow/report.md" in compare("--limit", "0.001", code=INCOMPLETE)  # there was none yet
+    assert "report: reports/matpow/report.md" in compare("--limit", "0.001", code=INCOMPLETE)  # the first report
     empty = report.read_bytes()
     compare()
     measured = report.read_bytes()
@@ -143,7 +143,7 @@ def test_run_compares_a_users_function(folder: Path) -> None:
     )
     assert re.search(r"^placement on tensorflow: all 3 ops as asked", done.stdout, re.MULTILINE), done.stdout
     assert "result 0 of the oracle: float64[2, 2]" in done.stdout
-    # No winner of one process each; what passes stands beside the error of every row, and why below.
+    # One process each gives no winner. The tolerance stands beside the error of every row, and its reason below.
     assert len(re.findall(r"agrees +\S+ / 1\.\de-05 ", done.stdout)) == 2, done.stdout
     assert re.search(r"within a relative 1\.\de-05 of the oracle", done.stdout), done.stdout
     assert "another one with --tolerance" in done.stdout

@@ -1,4 +1,4 @@
-"""``xbackend cluster`` as a user types it: what is refused and shown, and that nothing is left of what is ended."""
+"""``xbackend cluster`` as a user types it: refusals, output, and that an ended job leaves nothing."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def served(task):
 ONE = (
     "import numpy as np\nimport xbackend as xb\n@xb.job(steps=2)\ndef only(task): return xb.asarray(np.float64(3.0))\n"
 )
-PATIENCE = 300.0  # seconds that something may take that takes two
+PATIENCE = 300.0  # limit in seconds for events that take two
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def command(folder: Path) -> Iterator[Callable[..., Command]]:
-    """Commands beside the user's files, of which nothing may be left at the end."""
+    """Commands beside the user's files. None may leave a process."""
     started: list[Command] = []
 
     def make(*arguments: object) -> Command:
@@ -270,7 +270,7 @@ def runs(one: Command, process: subprocess.Popen[bytes]) -> None:
 
 
 def listed(process: int, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """The rows of ``cluster status`` from that of a launcher to the next."""
+    """The rows of ``cluster status`` for one launcher and its tasks."""
     capsys.readouterr()
     assert main(["cluster", "status"]) == DONE
     found, inside = [], False
@@ -287,7 +287,7 @@ def listed(process: int, capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_nothing_is_left_running_of_a_job_that_is_ended(
     name: str, command: Callable[..., Command], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By Ctrl-C, by another process, with its terminal, or killed; until then `status` shows it."""
+    """Ended by Ctrl-C, by another process, with its terminal, or killed. Until then `status` shows it."""
     monkeypatch.setenv("COLUMNS", "300")  # a line for each task
     one = command("run", "jobs.py:endless")
     process = one.start()

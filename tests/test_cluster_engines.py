@@ -1,4 +1,4 @@
-"""Engines that a backend has beside its first: chosen by name, with the tasks that they need, a row for each."""
+"""Engines of a backend beside its first: chosen by name, with their extra tasks, a row for each."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_engine_joins_a_backend_and_every_backend_has_one() -> None:
 
 
 def test_the_launcher_imports_no_framework_for_an_engine() -> None:
-    """It asks an engine's class what it has to know; all else is in the tasks' processes."""
+    """The launcher asks only an engine's class. All else is in the tasks' processes."""
     asked = "[of(backend, name) for backend, entry in registry.REGISTRY.items() for name in entry.engines]"
     code = f"import sys; from xbackend.backends import registry; from xbackend.engines.registry import of; {asked}"
     found = subprocess.run(
@@ -54,7 +54,7 @@ def test_the_launcher_imports_no_framework_for_an_engine() -> None:
 
 
 def test_no_engine_is_named_outside_of_its_folder_and_the_registries() -> None:
-    """An engine is added by a module of its own, a line of `engines/registry.py`, and its name with the backends."""
+    """An engine is added by a module, a line of `engines/registry.py`, and its name with the backends."""
     rooms = [Path(xbackend.__file__).parent / room for room in ("cluster", "engines")]
     sources = [path for room in rooms for path in room.rglob("*.py") if path.name != "registry.py"]
     classes = {kind.rpartition(":")[2]: kind.partition(":")[0] for kind in ENGINES.values()}
@@ -156,7 +156,7 @@ def test_a_cluster_of_tf_config_has_its_coordinator(
 
 
 def _scaled(task: Task, x: Any) -> Any:
-    """Of a variable of its own, which it only reads, and of constants, small and large: TensorFlow would fold them."""
+    """Uses its own variable, which it only reads, and small and large constants: TensorFlow would fold them."""
     own = xb.shared(np.float64(0.1), "scale")
     w = xb.shared(np.ones((40, 40)) / 7.0, "w", device="/job:ps/task:0")
     ramp = xb.reshape(xb.arange(1600, dtype="float64"), (40, 40)) / 1600.0
@@ -186,7 +186,7 @@ def _inverse(task: Task, x: Any) -> Any:
 
 @pytest.mark.tier("standard")
 def test_what_cannot_be_computed_is_no_loss_of_a_task() -> None:
-    """One of three tasks has a matrix without an inverse; the coordinator cancels the others' steps with it."""
+    """One of three tasks has a matrix without an inverse. The coordinator cancels the others' steps with it."""
     job, lines = Job(_inverse), list[str]()
     job.data(lambda task, number: [np.zeros((3, 3)) if (task.index, number) == (1, 5) else np.eye(3)])
     asked = examples.asked(job, "tensorflow", 3, 1, 200, asynchronous=True, engine="coordinator", on_line=lines.append)

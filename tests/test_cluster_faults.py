@@ -1,7 +1,7 @@
-"""What happens to the processes of a cluster while a job runs, and what it comes to then. Real processes.
+"""Faults of a cluster's processes while a job runs, and the job's results after them. Real processes.
 
-``XBACKEND_FAULTS=200`` makes as many more, drawn by ``XBACKEND_FAULTS_SEED``, prints what became of them, and writes it
-into the folder ``XBACKEND_FAULTS_REPORT``, if that is given.
+``XBACKEND_FAULTS=200`` adds as many random faults, drawn with the seed ``XBACKEND_FAULTS_SEED``. It prints their
+outcomes, and writes them into the folder ``XBACKEND_FAULTS_REPORT``, if given.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ REPORT = os.environ.get("XBACKEND_FAULTS_REPORT", "")
 SEED = int(os.environ.get("XBACKEND_FAULTS_SEED", "0"))
 WHOLE = 30  # in the exhaustive tier
 WORKERS = 2
-SEEN = 5.0  # seconds until a death is an error; and until all processes are gone
-HANGS = 600.0  # seconds after which a job will not end
+SEEN = 5.0  # seconds until a death is an error, and until all processes are gone
+HANGS = 600.0  # seconds after which a job counts as hung
 FIRST, SECOND, PS, CHIEF = "/job:worker/task:0", "/job:worker/task:1", "/job:ps/task:0", "/job:chief/task:0"
 KILL, STOP = "SIGKILL", "SIGSTOP"
 
 
 @dataclass(frozen=True)
 class Strike:
-    """A signal for a task of a job while it takes its steps, or (``early``) while tasks meet."""
+    """A signal for a task of a job while it takes steps, or (``early``) while tasks meet."""
 
     backend: str
     job: str
@@ -77,7 +77,7 @@ class Strike:
 
     @property
     def steps(self) -> int:
-        """Enough that several checkpoints lie between."""
+        """Enough steps for several checkpoints."""
         return 60 if of(self.backend, self.engine).name != "mpi" else 480
 
 
@@ -108,7 +108,7 @@ OTHERS = (
 
 
 def drawn(count: int, seed: int) -> Iterator[Strike]:
-    """Strikes at random."""
+    """Random strikes."""
     generator = random.Random(seed)
     for number in range(count):
         backend, engine = generator.choice(OTHERS)
@@ -138,9 +138,8 @@ if tiers.chosen == tiers.TIERS[-1]:
 
 @dataclass
 class Struck:
-    """What became of a job. ``at``, ``ended``: when the signal was sent and when the job had ended, by the monotonic
-    clock. ``seen``, ``went_on``: seconds from the signal until the task was said to be lost, and until somebody took a
-    step again."""
+    """The outcome of a job. ``at`` and ``ended`` are the monotonic times of the signal and of the job's end. ``seen``
+    and ``went_on`` are seconds from the signal until the loss was reported, and until a worker took a step again."""
 
     ran: Ran | None = None
     asked: JobSpec | None = None
@@ -155,13 +154,13 @@ class Struck:
 
     @property
     def memory(self) -> list[str]:
-        """What is left of the memory that processes shared."""
+        """The remaining files of the processes' shared memory."""
         return [str(path) for one in self.meetings for path in one.memory if path.exists()]
 
 
 @xb.job
 def both_servers(task: Task) -> Any:
-    """Each worker adds its rank on two servers, whose checkpoints are of two moments: one of them knows more steps."""
+    """Each worker adds its rank on two servers. Their checkpoints are of two moments: one has more steps."""
     for number in range(2):
         total = xb.shared(np.float64(0.0), f"total_{number}", device=f"/job:ps/task:{number}")
         xb.update(total, total + (task.index + 1.0))
@@ -172,19 +171,19 @@ BOTH: Job = both_servers
 
 
 class _Striking:
-    """Sends the signal of a strike, once: at the steps from a random number on, or early, when the process is there, or
-    begins to meet the others."""
+    """Sends the signal of a strike once: from a random step on; or early, when the process appears, or begins to meet
+    the others."""
 
     def __init__(self, strike: Strike, steps: int, result: Struck) -> None:
         self.strike, self.result = strike, result
         generator = random.Random(strike.seed * 7919 + len(str(strike)))
         self.step = generator.randrange(1, int(0.7 * steps))
-        # While the arrays of the next steps are made, or in one of the steps that come soon.
+        # While the arrays of the next steps are made, or in one of the next steps.
         self.delay = generator.choice([0.0, generator.uniform(0.0, 0.02), generator.uniform(0.0, 0.02)])
         self._once = threading.Lock()
 
     def before(self, number: int) -> None:
-        """A task is about to be given the arrays of a step."""
+        """A task is about to get the arrays of a step."""
         if number >= self.step and not self.strike.early and self._once.acquire(blocking=False):
             process = examples.process_of(self.strike.victim)
             if self.delay:
@@ -194,16 +193,16 @@ class _Striking:
 
     @property
     def at_once(self) -> bool:
-        """Whether an early strike comes before the process says that it is there."""
+        """Whether an early strike comes before the process reports."""
         return self.strike.seed % 2 == 1
 
     def meeting(self, task: Task, process: int) -> None:
-        """A task has a process, and begins to meet the others."""
+        """A task's process begins to meet the others."""
         if not self.at_once and str(task) == self.strike.victim and self._once.acquire(blocking=False):
             threading.Timer(random.Random(self.strike.seed).uniform(0.0, 0.5), self.send, [process]).start()
 
     def starting(self, task: Task, guard: int) -> None:
-        """A task has a process that guards its own one."""
+        """A task has a guard process."""
         if self.at_once and str(task) == self.strike.victim and self._once.acquire(blocking=False):
             children = Path(f"/proc/{guard}/task/{guard}/children")
             while not (own := children.read_text().split()):
@@ -228,13 +227,13 @@ class _Striking:
 
 
 def job_of(strike: Strike, before: Callable[[int], None]) -> Job:
-    """The job of an example, that says which step it is at."""
+    """The job of an example, with a call before each step."""
     example = BOTH if strike.job == BOTH.name else examples.job(strike.job)
     job = Job(example.function, steps=example.steps)
 
     def data(task: Task, number: int) -> list[Any]:
         before(number)
-        time.sleep(2e-4)  # what is struck is not at its end by then
+        time.sleep(2e-4)  # so that the job is not over when struck
         return example.arrays(task, number)
 
     job.data(data)
@@ -242,7 +241,7 @@ def job_of(strike: Strike, before: Callable[[int], None]) -> Job:
 
 
 def settled(mark: str, patience: float) -> list[str]:
-    """The processes with a mark that do not end; they are ended here."""
+    """The processes with a mark that do not end. They are ended here."""
     end = time.monotonic() + patience
     while (rest := [line for own, line in marked() if own == mark]) and time.monotonic() < end:
         time.sleep(0.05)
@@ -251,7 +250,7 @@ def settled(mark: str, patience: float) -> list[str]:
 
 
 def struck(strike: Strike, restarts: int = 3, strikes: bool = True) -> Struck:
-    """Run a job to its end while something happens to it; nothing of it may run after that."""
+    """Run a job to its end with a strike. No process of it may remain."""
     result, steps = Struck(), strike.steps
     striking = _Striking(strike, steps, result)
     job = job_of(strike, striking.before if strikes else lambda number: None)
@@ -301,7 +300,7 @@ def _tell_of_starts(patch: pytest.MonkeyPatch, striking: _Striking) -> None:
 
 @cache
 def undisturbed(backend: str, job: str, engine: str) -> dict[str, bytes]:
-    """The bits of all variables of a job in step that nothing happens to."""
+    """The bits of all variables of a job in step without a strike."""
     found = struck(Strike(backend, job, "", KILL, engine=engine), strikes=False)
     assert found.ran is not None, found.error
     assert not found.ran.faults and not found.orphans
@@ -313,7 +312,7 @@ def bits(ran: Ran) -> dict[str, bytes]:
 
 
 def wrong(strike: Strike, found: Struck) -> str:
-    """What is wrong with what a job came to; empty for nothing."""
+    """The error in the outcome of a job; empty if there is none."""
     if found.hung:
         return "it hangs"
     if found.orphans:
@@ -344,7 +343,7 @@ def wrong(strike: Strike, found: Struck) -> str:
 
 @pytest.fixture(autouse=True)
 def ended() -> Iterator[None]:
-    """What a test that fails leaves is ended all the same."""
+    """End the processes that a failed test leaves."""
     yield
     end_all(mine())
 
@@ -354,7 +353,7 @@ def test_a_job_comes_to_the_same_whatever_happens_to_a_task(strike: Strike) -> N
     found = struck(strike)
     assert wrong(strike, found) == ""
     assert found.at is not None
-    seen = found.ended - found.at if found.seen is None else found.seen  # its steps may have been done
+    seen = found.ended - found.at if found.seen is None else found.seen  # its steps may have been over
     assert seen <= SEEN * slowness(), f"seen after {seen:.1f} s"
     assert all(row[4] != str(os.getpid()) for row in status.rows())
 
@@ -377,7 +376,7 @@ def test_as_many_faults_as_were_asked_for(capsys: pytest.CaptureFixture[str]) ->
                 went_on=found.went_on,
             )
         )
-        if REPORT:  # what there is, should it be ended
+        if REPORT:  # the outcomes so far, in case it is ended
             created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             fault_report.write(Path(REPORT), outcomes, SEED, created)
         with capsys.disabled():
@@ -389,7 +388,7 @@ def test_as_many_faults_as_were_asked_for(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_checkpoint_of_several_servers_is_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a server goes on from what was computed of versions that another one has no more."""
+    """Else a server goes on from values computed from versions that another server has lost."""
     kept, keep = list[Any](), attempt.Attempt._kept
     monkeypatch.setattr(attempt, "SEVERAL", 0.0)
     monkeypatch.setattr(attempt.Attempt, "_kept", lambda own, *what: (kept.append(what[1]), keep(own, *what)))
@@ -433,7 +432,7 @@ def test_without_restarts_the_error_names_the_task_within_seconds(strike: Strike
 
 @pytest.mark.parametrize(("backend", "engine"), [("numpy", ""), ("tensorflow", ""), ("tensorflow", "coordinator")])
 def test_what_a_server_has_already_is_not_applied_again(backend: str, engine: str, tmp_path: Path) -> None:
-    """A checkpoint between a task's updates of two servers: one of them knows more of its steps than the other."""
+    """A checkpoint between a task's updates of two servers: one of them has more of its steps."""
     done, steps = {0: (5, 3), 1: (2, 2)}, 12  # of each server, by worker
     spec = local(WORKERS, 2)
     programs = Programs(BOTH, spec, of(backend, engine), asynchronous=True, guard=lambda _: nullcontext())
@@ -452,12 +451,12 @@ def test_what_a_server_has_already_is_not_applied_again(backend: str, engine: st
     ran = running.run(asked)
     assert ran.variables == {f"/job:ps/task:{k}/total_{k}": steps * 3.0 for k in range(2)}
     assert len(ran.applied) == ran.updates == 2 * WORKERS * steps - sum(map(sum, done.values()))
-    if backend == "numpy":  # a process more, and the same for all
+    if backend == "numpy":  # one process more, and the same for every backend
         assert "to the bit" in replaying.words(ran, replaying.replay(asked, ran))
 
 
 def test_as_often_as_it_may_be_and_no_more() -> None:
-    """A task that is lost each time it comes to a step."""
+    """A task that is lost again at each step that it comes to."""
     strike = Strike("numpy", "mirrored", SECOND, KILL)
     lost = []
 
@@ -474,7 +473,7 @@ def test_as_often_as_it_may_be_and_no_more() -> None:
 
 
 def test_the_task_that_was_killed_is_named_where_another_one_aborts_before_its_end_is_seen() -> None:
-    """As JAX does: it ends a process that misses another one by SIGABRT."""
+    """As with JAX: a process that misses another one ends by SIGABRT."""
     struck_once = threading.Lock()
 
     def abort_the_other_first(number: int) -> None:
@@ -492,7 +491,7 @@ def test_the_task_that_was_killed_is_named_where_another_one_aborts_before_its_e
 
 
 def taken(number: int) -> tuple[socket.socket, Callable[[], ClusterSpec]]:
-    """A cluster in which the port of a task is another process's, and that."""
+    """A cluster in which another process holds the port of a task, and that socket."""
     own = socket.socket()
     own.bind(("127.0.0.1", 0))
     own.listen()
@@ -514,7 +513,7 @@ def test_a_port_that_is_taken_is_said_with_the_task(backend: str, number: int, m
     def none() -> Any:
         raise OSError("not permitted")
 
-    monkeypatch.setattr(starting, "held", none)  # in a network namespace of its own nobody else has the port
+    monkeypatch.setattr(starting, "held", none)  # in its own network namespace every port is free
     monkeypatch.setenv(MARK, mark)
     begin = time.monotonic()
     with own, pytest.raises(ClusterError) as found:
@@ -526,7 +525,7 @@ def test_a_port_that_is_taken_is_said_with_the_task(backend: str, number: int, m
 
 @pytest.mark.parametrize("backend", ["numpy", "tensorflow", pytest.param("jax", marks=pytest.mark.tier("exhaustive"))])
 def test_a_task_that_never_comes_is_an_error_within_the_limit(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is stopped when it is about to meet the others, and again wherever it is started again."""
+    """It is stopped before it meets the others, and again at each new start."""
     mark = new_mark()
     monkeypatch.setenv(MARK, mark)
     begin_ = starting.TaskBackend.begin

@@ -1,4 +1,4 @@
-"""Clusters on several hosts, which ssh leads to: they come to the same, and go on when one was cut off."""
+"""Clusters on several hosts, reached by ssh: the same results, and they go on after one was cut off."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def started(two: Hosts, folder: Path, *options: str, job: str = "mirrored") -> s
 
 
 def ended(run: subprocess.Popen[str], limit: float) -> str:
-    """What it said. Ends it where it takes longer."""
+    """Its output. It is ended if it takes longer than ``limit``."""
     try:
         said, _ = run.communicate(timeout=limit)
     finally:
@@ -50,7 +50,7 @@ def ended(run: subprocess.Popen[str], limit: float) -> str:
 
 
 def settled(two: Hosts) -> list[int]:
-    """What still runs on the hosts after a while."""
+    """The processes that still run on the hosts after ten seconds."""
     end = time.monotonic() + 10
     while (left := two.processes()) and time.monotonic() < end:
         time.sleep(0.1)
@@ -116,7 +116,7 @@ def test_a_host_that_is_cut_off_and_connected_again(two: Hosts, backend: str, tm
     run = started(two, tmp_path, *options)
     assert run.stdout is not None
     line = ""
-    while not re.search(r"step (\d\d+) ", line):  # it is on its way
+    while not re.search(r"step (\d\d+) ", line):  # it has taken ten steps
         line = run.stdout.readline()
         assert line or run.poll() is None
     two.cut(1)
@@ -145,7 +145,7 @@ def test_an_asynchronous_worker_comes_back_when_its_host_does(
     run = started(two, tmp_path, *options, job="served")
     assert run.stdout is not None
     line = ""
-    while not re.search(r"worker/task:0 +step (\d\d+) ", line):  # servers come first: it is on the second host
+    while not re.search(r"worker/task:0 +step (\d\d+) ", line):  # servers come first: this worker is on the second host
         line = run.stdout.readline()
         assert line or run.poll() is None
     two.cut(1)
@@ -154,7 +154,7 @@ def test_an_asynchronous_worker_comes_back_when_its_host_does(
             line = run.stdout.readline()
             assert line or run.poll() is None
         assert "/job:worker/task:0 was lost" in line and "it is started again" in line, line
-        time.sleep(8.0)  # longer than ssh tries
+        time.sleep(8.0)  # longer than ssh's limit
     finally:
         two.connect(1)
     said = ended(run, 300)
@@ -182,12 +182,12 @@ def test_a_host_that_is_not_there_is_named(two: Hosts, tmp_path: Path) -> None:
 def test_what_ranks_leave_that_are_killed_while_they_meet_is_taken_away_on_their_host(
     two: Hosts, tmp_path: Path
 ) -> None:
-    """Of MPI's memory the launcher takes away none itself; these hosts have one /dev/shm."""
+    """The launcher itself removes none of MPI's memory. These hosts have one /dev/shm."""
     before = set(Path("/dev/shm").glob("mpich_*"))
     run, end = started(two, tmp_path, "--backend", "numpy", "--restarts", "0"), time.monotonic() + 60
     while not (far := two.workers(1)) and time.monotonic() < end:
         time.sleep(0.005)
-    os.kill(far[0], signal.SIGSTOP)  # the other one waits for it
+    os.kill(far[0], signal.SIGSTOP)  # the other rank waits for it
     while not set(Path("/dev/shm").glob("mpich_*")) - before and time.monotonic() < end:
         time.sleep(0.01)
     assert set(Path("/dev/shm").glob("mpich_*")) - before

@@ -1,4 +1,4 @@
-"""``--cluster env``: a job that Slurm, MPI's launcher or TF_CONFIG has started, as a user types it."""
+"""``--cluster env``: a job started by Slurm, MPI's launcher or TF_CONFIG, as a user types it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def counted(task):
     xb.update(own, own + 1.0)
     return own
 """
-NODE = "node-7"  # a name that leads nowhere: that this process is on it is what its launcher says
-# As srun sets them, of a job step of two tasks on one node; each process has its own SLURM_PROCID.
+NODE = "node-7"  # resolves to nothing: only the launcher says that this process is on it
+# As srun sets them for a job step of two tasks on one node. Each process has its own SLURM_PROCID.
 SLURM = {
     **{"SLURM_NTASKS": "2", "SLURM_STEP_NODELIST": NODE, "SLURM_STEP_TASKS_PER_NODE": "2"},
     **{"SLURM_JOB_ID": "7", "SLURM_NNODES": "1"},
@@ -54,7 +54,7 @@ def jobs(tmp_path: Path) -> Path:
 
 
 def both(folder: Path, jobs: Path, job: str, environments: list[dict[str, str]]) -> list[Command]:
-    """A command in each of these environments, as a launcher starts them: together. They have all ended."""
+    """Run a command in each of these environments at once, as a launcher does, to their ends."""
     places = ("--reports", str(folder / "reports"), "--start-limit", "60")
     arguments = ("cluster", "run", f"{jobs}:{job}", "--cluster", "env", *places)
     commands = [Command(folder / str(k), arguments, own) for k, own in enumerate(environments)]
@@ -85,7 +85,7 @@ def test_a_tf_config_of_this_host_by_its_name(tmp_path: Path, jobs: Path) -> Non
 
 
 def test_mpiexec_starts_as_many_as_it_was_asked_for(tmp_path: Path, jobs: Path) -> None:
-    """MPICH's own, from the wheel that joins the tasks; our tasks are joined by other descriptors than its own."""
+    """MPICH's own, from the wheel that joins the tasks. Our tasks are joined by other descriptors."""
     mpiexec = ready_environment("numpy").python.with_name("mpiexec")
     command = [sys.executable, "-m", "xbackend", "cluster", "run", f"{jobs}:ranks", "--cluster", "env"]
     done = subprocess.run(
@@ -109,7 +109,7 @@ def said(jobs: dict[str, Any], ports: bool) -> Announced:
 
 
 def starts(of: Announced, port: int | None = None) -> list[ClusterSpec]:
-    """The first two, as they are started."""
+    """The first two clusters, as they are started."""
     return [at_home(spec, of.host) for spec in itertools.islice(launchers.starts(of, port), 2)]
 
 
@@ -148,7 +148,7 @@ SLURMS = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_NODELIST": "n1"}
 
 
 def test_mpiexec_in_an_allocation_of_slurm_says_which_task_it_is() -> None:
-    """Its processes have Slurm's variables too, all those of one process."""
+    """Its processes inherit Slurm's variables, all those of one process."""
     for rank in range(4):
         one = told(**SLURMS, OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_SIZE="4")
         assert (one.task.index, one.task.count) == (rank, 4)

@@ -1,4 +1,4 @@
-"""A task's program in parts: together they come to what the whole program does; and what users get wrong."""
+"""A task's program in parts equals the whole program; and users' errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program
 
 SHAPES: tuple[tuple[int, ...], ...] = ((), (2,), (2, 2))
-WORKERS = 2  # sums and means of as many equal numbers have no rounding
+WORKERS = 2  # sums and means of two equal numbers are exact
 STEPS = 3
 X = np.array([[0.3, -0.7], [1.1, 0.2]])
 Step = tuple[str, int, int, str | None]
@@ -36,11 +36,11 @@ Step = tuple[str, int, int, str | None]
 
 @dataclass(frozen=True)
 class Recipe:
-    """A small job as data, so that it can be traced for a cluster and for one process.
+    """A small job as data, which can be traced for a cluster and for one process.
 
-    ``variables``: the server of each, `None` for the task's own, and its shape. ``steps``: an op, which of the values
-    so far it takes, and the scope that it stands in. ``updates``: for each variable what it becomes, or `None`, and
-    whether it is replaced by that, where it fits, or moved. ``outputs`` are of the values.
+    ``variables``: for each its server, `None` for the task's own, and its shape. ``steps``: an op, the indices of its
+    operands among the values so far, and its scope. ``updates``: for each variable the index of its update or `None`,
+    and whether the update replaces it, if it fits, or is added. ``outputs`` are indices of values.
     """
 
     variables: tuple[tuple[int | None, tuple[int, ...]], ...]
@@ -81,8 +81,8 @@ def recipes(draw: st.DrawFn) -> Recipe:
 
 
 class _Making:
-    """A recipe being traced. ``reaches`` and ``reduced`` are, for each value, the variables that it is computed from,
-    and those of them on whose way an all-reduce lies, through which there is no gradient."""
+    """A recipe being traced. ``reaches`` has for each value its source variables; ``reduced`` those of them behind an
+    all-reduce, through which there is no gradient."""
 
     def __init__(self, recipe: Recipe, task: Task | None, x: Any) -> None:
         self.recipe, self.task = recipe, task
@@ -131,7 +131,7 @@ class _Making:
         self.reduced.append(set().union(*(self.reduced[k] for k in of)) if reduced is None else reduced)
 
     def _across(self, op: str, a: Any) -> Any:
-        """What all tasks have is what this one has: their mean is that, and their sum so many times that."""
+        """All tasks have this task's values: their mean is the value, and their sum a multiple of it."""
         values = [a, 2.0 * a] if op == "both across" else [a]
         reduction = "sum" if op == "sum across" else "mean"
         made = xb.all_reduce(values, reduction, across=self.task)[-1]
@@ -143,7 +143,7 @@ def function(recipe: Recipe, task: Task | None) -> Callable[..., Any]:
 
 
 def on_one_process(recipe: Recipe) -> tuple[list[list[np.ndarray]], dict[str, np.ndarray]]:
-    """Outputs of each step, and the variables after all, of the program as one, with all-reduces of one task."""
+    """The outputs of each step and the final variables, of the whole program with all-reduces of one task."""
     backend = registry.get("numpy").load(Settings(virtual_devices=2))
     run = backend.compile(function(recipe, None), X)
     outputs = [list(run(X)) for _ in range(STEPS)]
@@ -151,7 +151,7 @@ def on_one_process(recipe: Recipe) -> tuple[list[list[np.ndarray]], dict[str, np
 
 
 def in_parts(recipe: Recipe) -> tuple[list[list[np.ndarray]], dict[str, np.ndarray]]:
-    """The same of its parts, one of two tasks that do the same."""
+    """The same from its parts, for one of two equal tasks."""
     one = programs(lambda task, x: _Making(recipe, task, x).make(), WORKERS, recipe.servers)
     try:
         running = Running(one, tasks(one)[0], X)
@@ -176,7 +176,7 @@ def test_the_parts_come_to_what_the_whole_program_comes_to(recipe: Recipe) -> No
 
 
 def needed(program: Program) -> Counter[str]:
-    """How often each op is needed, leaves aside."""
+    """How often each op is needed, except leaves."""
     found, todo = set[int](), [*program.outputs, *program.updates.values()]
     while todo:
         i = todo.pop()
@@ -236,14 +236,14 @@ def _leaves(program: Program) -> set[int]:
 
 
 def ran(function: Callable[..., Any], servers: int = 1) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-    """What one step of a job returns, and the variables after it."""
+    """The results of one step of a job, and the variables after it."""
     one = programs(function, WORKERS, servers)
     running = Running(one, tasks(one)[0], X)
     return running(X), dict(running.values())
 
 
 def test_what_only_an_update_needs_is_computed_with_what_the_variable_is_by_then() -> None:
-    """Another task's update between this one's reading and writing is not lost."""
+    """Another task's update between this one's read and write is not lost."""
 
     def job(task: Any, x: Any) -> Any:
         total = xb.shared(np.float64(0.0), "total", device=server(0))
@@ -256,7 +256,7 @@ def test_what_only_an_update_needs_is_computed_with_what_the_variable_is_by_then
 
     def disturbed(own: Any) -> np.ndarray:
         record = pull(own)
-        layout.arrays(engine.records[0])["total"] += 100.0  # of another task, after this one read it
+        layout.arrays(engine.records[0])["total"] += 100.0  # by another task, after this one's read
         return record
 
     engine.pull = disturbed  # type: ignore[assignment, method-assign]
@@ -274,7 +274,7 @@ def _noting(name: str, do: Callable[..., Any], events: list[str]) -> Callable[..
 
 @pytest.mark.parametrize("reduces", [False, True])
 def test_in_step_all_have_read_before_anybody_brings_an_update(reduces: bool) -> None:
-    """Else a task that is slow reads what a fast one has brought at the same step. An all-reduce is a meeting, too."""
+    """Else a slow task reads the update of a fast one at the same step. An all-reduce is a barrier too."""
 
     def job(task: Any, x: Any) -> Any:
         w = xb.shared(np.float64(1.0), "w", device=server(0))
@@ -345,7 +345,7 @@ def test_arrays_made_in_the_scope_of_a_server_are_the_tasks_own_where_it_needs_t
 
 
 def test_a_gradient_beside_an_all_reduce_of_the_same_variable() -> None:
-    """It goes not through the all-reduce: that its variable is reduced, too, is nothing to it."""
+    """The gradient does not pass through the all-reduce, even if its variable is reduced too."""
 
     def job(task: Any, x: Any) -> Any:
         w = xb.shared(np.array([1.0, 2.0]), "w")

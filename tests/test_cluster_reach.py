@@ -1,4 +1,4 @@
-"""Who can reach the tasks of a cluster on one machine: what they listen on, seen from outside while they run."""
+"""Who can reach the tasks of a cluster on one machine: their addresses, tried from outside while they run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.tier("standard")
 
 
 def own_addresses() -> list[str]:
-    """This machine's own beside the loopback, as others reach it."""
+    """This machine's addresses beside the loopback, as others reach it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         try:
             one.connect(("192.0.2.1", 9))  # TEST-NET-1 (RFC 5737): nothing is sent
@@ -43,13 +43,13 @@ def summing(task: Any, x: Any) -> Any:
 
 
 def ran(backend: str, engine: str = "") -> tuple[Any, dict[str, list[str]], list[str]]:
-    """A job, by which addresses of this machine each of its tasks was reached meanwhile, and what was said."""
+    """Run a job. Returns the results, the addresses at which each task was reached meanwhile, and the output."""
     specs: list[Any] = []
     found: dict[str, list[str]] = {}
     lines: list[str] = []
 
     def data(task: Any, number: int) -> list[np.ndarray]:
-        if number == 2:  # it is called in this process, when all tasks have taken steps
+        if number == 2:  # called in this process, once all tasks have taken steps
             address = specs[-1].address(specs[-1].task(task.job, task.index))
             port = int(address.rpartition(":")[2])
             found[str(task)] = [host for host in ("127.0.0.1", *own_addresses()) if reached(host, port)]
@@ -66,7 +66,7 @@ def ran(backend: str, engine: str = "") -> tuple[Any, dict[str, list[str]], list
 
 
 def hosts(done: Any) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
-    """Where its tasks listen."""
+    """The addresses that its tasks listen on."""
     names = {address.rpartition(":")[0].strip("[]") for own in done.listens.values() for address in own}
     every = map(ipaddress.ip_address, names)
     return {getattr(one, "ipv4_mapped", None) or one for one in every}
@@ -89,7 +89,7 @@ def test_jax_listens_on_the_loopback() -> None:
 @pytest.mark.needs("tensorflow")
 @pytest.mark.parametrize("engine", ["tensorflow", "multi-worker-mirrored"])
 def test_tensorflows_servers_are_reached_by_nobody(engine: str) -> None:
-    """They listen on every interface, of a network namespace of their own."""
+    """They listen on every interface of their own network namespace."""
     done, found, _ = ran("tensorflow", engine)
     assert hosts(done) == {ipaddress.ip_address("::")}
     assert found == {"/job:worker/task:0": [], "/job:worker/task:1": []}
@@ -97,7 +97,7 @@ def test_tensorflows_servers_are_reached_by_nobody(engine: str) -> None:
 
 @pytest.mark.needs("tensorflow")
 def test_who_is_reached_by_everybody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system permits no namespace; what the test above looks for is found here."""
+    """Without a permitted namespace: here the test above would find something."""
 
     @contextmanager
     def none() -> Iterator[int]:

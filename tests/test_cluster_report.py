@@ -1,4 +1,4 @@
-"""What `xbackend cluster run` writes, and the index over reports of every kind."""
+"""The files of `xbackend cluster run`, and the index over reports of every kind."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_reports_of_every_kind_are_in_the_index_and_are_written_again(
     for name, kind in (
         ("served", "cluster"),
         ("digits", "training"),
-    ):  # of an older version
+    ):  # from an older version
         path = folder / name / f"{kind}.json.gz"
         content = msgspec.json.decode(unpacked(path.read_bytes(), path))
         path.write_bytes(packed(sealed({"older": 1, **content})))
@@ -169,7 +169,7 @@ def test_reports_of_every_kind_are_in_the_index_and_are_written_again(
     assert {path: path.read_bytes() for path in written} == written
 
     (folder / "served" / "cluster.md").unlink()
-    assert main(["report"]) == STORE  # one that is damaged keeps none of the others
+    assert main(["report"]) == STORE  # a damaged report hides no other
     told = capsys.readouterr()
     assert "torn/cluster.json.gz is damaged" in told.err and "index: reports/index.md" in told.out
     assert {path: path.read_bytes() for path in written} == written

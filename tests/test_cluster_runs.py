@@ -1,4 +1,4 @@
-"""Jobs on a cluster that nothing happens to: where they go on, what they are given, and what is refused."""
+"""Jobs on a cluster without faults: where they go on, their data, and refusals."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from xbackend.training.checkpoints import Checkpoint
 
 pytestmark = pytest.mark.tier("standard")
 HEAVY = pytest.mark.tier("exhaustive")
-ROWS = (4, 4, 3)  # of the batches of an epoch
+ROWS = (4, 4, 3)  # in the batches of an epoch
 LIMITS = {"limit": 10.0, "asynchronous": True}
 
 
 def summing(task: Any, x: Any) -> Any:
-    """Keeps the sum of all rows of all tasks."""
+    """Keep the sum of all rows of all tasks."""
     total = xb.shared(np.zeros(1), "total")
     (own,) = xb.all_reduce([xb.sum(x, axis=0)], "sum", across=task)
     xb.update(total, total + own)
@@ -95,7 +95,7 @@ def test_a_job_goes_on_from_its_checkpoint_whatever_the_shapes_of_its_batches(tm
 def test_a_task_that_compiles_longer_than_a_step_may_take_keeps_nobody_waiting_in_one() -> None:
     def slow(task: Any, x: Any) -> Any:
         if task.index and x.shape[0] == ROWS[2]:
-            time.sleep(3.0)  # as long as a compiler may take for a new shape
+            time.sleep(3.0)  # as a compiler may take for a new shape
         return summing(task, x)
 
     ran = running.run(asked(slow, limit=1.0))
@@ -144,7 +144,7 @@ def test_data_that_never_come_are_an_error_and_end_the_job(step: int) -> None:
 
 
 def test_a_server_that_dies_while_nobody_asks_it_is_seen() -> None:
-    """In step, and none of the workers needs the server's process: MPI's window is memory that they share."""
+    """In step, and no worker calls the server's process: MPI's window is memory that they share."""
 
     def slow(task: Any, x: Any) -> Any:
         total = xb.shared(np.zeros(1), "total", device="/job:ps/task:0")
@@ -180,12 +180,12 @@ def test_a_task_that_never_ends_its_step_is_named_and_not_who_waits_for_it(backe
 
 
 def test_a_start_that_fails_after_all_met_is_a_loss_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where what was cut off holds its port still."""
+    """As if a lost process still held its port."""
 
     def none() -> Any:
         raise OSError("not permitted")
 
-    monkeypatch.setattr(starting, "held", none)  # in a network namespace of its own nobody else has the port
+    monkeypatch.setattr(starting, "held", none)  # in its own network namespace every port is free
     specs, killed = list[ClusterSpec](), list[int]()
 
     def on_line(line: str) -> None:
@@ -204,7 +204,7 @@ def test_a_start_that_fails_after_all_met_is_a_loss_and_tried_again(monkeypatch:
             _, second = specs[-1].jobs[WORKER]
             return ClusterSpec({WORKER: (f"127.0.0.1:{own.getsockname()[1]}", second)})
 
-        # So many steps that the task is there still when the line of its first one is read.
+        # So many steps that the task still runs when its first line is read.
         ran = running.run(JobSpec(job(summing), "jax", spec, 400, every=200, on_line=on_line))
     assert len(specs) == 3 and len(ran.faults) == 2
     assert "cannot listen" in ran.faults[1].why
@@ -219,18 +219,18 @@ def test_a_server_that_is_frozen_where_nobody_sees_it_is_named(backend: str, mon
 
     def on_line(line: str) -> None:
         lines.append(line)
-        # All have taken the step that compiles: it may take as long as a start.
+        # All have taken the compiling step, which may take as long as a start.
         if not frozen and len({one.partition("  step ")[0] for one in lines if "  step 1  " not in one}) == 2:
             os.kill(examples.process_of("/job:ps/task:0"), signal.SIGSTOP)
             frozen.append(time.monotonic())
 
     with pytest.raises(ClusterError, match=r"^/job:ps/task:0 was lost"):
         running.run(examples.asked(job(adding), backend, 2, 1, 5000, every=5, limit=4.0, restarts=0, on_line=on_line))
-    assert time.monotonic() - frozen[0] < 60.0  # and not the ten minutes that a start may take
+    assert time.monotonic() - frozen[0] < 60.0  # not the ten minutes of a start
 
 
 def test_bytes_are_those_that_the_engine_moved() -> None:
-    """A worker of MPI reads the record, and again under its lock, and writes it back whole."""
+    """A worker of MPI reads the record, reads it again under its lock, and writes it back whole."""
     ran = running.run(examples.asked(job(adding), "numpy", 1, 1, 50))
     (record,) = ran.begun
     assert ran.moved == {"pulled": 50 * 2 * record.nbytes, "pushed": 50 * record.nbytes}
@@ -262,7 +262,7 @@ def test_fewer_steps_than_an_asynchronous_task_has_taken_are_refused(tmp_path: P
 
 
 def failing(on_server: bool) -> Job:
-    """Adds to a first server; what a second one becomes, or what is returned, is an inverse that is none at step 3."""
+    """Adds to a first server. At step 3 a second server's update, or the result, is an inverse that does not exist."""
 
     def step(task: Task, x: Any) -> Any:
         first = xb.shared(np.float64(0.0), "first", device="/job:ps/task:0")
@@ -409,8 +409,8 @@ def test_a_cluster_that_is_given_says_all(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_what_processes_share_has_no_name_any_more_once_they_have_met(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MPICH's memory in /dev/shm stays for ever where a process ends without finalizing, as one that is killed does.
-    The name that it had is known to the launcher."""
+    """MPICH's memory stays in /dev/shm if a process ends without finalizing, as a killed one does. The launcher knows
+    the name that it had."""
     found, meetings = list[str](), list[Meeting]()
     monkeypatch.setattr(MPI, "meeting", lambda hosts: meetings.append(Meeting(hosts)) or meetings[-1])
 
@@ -440,7 +440,7 @@ def test_a_task_without_rows_counts_for_nothing(backend: str) -> None:
 
 
 def test_asynchronous_tasks_keep_checkpoints_as_often_as_they_were_asked_to(tmp_path: Path) -> None:
-    """Also where their data take longer than their steps."""
+    """Even if their data take longer than their steps."""
     known: list[bool] = []
 
     def data(task: Task, number: int) -> list[np.ndarray]:
@@ -461,7 +461,7 @@ def test_what_was_done_before_a_checkpoint_is_not_done_again_and_not_counted(tmp
 
     first, then = once(100), once(110)
     assert (first.updates, first.taken, then.updates, then.taken) == (200, 200, 20, 20)
-    assert then.pulled / then.taken > 2000  # the record, and again while a task waits for its turn
+    assert then.pulled / then.taken > 2000  # the record, read again by tasks that wait for their turn
 
 
 def test_a_job_that_goes_on_is_repeated_from_where_it_went_on(tmp_path: Path) -> None:
@@ -476,7 +476,7 @@ def test_a_job_that_goes_on_is_repeated_from_where_it_went_on(tmp_path: Path) ->
 
 
 def test_a_launcher_takes_no_more_memory_for_a_longer_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not for outputs, seconds and what servers wrote down: 529 bytes a step, with a dictionary of these."""
+    """Not for outputs, seconds and logged updates: these took 529 bytes a step in a dictionary."""
     monkeypatch.setattr(attempt, "SECONDS_KEPT", 50)
 
     def held(steps: int) -> int:
@@ -497,7 +497,7 @@ def test_a_launcher_takes_no_more_memory_for_a_longer_job(monkeypatch: pytest.Mo
 
 
 def test_what_servers_wrote_down_lies_on_disk() -> None:
-    """What `tracemalloc` does not see: the memory of the process."""
+    """`tracemalloc` does not see it: look at the memory of the process."""
     log, pages = UpdateLog(), Path("/proc/self/statm")
     before = int(pages.read_text().split()[1])
     for first in range(0, 200_000, 1000):

@@ -1,4 +1,4 @@
-"""The model of scaling: its limits, what it may not do, and its formulas against simulations of what they describe."""
+"""The model of scaling: its limits, its invariants, and its formulas against simulations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_two_workers_halve_as_they_ring(nbytes: float, link: Link) -> None:
 
 @given(sizes, links, st.integers(2, 1000))
 def test_no_all_reduce_moves_less_than_it_must(nbytes: float, link: Link, n: int) -> None:
-    """Each worker brings and takes (n - 1) / n of everything, in log2 n messages at least."""
+    """Each worker sends and receives (n - 1) / n of everything, in at least log2 n messages."""
     power = 1 << (n.bit_length() - 1)
     for way in (model.ring, model.halving, model.doubling):
         assert way(n, nbytes, link) >= (1 - 1 / power) * nbytes / link.bandwidth * (1 - 1e-9)
@@ -116,7 +116,7 @@ def test_many_workers_fill_the_links_of_the_servers() -> None:
 def test_the_slowest_of_more_is_slower(compute: Compute, n: int, more: int) -> None:
     alone, few, many = (compute.slowest(k) for k in (1, n, n + more))
     assert alone == compute.mean and alone * (1 - 1e-6) <= few <= many * (1 + 1e-6)
-    # No distribution of this mean and deviation has a larger one (Gumbel 1954; Hartley and David 1954).
+    # No distribution with this mean and deviation has a larger maximum (Gumbel 1954; Hartley and David 1954).
     assert few <= compute.mean + compute.deviation * (n - 1) / math.sqrt(2 * n - 1) + 1e-6 * compute.mean
 
 
@@ -162,7 +162,7 @@ def test_the_rate_of_servers_is_that_of_a_simulation(workers: int) -> None:
 
 
 def test_dalys_own_examples() -> None:
-    """Figures 3 to 5 of the paper: a checkpoint of 5 minutes, and how often something dies."""
+    """Figures 3 to 5 of the paper: a checkpoint of 5 minutes, and the time between deaths."""
     for between, found in ((24 * 60, 117), (6 * 60, 57), (15, 9.1)):
         assert model.daly(5, between) == pytest.approx(found, abs=0.5 if found > 10 else 0.05)
     assert model.daly(5, 2) == 2
@@ -170,7 +170,7 @@ def test_dalys_own_examples() -> None:
 
 
 def time_of(work: float, every: float, f: Faults, between: float, random_: random.Random) -> float:
-    """Seconds in which the work is done, once: a death costs what was not saved, and an outage that may fail too."""
+    """Seconds until the work is done: a death costs the unsaved work, and an outage in which a death may occur too."""
     time, saved = 0.0, 0.0
     death = random_.expovariate(1 / between)
     while saved < work * (1 - 1e-12):
@@ -209,7 +209,7 @@ def test_the_expected_time_is_that_of_a_simulation_and_least_at_dalys_interval(
 @given(st.floats(0.01, 100), st.floats(1, 1e6), st.floats(0, 100))
 def test_no_interval_is_much_better_than_dalys(checkpoint: float, between: float, outage: float) -> None:
     if checkpoint > between / 2:
-        return  # where nothing is worth saving so often; the estimate is for checkpoints that are short
+        return  # the estimate holds for short checkpoints only
     at = model.expected(1, model.daly(checkpoint, between), checkpoint, outage, between)
     for factor in (0.25, 0.5, 0.8, 1.25, 2.0, 4.0):
         assert at <= model.expected(1, factor * model.daly(checkpoint, between), checkpoint, outage, between) * 1.001
@@ -223,7 +223,7 @@ def test_more_processes_lose_more(f: Faults, n: int) -> None:
 
 
 def test_a_dead_worker_costs_the_others_nothing() -> None:
-    """With rejoin its own share is lost and no more; with a checkpoint all wait."""
+    """With rejoin only its own share is lost; with a checkpoint all wait."""
     job = replace(GOOD, nbytes=1e6, servers=Servers(4, 1e-5), faults=Faults(0.1, 2, 15, 5))
     found = point(job, 500)
     assert found.with_faults[model.ASYNCHRONOUS] > 0.95 * found.speedups[model.ASYNCHRONOUS]

@@ -1,4 +1,4 @@
-"""Clusters: what they are, read from files and from what launchers say."""
+"""Clusters: their rules, and reading them from files and from launchers."""
 
 from __future__ import annotations
 

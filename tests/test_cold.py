@@ -1,4 +1,4 @@
-"""Cold is cold: what a process finds compiled, and which of the two compile times is taken where."""
+"""Cold is cold: the compiled code that a process finds, and which of the two compile times is used."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def written(backend, programs, kept):
 @pytest.mark.tier("standard")
 @pytest.mark.parametrize("name", ["pytensor", "pytensor-c", "aesara", "theano"])
 def test_a_program_is_compiled_anew_and_then_found_on_disk(name: str, tmp_path: Path) -> None:
-    """Also the second program of a process, which needs the same modules as the first."""
+    """Even the second program of a process, which needs the same modules as the first."""
     (tmp_path / "asked.py").write_text(ASKED)
     programs = [case("axis_sums", size=size).text for size in (16, 32)]
     with RemoteBackend(name, Settings(own_cache=True), modules={"asked": str(tmp_path / "asked.py")}) as backend:
@@ -174,13 +174,13 @@ def test_a_quick_session_begins_with_what_an_earlier_one_compiled(
         return [process.cache for process in one.processes]
 
     assert [caches(16), caches(16), caches(16, lasting=False), caches(17), caches(16)] == [
-        ["cold"], ["warm"], ["cold"], ["cold"], ["cold"],  # the one of 17 is kept, and no other
+        ["cold"], ["warm"], ["cold"], ["cold"], ["cold"],  # only that of 17 is kept
     ]  # fmt: skip
     assert len(list((tmp_path / "compiled").glob("*/*"))) == 1
 
 
 def test_a_home_in_which_nothing_can_be_kept_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be one that an administrator has made for all."""
+    """An administrator may have made it for all users."""
     (tmp_path / "file").touch()
     monkeypatch.setattr("xbackend.measure.files.compiled", lambda: tmp_path / "file" / "compiled")
     with Files(lasting=True) as files:
@@ -196,7 +196,7 @@ def test_there_is_no_pay_off_where_one_was_not_compiled_anew() -> None:
 
 
 def test_rewriting_and_compiling_are_parts_of_lower() -> None:
-    """Of the processes that compiled anew; without a column where no backend has them."""
+    """Of cold processes; no column if no backend has them."""
     two = [("cold", 2.0, 0.5, 80), ("warm", 0.3, 0.2, 80), ("cold", 2.0, 0.5, 80)]
     rewritten = [
         msgspec.structs.replace(process(i, lower, cache), rewriting=seconds, rewrites=count)

@@ -1,4 +1,4 @@
-"""Command lines that a user mistypes, and the user's own code that fails: words, an exit code, nothing of ours."""
+"""Mistyped command lines, and failing code of the user: a message, an exit code, no traceback of ours."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ RED = "red\x1b[31m\u202e\x07"
 def test_nothing_from_outside_steers_the_terminal(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
-    (folder / "file").touch()  # no store can be below it
+    (folder / "file").touch()  # no store can lie below a file
     with (folder / "mine.py").open("a") as file:
         file.write(f"def red(x): raise ValueError({RED!r})\n")
         file.write(f"def red_name(x): return x + xb.shared(1.0, name={RED!r})\n")
@@ -206,7 +206,7 @@ def test_a_file_that_holds_no_array_is_named(
 ) -> None:
     path = folder / "given.npy"
     if content is None:
-        os.mkfifo(path)  # nobody writes to it
+        os.mkfifo(path)  # it has no writer
     else:
         path.write_bytes(content)
     assert ended("draw", "mine.py:double", "--input", "given.npy") == WRONG
@@ -306,7 +306,7 @@ def test_inputs_larger_than_the_memory_are_refused_before_they_are_drawn(
 def test_what_no_memory_is_left_for_is_said(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A limit of the process below what the machine has is found out by NumPy only."""
+    """A process limit below the machine's memory shows only in NumPy's error."""
     monkeypatch.setattr(host, "memory", lambda: None)
     assert ended("draw", "matpow", "--set", "size=10000000") == WRONG
     assert "there is not enough memory: Unable to allocate 728. TiB" in capsys.readouterr().err
@@ -335,7 +335,7 @@ def test_parameters_that_a_workload_has_are_accepted() -> None:
 def test_what_can_be_refused_is_refused_before_anything_is_computed_or_waited_for(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A home that others can write to, a report that cannot be written; and no process waits for an environment."""
+    """A home open to others, a report that cannot be written; and no process waits for an environment."""
     slow = "import xbackend as xb\n@xb.workload\ndef f(x): return x\n@f.inputs\ndef _(rng): raise OSError('computed')\n"
     (folder / "slow.py").write_text(slow)
     (folder / "open").mkdir()
@@ -410,7 +410,7 @@ def test_old_code_keeps_the_lines_that_name_a_device_that_is_not_there(
 ) -> None:
     """Every command that runs a program binds it by the option that the error names."""
     (folder / "old.py").write_text(_OLD)
-    if line.startswith("run"):  # the others say the same
+    if line.startswith("run"):  # the others have the same error
         assert ended(*line.split()) == INCOMPLETE
         assert "--devices-map gpu:1=cpu:0" in capsys.readouterr().out
     assert ended(*line.split(), "--devices-map", "/gpu:1=cpu:1") == DONE

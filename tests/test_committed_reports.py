@@ -1,4 +1,4 @@
-"""What this repository carries of reports: their markdown, its pictures and their data, and none of the pages."""
+"""The committed reports: markdown, pictures and data, without pages."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from xbackend.results import packing
 from xbackend.results.schema import read
 
 ROOT = Path(__file__).parent.parent
-MOST, LINES = 3_000_000, 300  # bytes of all, and lines of the report of a suite
+MOST, LINES = 3_000_000, 300  # bytes of all reports, lines of a suite's report
 WRITTEN = kinds.there(ROOT / "reports")
 
 
 def committed(folder: Path) -> list[str]:
-    """The files of a folder that git has, by their names in it."""
+    """The files of a folder in git, by their names in it."""
     listed = subprocess.run(["git", "ls-files", "-z", "."], cwd=folder, capture_output=True, text=True, check=True)
     return [name for name in listed.stdout.split("\0") if name]
 
 
 def too_heavy(folder: Path) -> list[str]:
-    """What of the committed files of a folder weighs too much."""
+    """The committed files of a folder that are too large."""
     names = committed(folder)
     weight = sum((folder / name).stat().st_size for name in names)
     pages = [name for name in names if name.endswith(".html")]
@@ -41,7 +41,7 @@ def test_the_reports_carry_no_weight(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_committed_report_can_be_read_and_has_its_pictures(name: str) -> None:
-    """It is short, its data are packed, and what it links is committed."""
+    """It is short, its data are compressed, and its links lead to committed files."""
     folder = ROOT / "reports" / name
     there = committed(folder)
     for kind in WRITTEN[name]:

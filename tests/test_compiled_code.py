@@ -89,7 +89,7 @@ def test_a_backend_loads_nothing_that_others_could_have_put_there(name: str, tmp
 
 
 def test_pocl_is_begun_by_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lock is no file of a temporary folder, which each worker has for itself and another user may have before."""
+    """The lock must not lie in a temporary folder: each worker has its own, and another user may own a common one."""
     monkeypatch.setattr(contexts, "_start", lambda *_: held(tmp_path))
     assert contexts.start("theano-gpuarray", os, 1, tmp_path) is True
     assert not held(tmp_path)

@@ -1,4 +1,4 @@
-"""What a shell completes: commands, options, and the names that there are."""
+"""Completion in a shell: commands, options and names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xbackend.cli import COMMANDS, DONE, WRONG, main
 from xbackend.results.runs import Store
 
 ROOT = Path(__file__).parent.parent
-# What bash does where Tab is pressed: it sets these variables and calls the function that the script has named.
+# What bash does at Tab: it sets these variables and calls the script's function.
 PRESS_TAB = """
 source "$1"; shift
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE}
@@ -29,7 +29,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The script, beside the command that it calls."""
+    """The script, beside its command."""
     folder = tmp_path_factory.mktemp("shell")
     (folder / "xbackend").write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m xbackend "$@"\n')
     (folder / "xbackend").chmod(0o755)
@@ -41,7 +41,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def completed(script: Path, *words: str) -> list[str]:
-    """What bash offers for the last word."""
+    """Bash's completions of the last word."""
     environment = {**os.environ, "PATH": f"{script.parent}:/usr/bin:/bin"}
     command = ["bash", "--norc", "-c", PRESS_TAB, "bash", str(script), "xbackend", *words]
     done = subprocess.run(

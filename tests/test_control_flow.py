@@ -1,4 +1,4 @@
-"""Loops and choices as Python's own would have it, and what is refused, with the user's line."""
+"""Loops and choices against Python's own, and refusals with the user's line."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_choice_is_that_of_python(p: bool) -> None:
 
 
 def test_a_branch_that_is_not_chosen_is_not_computed() -> None:
-    """Of the oracle: it would not end."""
+    """On the oracle: it would not end."""
 
     def forever(a: Any) -> Any:
         return xb.while_loop(lambda s: xb.all(s < 1e300) | True, lambda s: s, a)
@@ -102,7 +102,7 @@ def test_arrays_that_nobody_carries_are_closed_over() -> None:
 
 
 def test_what_is_carried_is_not_changed() -> None:
-    """Neither an argument, nor an operand that something else still uses."""
+    """Neither an argument, nor an operand with another use."""
     x = X.copy()
 
     def function(a: Any) -> Any:
@@ -223,7 +223,7 @@ def test_no_gradient_goes_through_a_loop_without_a_length() -> None:
         lambda x: xb.grad(xb.sum(xb.cond(x[0] > 0, loop, lambda a: a, x)), x), GradientError, "write it as xb.scan"
     )
 
-    # What only counts its steps has one: zero along that way.
+    # A value that only counts steps has a gradient: zero.
     def counted(x: Any) -> Any:
         _, steps = xb.while_loop(lambda s: xb.sum(s[0]) < 50.0, lambda s: (s[0] * 2.0, s[1] + 1), (x, xb.asarray(0)))
         return xb.grad(xb.sum(x**2) * xb.astype(steps, xb.float64), x)

@@ -1,4 +1,4 @@
-"""Devices of so many cores: which cores a process gets, that it is pinned to them, and what is refused."""
+"""Devices with so many cores: the cores of a process, its pinning, and refusals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_first_threads_of_cores_come_first(four: None, devices: int, each: int, 
     [
         (1, 1, [[0], [1], [2], [3], [4]]),
         (1, 4, [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 2, 3]]),
-        (1, 3, [[0, 1, 2], [3, 4, 5], [0, 1, 2]]),  # two cores are left over
+        (1, 3, [[0, 1, 2], [3, 4, 5], [0, 1, 2]]),  # two cores remain unused
         (2, 4, [list(range(8)), list(range(8))]),
     ],
 )
@@ -57,7 +57,7 @@ def test_processes_side_by_side_take_the_next_cores(
         ({0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"}, 2, [0, 2]),
         ({0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"}, 3, [0, 1, 2]),
         ({0: "0\n", 1: "1\n", 2: "2\n", 3: "3\n"}, 2, [0, 1]),
-        ({}, 2, [0, 1]),  # a system that does not tell
+        ({}, 2, [0, 1]),  # a system without this information
     ],
 )
 def test_which_threads_are_of_one_core_is_what_the_system_says(
@@ -97,18 +97,18 @@ def test_opened_in_python_it_is_a_worker() -> None:
 
 
 def running(process: int, until: threading.Event, seen: list[int]) -> None:
-    """Notes, again and again, how many threads of a process compute or could, whatever else the machine does."""
+    """Record the threads of a process that compute or could, again and again, on any load of the machine."""
     while not until.is_set():
         states = []
         for task in Path(f"/proc/{process}/task").iterdir():
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the thread has ended
                 states.append((task / "stat").read_text().rpartition(")")[2].split()[0])
         seen.append(states.count("R"))
         time.sleep(0.001)
 
 
 def products(a: Any, b: Any) -> Any:
-    """Two chains that do not need each other, all on one device."""
+    """Two independent chains, all on one device."""
     with xb.device("cpu:0"):
         return [(x @ y) @ y @ y @ y for x, y in ((a, b), (b, a))]
 
@@ -135,7 +135,7 @@ def test_a_device_keeps_to_the_cores_of_its_process_or_to_its_own_as_is_said(nam
         busy = [count for count in seen if count]
         assert sum(busy) / len(busy) < 1.5 * each or "have their cores" in said.notes["cores"]
         known = [count for count in said.threads.values() if count is not None]
-        assert max(known, default=each) <= devices * each + 1  # one more may start them
+        assert max(known, default=each) <= devices * each + 1  # one more thread may start them
 
 
 def test_several_devices_are_of_equal_cores_where_nothing_else_is_said(

@@ -1,5 +1,5 @@
-"""Damaged stores, more than ten thousand: each is an error that names the file, or what it was before, never anything
-else; a gate never passes on damage; and what a hostile file says is shown as text.
+"""More than ten thousand damaged stores: each is an error that names the file, or reads as before, never as anything
+else. A gate never passes on damage. Hostile content is shown as text.
 
 ``XBACKEND_DAMAGED_STORES=100000 pytest tests/test_damaged_stores.py`` makes more of them.
 """
@@ -42,11 +42,11 @@ from xbackend.results.schema import Measurement, Profile, Results
 pytestmark = pytest.mark.tier("standard")
 
 DAMAGED = int(os.environ.get("XBACKEND_DAMAGED_STORES", tiers.share(10000)))
-LIMIT = "slower:900000%"  # that no good run is beyond
-# Every example is a store of its own; nothing is gained by keeping or by shrinking them before they have failed.
+LIMIT = "slower:900000%"  # beyond any good run
+# Every example is a store. It is neither kept nor shrunk before it has failed.
 MANY = {"database": None, "print_blob": True, "phases": (Phase.generate, Phase.shrink)}
 
-Damage = Callable[[bytes], bytes | None]  # a file's content, and what becomes of it: `None` if it is deleted
+Damage = Callable[[bytes], bytes | None]  # a file's content to its damaged content; `None` deletes it
 
 
 def _truncated(at: float) -> Damage:
@@ -69,7 +69,7 @@ def _replaced(at: float, length: int, new: bytes) -> Damage:
 
 
 def _moved(source: float, target: float, length: int) -> Damage:
-    """A block of the file over another one, as a file system does that mixes up its blocks."""
+    """A block of the file written over another one, as by a file system that confuses its blocks."""
 
     def damage(data: bytes) -> bytes:
         block = data[int(source * len(data)) :][:length]
@@ -78,7 +78,7 @@ def _moved(source: float, target: float, length: int) -> Damage:
     return damage
 
 
-# Whole numbers are drawn evenly; floats would be 0 or 0.5 most of the time.
+# Whole numbers are drawn evenly; floats would mostly be 0 or 0.5.
 PLACE = st.integers(0, 2**20 - 1).map(lambda place: place / 2**20)
 TOKENS = (
     *(
@@ -111,7 +111,7 @@ BYTES = st.one_of(
 
 
 class Plant:
-    """Stores with an older run and a newer one, which was finished or cut off, and their files as they were."""
+    """Stores with an older and a newer run, the newer finished or cut off, and their undamaged files."""
 
     def __init__(self, folder: Path) -> None:
         self.stores: dict[str, Store] = {}
@@ -139,7 +139,7 @@ class Plant:
 
     @contextlib.contextmanager
     def saying(self, kind: str, table: str, change: Callable[[bytes], bytes]) -> Iterator[Store]:
-        """The store with other content of some rows of its newest run."""
+        """The store with other content in some rows of its newest run."""
         with self.damaged(kind, self.files[kind]) as store:
             changed(store, self.whole[kind][-1].run, change, table)
             yield store
@@ -151,7 +151,7 @@ def plant(tmp_path_factory: pytest.TempPathFactory) -> Plant:
 
 
 def part_of(found: Results, whole: Results) -> bool:
-    """Whether everything that was found had been measured just so, and the rest is missing."""
+    """Whether all that was found is unchanged from the whole; the rest is missing."""
 
     def rest(measurement: Measurement) -> Measurement:
         return msgspec.structs.replace(measurement, processes=[])
@@ -163,7 +163,7 @@ def part_of(found: Results, whole: Results) -> bool:
 
 
 def check_damage(plant: Plant, kind: str, data: bytes | None, by_command: bool = True) -> None:
-    """What holds whatever happened to the file of a store."""
+    """Check the rules that hold for any damage to a store's file."""
     older, whole = plant.whole[kind]
     with plant.damaged(kind, data) as store:
         before = snapshot(store.folder)
@@ -192,7 +192,7 @@ def check_damage(plant: Plant, kind: str, data: bytes | None, by_command: bool =
 
 
 def _check_error(store: Store, error: StoreError, before: Mapping[str, bytes]) -> None:
-    """It is one the next time, too, and not a byte is lost."""
+    """The error is the same at the next reading, and not a byte is lost."""
     assert isinstance(error, DamagedStore | StoreVersionError) or not before
     after = snapshot(store.folder)
     assert sorted(after.values()) == sorted(before.values())
@@ -202,7 +202,7 @@ def _check_error(store: Store, error: StoreError, before: Mapping[str, bytes]) -
 
 
 def command(store: Store, *arguments: str) -> int:
-    """The exit code of a command line, which must not be that of a bug."""
+    """The exit code of a command line, which must not be a bug's."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         return main([*arguments, "--store", str(store.folder)])
 
@@ -224,7 +224,7 @@ def test_damaged_bytes_are_named_or_harmless(plant: Plant) -> None:
 
 @pytest.mark.parametrize("table", ["runs", "candidates", "processes", "visits"])
 def test_damaged_rows_are_named_or_harmless(plant: Plant, table: str) -> None:
-    """Where the pages of the file fit each other."""
+    """The pages of the file fit each other here."""
     kind = "finished" if table == "runs" else "cut off"
     whole = plant.whole[kind][-1]
 
@@ -241,7 +241,7 @@ def test_damaged_rows_are_named_or_harmless(plant: Plant, table: str) -> None:
 
 
 def test_a_row_in_the_place_of_another_one_is_damage(plant: Plant) -> None:
-    """One that is whole, and of another run, or of another process."""
+    """The row is whole, but belongs to another run or another process."""
     for kind, (older, _) in plant.whole.items():
         told = pytest.raises(DamagedStore, match=f"it is the run '{older.run}'")
         with plant.saying(kind, "runs", lambda _, older=older: schema.sealed(older)) as store, told:
@@ -262,7 +262,7 @@ HOSTILE = st.one_of(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path of everything in plain data."""
+    """The paths of all items in plain data."""
     found = [path] if path else []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
@@ -271,12 +271,12 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def at(content: Any, path: tuple[Any, ...]) -> Any:
-    """What is at a place of plain data."""
+    """The item at a path of plain data."""
     return at(content[path[0]], path[1:]) if path else content
 
 
 def put(content: Any, path: tuple[Any, ...], new: Any) -> Any:
-    """Plain data with something else at a place."""
+    """Plain data with another item at a path."""
     if not path:
         return new
     copy = dict(content) if isinstance(content, dict) else list(content)
@@ -285,7 +285,7 @@ def put(content: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 
 def rich() -> Results:
-    """Results with something in every field that a report shows."""
+    """Results with content in every field that a report shows."""
     spans = [("cpu:0", 0.0, 0.1, "compute", "dot"), ("cpu:1", 0.1, 0.2, "transfer", "copy")]
     profile = Profile(
         wall=0.2, busy={"cpu:0": 0.1}, transfers=0.1, exposed=0.1, together=0.0, count=2, spans=spans,
@@ -315,7 +315,7 @@ CHANGE = st.tuples(st.sampled_from(PLACES), HOSTILE) | st.tuples(st.sampled_from
 
 
 def sealed(content: Any) -> bytes:
-    """Plain data as a file whose checksum is right, where there can be one."""
+    """Plain data as a file with a right checksum, if it can have one."""
     text = json.dumps(content, allow_nan=True)
     try:
         decoded = msgspec.json.decode(text)
@@ -348,7 +348,7 @@ def test_what_a_report_relies_on_is_checked_when_results_are_read(path: tuple[An
 
 
 def check_shown(found: Results) -> None:
-    """Nothing of the report gets out of its place, as markdown and as a page, its plots left out."""
+    """No content of the report leaves its place, in markdown or on the page, without plots."""
     picture = b'<svg xmlns="http://www.w3.org/2000/svg"><title>x</title></svg>'
     with (
         mock.patch.object(times, "medians", return_value=picture),
@@ -371,7 +371,7 @@ def test_hostile_content_is_an_error_or_text(plant: Plant) -> None:
     def run(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
         content = {**RICH, "run": newest}
         for path, new in changes:
-            with contextlib.suppress(LookupError, TypeError):  # the change before took that place away
+            with contextlib.suppress(LookupError, TypeError):  # an earlier change removed this place
                 content = put(content, path, new)
         seen["stores"] += 1
         with plant.saying("finished", "runs", lambda _: sealed(content)) as store:
@@ -382,7 +382,7 @@ def test_hostile_content_is_an_error_or_text(plant: Plant) -> None:
                 assert f"run {newest} in {store.path} is damaged" in str(error)
                 return
             seen["read"] += 1
-            with contextlib.suppress(StoreError):  # a measurement that is there twice
+            with contextlib.suppress(StoreError):  # a measurement occurs twice
                 judge(base, found, [Limit.parse(LIMIT)])
                 with contextlib.redirect_stdout(io.StringIO()) as printed:
                     gate("latest~1", "latest", store=store.folder)
@@ -397,14 +397,14 @@ RECORDS = ("candidates", "processes", "visits")
 
 
 def first_of(plant: Plant, table: str) -> Any:
-    """What the first row of a table says."""
+    """The content of a table's first row."""
     told: list[bytes] = []
     with plant.saying("cut off", table, lambda data: told.append(data) or data):
         return schema.opened(told[0])
 
 
 def instead(told: Any) -> Callable[[bytes], bytes]:
-    """Puts something into the place of the first row, with a right checksum."""
+    """Replace the first row, with a right checksum."""
     left = [sealed(told)]
     return lambda data: left.pop() if left else data
 

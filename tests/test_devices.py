@@ -1,4 +1,4 @@
-"""Devices: all spellings of all worlds, the binding of logical names, what is there and what is not."""
+"""Devices: spellings of all frameworks, the binding of logical names, present and missing devices."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_device_that_is_not_there_is_named_with_those_that_are() -> None:
 
 
 def test_a_device_is_bound_to_another_one_and_a_missing_one_says_how() -> None:
-    """Code that names a device that is not there keeps its lines."""
+    """Code that names a missing device keeps its lines."""
     there = [Device("cpu"), Device("cpu", 1)]
     with pytest.raises(DeviceUnavailable, match=r'devices=\{"gpu:1": "cpu:0"\} \(a command: --devices-map gpu:1='):
         DeviceMap().resolve("gpu:1", there, "a.py:3")

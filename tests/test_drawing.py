@@ -1,4 +1,4 @@
-"""Drawings: of programs and of what was executed, as Mermaid, DOT and SVG."""
+"""Drawings of programs and of executions, as Mermaid, DOT and SVG."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def placed() -> Placed:
 
 
 def placement(of: Placed, **odd: Executed) -> Placement:
-    """As a framework says it that did as asked, but for these ops."""
+    """The placement of a framework that obeyed, except for these ops."""
     nodes = list(enumerate(zip(of.program.values, of.devices, strict=True)))
     ops = {i: odd.get(n.op, Executed(d)) for i, (n, d) in nodes}
     made = [Transferred(of.devices[n.inputs[0]], d, n.aval.nbytes, i) for i, (n, d) in nodes if n.op == "transfer"]
@@ -159,7 +159,7 @@ def test_foreign_text_in_a_drawing_stays_text(found: list[g.Graph]) -> None:
     if sound:
         check_svg(svg(sound).encode())
         source = mermaid(sound)
-        # What could end a label, a statement or the fence is written by its number.
+        # A character that could end a label, a statement or the fence is written by its number.
         assert not re.search(r"[`<>]", re.sub(r"-->|==>|-\.->", "", source))
         assert all(line.count('"') in (0, 2) for line in source.split("\n"))
 

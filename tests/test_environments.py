@@ -1,4 +1,4 @@
-"""Environments: made whole or not at all, whatever happens meanwhile."""
+"""Environments are made whole or not at all, whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ BIG = b"x" * 300_000
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path, monkeypatch):
-    """Environments of a test lie in its own directory."""
+    """A test's environments lie in its own directory."""
     monkeypatch.setenv("XBACKEND_HOME", str(tmp_path / "home"))
 
 
 class Tiny:
-    """A recipe of one small package, installed from a directory: everything is real but the network."""
+    """A recipe of one small package, installed from a directory: all is real but the network."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.directory = directory
@@ -52,7 +52,7 @@ class Tiny:
         self.release("1.0")
 
     def release(self, version: str) -> None:
-        """Write the wheel and the lock that asks for it."""
+        """Write the wheel and its lock."""
         info = f"xbtiny-{version}.dist-info"
         files = {
             "xbtiny/__init__.py": f"version = {version!r}\n".encode(),
@@ -96,7 +96,7 @@ def _digest(data: bytes) -> str:
 
 
 def leftovers() -> list[str]:
-    """What lies in the directory of the environments, but for the locks."""
+    """The content of the environments' directory, without locks."""
     root = environments.directory()
     return sorted(path.name for path in root.iterdir() if path.name != ".locks") if root.exists() else []
 
@@ -297,7 +297,7 @@ def test_a_damaged_environment_is_made_again(tiny, damage):
     elif damage == "the marker is cut":
         (made.path / places.MARKER).write_text('{"format": 1, "na')
     else:
-        big.unlink()  # never written in place: the file may be the same as the one in uv's cache
+        big.unlink()  # not in place: it may be a hard link into uv's cache
         if damage == "a file is short":
             big.write_bytes(BIG[:-1])
     assert environments.get("tiny").damage()
@@ -373,7 +373,7 @@ def configure(path: Path, text: str) -> None:
 
 @pytest.fixture
 def sdist(tiny):
-    """The same version as source, which says so when it is built, and is in the lock too."""
+    """The same version as source, in the lock too; its build leaves a file."""
     ran = tiny.directory / "ran"
     setup = f"open({str(ran)!r}, 'w'); from setuptools import setup; setup(name='xbtiny', version='1.0', py_modules=[])"
     source = tiny.directory / "xbtiny-1.0.tar.gz"
@@ -487,7 +487,7 @@ def test_with_any_umask_others_cannot_write_to_what_is_made(tiny):
 
 
 def overwrite(file: Path) -> None:
-    """Other bytes in the same file, which uv's cache has too where it is a hard link."""
+    """Write other bytes into the same file. Uv's cache has them too if it is a hard link."""
     with file.open("r+b") as stream:
         stream.write(b"damaged")
 
@@ -496,7 +496,7 @@ def test_contents_that_changed_are_found_and_do_not_come_back_from_uvs_cache(tin
     made = environments.sync("tiny")
     (big,) = made.path.glob("lib/python*/site-packages/xbtiny/big.bin")
     assert environments.problems("tiny") == []
-    for file in [big, *(tiny.directory / "cache").rglob("big.bin")]:  # whether it is a hard link here or a copy
+    for file in [big, *(tiny.directory / "cache").rglob("big.bin")]:  # for hard links and copies
         overwrite(file)
     assert environments.sync("tiny", pytest.fail) == made, "sizes only"
     assert environments.problems("tiny") == ["xbtiny: xbtiny/big.bin has other contents than were installed"]

@@ -1,4 +1,4 @@
-"""The programs of the tutorials, each run as a user would run it, on every backend, against their published values."""
+"""The tutorials' programs, run as a user runs them, on every backend, against their published values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def run_example(name: str, *arguments: str) -> str:
-    """Standard output of an example as a process of its own; a failure shows all that it wrote."""
+    """Standard output of an example in its own process. A failure shows all its output."""
     command = [sys.executable, str(EXAMPLES / name), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -28,12 +28,12 @@ def run_example(name: str, *arguments: str) -> str:
 
 
 def records(output: str, op: str) -> list[tuple[str, str]]:
-    """(bound, executed) of every op of that name in a printed list of a placement; executed is ? where nothing says."""
+    """(bound, executed) of every op of a name in a printed placement; executed is ? if it was not read."""
     return re.findall(rf"^{op} \(node \d+, \S+:\d+\): asked .*? = (\S+), executed (\S+),", output, re.MULTILINE)
 
 
 def summary(count: int, read: bool) -> str:
-    """How the answer about so many ops begins."""
+    """The beginning of the answer about so many ops."""
     return rf"^all {count} ops? as asked" if read else rf"^of {count} ops? none is read back: \w"
 
 
@@ -82,7 +82,7 @@ def test_p4_shared_variable_on_one_device_function_on_another(name: str) -> None
 
 @cache
 def two_layer_losses(steps: int = 20, rate: float = 0.1) -> tuple[float, ...]:
-    """The losses of P5 and P11, by NumPy alone in float64, with the data and the first weights of the example."""
+    """The losses of P5 and P11, by NumPy in float64, with the example's data and first weights."""
     example = runpy.run_path(str(EXAMPLES / "p5_model_parallel.py"))
     x, target = (array.astype(float) for array in example["data"]())
     w1, w2 = (array.astype(float) for array in example["weights"]().values())
@@ -138,7 +138,7 @@ def test_p8_towers_have_the_weights_of_one_device(name: str) -> None:
     row = re.search(rf"^{name}: tower losses (\S+) and (\S+), loss (\S+)$", output, re.MULTILINE)
     assert row, output
     first, second, loss = map(float, row.groups())
-    assert abs((first + second) / 2 - loss) < 2e-4  # the towers have as many rows
+    assert abs((first + second) / 2 - loss) < 2e-4  # both towers have equally many rows
     assert f"{name}: after 16 steps, accuracy 0.950 on 60 others" in output
     assert f"{name}: the weights are those of one device" in output
 
@@ -162,7 +162,7 @@ def test_digits_are_recognised_as_well_as_by_scikit_learn(name: str) -> None:
 
 
 def test_p1_to_p6_on_devices_that_are_named() -> None:
-    """As on a GPU and the CPU, on two CPU devices."""
+    """As on a GPU and the CPU, but on two CPU devices."""
     output = run_example("on_devices.py", "--devices", "cpu:1,cpu:0", "jax", "pytensor-jax")
     for name in ("jax", "pytensor-jax"):
         assert f"{name}: devices cpu:0, cpu:1, default cpu:0" in output

@@ -33,13 +33,13 @@ OF_ALL = 130
 
 
 def documented() -> dict[str, set[int]]:
-    """The codes of each command."""
+    """The documented codes of each command."""
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", DOCUMENT, re.MULTILINE)
     return {name: set(map(int, re.findall(r"\b\d+\b", words))) for name, words in rows}
 
 
 class Here:
-    """A folder with a function, a store and reports, in which things are planted."""
+    """A folder with a function, a store and reports, for planting faults."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.folder, self.patch, self.store = folder, patch, Store(folder / ".xbackend" / "runs")
@@ -57,7 +57,7 @@ class Here:
             "@line.data\ndef data(rng): return (np.ones(3),)\n"
         )
 
-        (folder / "nan.py").write_text(  # no number is no agreement
+        (folder / "nan.py").write_text(  # NaN is no agreement
             "import numpy as np\nimport xbackend as xb\n"
             "def inputs(): return [np.array([-1.0, 1.0])]\n"
             "def logs(x): return xb.log(x)\n"
@@ -82,7 +82,7 @@ class Here:
             finished(self.store, one)
 
     def measures(self, found: Results | Exception) -> None:
-        """What `compare` will measure."""
+        """Plan the result of `compare`."""
 
         def compare(*_: Any, **__: Any) -> Results:
             if isinstance(found, Exception):
@@ -92,7 +92,7 @@ class Here:
         self.patch.setattr(session, "compare", compare)
 
     def bisects(self, found: Found | Exception) -> None:
-        """What `bisect` will find."""
+        """Plan the result of `bisect`."""
 
         def look(_: Any) -> Found:
             if isinstance(found, Exception):
@@ -103,7 +103,7 @@ class Here:
         self.patch.setattr(Bisection, "run", look)
 
     def opens(self, module: Any, name: str) -> None:
-        """No backend works."""
+        """Let no backend open."""
 
         def fails(*_: Any, **__: Any) -> None:
             raise BackendUnavailable("it is broken")
@@ -133,7 +133,7 @@ SAME, OTHER = (Beside(difference=difference, passes=1e-5) for difference in (0.0
 
 
 def found(releases: list[str], beside: Beside, high: str = "") -> Found:
-    """What a bisection between the first and the last of these came to."""
+    """The result of a bisection between the first and the last of these."""
     first, last = releases[0], releases[-1]
     return Found(releases=releases, first=first, last=last, beside={last: beside}, low=first, high=high, step=beside)
 
@@ -152,7 +152,7 @@ CASES: list[tuple[int, Sequence[str], Plant]] = [
     (1, ["run", "mine.py:twice", "--backends", "numpy"], lambda here: here.opens(run, "RemoteBackend")),
     (1, ["run", "nan.py:logs", "--backends", "numpy"], lambda here: None),
     (0, ["run", "nan.py:logs", "--backends", "numpy", "--allow-nan"], lambda here: None),
-    (1, ["run", "nan.py:root", "--backends", "jax"], lambda here: None),  # NumPy has none, which is no reference
+    (1, ["run", "nan.py:root", "--backends", "jax"], lambda here: None),  # NumPy gives NaN, which is no reference
     (2, ["run", "mine.py:nothing"], lambda here: None),
     (0, ["train", "trained.py:line", "--backends", "numpy"], lambda here: None),
     (1, ["train", "trained.py:line", "--backends", "numpy"], lambda here: here.opens(training, "RemoteBackend")),
@@ -241,7 +241,7 @@ def test_interrupted_a_command_ends_with_130(command: str, here: Here, capsys: p
     arguments = next(arguments for _, arguments, _ in CASES if arguments[0] == command)
     module = import_module(f"xbackend.cli.{command}")
 
-    @functools.wraps(getattr(module, command))  # with the options of the command
+    @functools.wraps(getattr(module, command))  # keeps the options of the command
     def interrupt(*_: object, **__: object) -> int:
         raise KeyboardInterrupt
 

@@ -1,6 +1,6 @@
-"""What goes wrong while something is measured: in the worker, in the command, on the disk. Real commands and processes.
+"""Faults during a measurement: in the worker, in the command, on the disk. Real commands and processes.
 
-``XBACKEND_FAULTS=100`` kills the command at as many moments and interrupts it at as many; the default is quick.
+``XBACKEND_FAULTS=100`` kills and interrupts the command at as many moments each; the default is quick.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ pytestmark = pytest.mark.tier("standard")
 POINTS = int(os.environ.get("XBACKEND_FAULTS", tiers.share(20)))
 SEED = int(os.environ.get("XBACKEND_FAULTS_SEED", "0"))
 SMALL = ("compare", "--quick", "--backends", "numpy", "--threads", 1, "--size", 16)
-PROCESSES = 1  # of the candidate; and one more, of its A/A pair
+PROCESSES = 1  # of the candidate, and one more of its A/A pair
 ORDER = ("before the run", "cut off without a process", "cut off with some", "complete")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def made() -> None:
-    """What is measured here runs in the locked environment, which is there."""
+    """Measurements run in the locked environment: make it."""
     environments.sync("numpy")
 
 
 @pytest.fixture(autouse=True)
 def ended() -> Iterator[None]:
-    """What a test that fails leaves is ended all the same."""
+    """End the processes that a failed test leaves."""
     yield
     end_all(mine())
 
 
 @pytest.fixture
 def command(tmp_path: Path) -> Iterator[Callable[..., Command]]:
-    """Commands in folders of their own, of which nothing may be left at the end."""
+    """Commands in their own folders. None may leave a process."""
     started: list[Command] = []
 
     def make(*arguments: object, **options: object) -> Command:
@@ -67,13 +67,13 @@ def command(tmp_path: Path) -> Iterator[Callable[..., Command]]:
 
 
 def check_processes(row: Measurement) -> None:
-    """Every visit that is shown has rounds, and no process more visits than it was to have."""
+    """Every shown visit has rounds, and no process has more visits than planned."""
     assert all(1 <= len(visit.rounds) <= QUICK.rounds for process in row.processes for visit in process.visits)
     assert all(len(process.visits) <= AGAIN * QUICK.visits + 1 for process in row.processes)
 
 
 def inspected(command: Command) -> str:
-    """What a command that did not get to its end left is whole and true; in words, how far it came."""
+    """Check that a stopped command left whole and true files. Returns how far it came."""
     store = Store(command.store)
     runs = damages(store)
     assert runs in ([], [""])
@@ -87,7 +87,7 @@ def inspected(command: Command) -> str:
     if results.complete:
         assert len(row.processes) == PROCESSES or "cannot be written" in row.reason
     else:
-        assert not written.exists() or schema.load(written) == results  # it was interrupted, and then reported
+        assert not written.exists() or schema.load(written) == results  # interrupted, and then reported
         assert (row.status == "ok") == bool(row.processes) == (row.reason == "")
     text = (command.folder / "again").joinpath("report.md")
     report.write(results, text.parent)
@@ -110,13 +110,13 @@ FAULTS = {
     23: ("", 0, "ok", 2, ""),
 }
 _WHOLE = pytest.mark.tier("exhaustive")
-_BELOW = (16, 21, 23)  # one of each kind of ending
+_BELOW = (16, 21, 23)  # one of each kind
 PLANTED = FAULTS if tiers.chosen == tiers.TIERS[-1] else {size: FAULTS[size] for size in _BELOW}
 
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, int]:
-    """A session in which a worker meets each of the faults, in the middle of a round, and its exit code."""
+    """A session whose worker meets each fault in the middle of a round, and its exit code."""
     folder = tmp_path_factory.mktemp("faults")
     (folder / "count").mkdir()
     wanted = ",".join(f"{size}:{fault}:{when}" for size, (fault, when, *_) in PLANTED.items())
@@ -167,7 +167,7 @@ def test_a_fault_in_a_timed_round_is_a_row_with_its_reason(faulty: tuple[Command
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> float:
-    """Seconds that the command takes to its end."""
+    """The seconds of an undisturbed command."""
     command = Command(tmp_path_factory.mktemp("undisturbed"), (*SMALL, "--processes", PROCESSES))
     start = time.perf_counter()
     assert command.run() == 0, command.errors
@@ -177,9 +177,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> float:
 
 
 def struck(folder: Path, seconds: float, number: signal.Signals) -> Iterator[tuple[Command, int, str]]:
-    """Commands whose process group got the signal at a random moment, as many in each part of the time that they take.
+    """Commands whose process group got the signal at random moments, spread evenly over their duration.
 
-    With each: its exit code, and when it was.
+    Yields each with its exit code and the moment.
     """
     generator = random.Random(SEED)
     for point in range(POINTS):
@@ -194,7 +194,7 @@ def struck(folder: Path, seconds: float, number: signal.Signals) -> Iterator[tup
                 code = process.wait(timeout=60)
                 yield command, code, f"point {point}, after {moment:.3f} s of {seconds:.3f}: {command.errors}"
                 break
-            seconds = 0.95 * (time.perf_counter() - start)  # it was faster than the one before, and is over
+            seconds = 0.95 * (time.perf_counter() - start)  # it was faster than its predecessor, and has ended
 
 
 def told(states: list[str]) -> None:
@@ -204,7 +204,7 @@ def told(states: list[str]) -> None:
 def test_killed_at_any_moment(tmp_path: Path, undisturbed: float) -> None:
     states = []
     for command, code, when in struck(tmp_path, undisturbed, signal.SIGKILL):
-        assert code in (-signal.SIGKILL, 0), when  # 0: it ended in the same moment
+        assert code in (-signal.SIGKILL, 0), when  # 0: it ended at the same moment
         assert left_over([command]) == [], when
         states.append(inspected(command))
     told(states)
@@ -238,15 +238,15 @@ def test_ended_while_its_worker_hangs(hanging: Command, number: signal.Signals) 
 
 @pytest.fixture
 def hanging(tmp_path: Path) -> Command:
-    """A command whose first worker makes a file ``hangs`` in the middle of a round, and does nothing after that."""
+    """A command whose first worker makes a file ``hangs`` in the middle of a round, and then hangs."""
     (tmp_path / "count").mkdir()
     environment = {"XBACKEND_FAULT": "16:hang:1", "XBACKEND_FAULT_FOLDER": str(tmp_path / "count")}
     return Command(tmp_path / "run", (*SMALL, "--processes", PROCESSES), environment, planted(tmp_path))
 
 
 def test_interrupted_while_its_worker_starts(tmp_path: Path) -> None:
-    """The process that watches a worker is in a session of its own from its first moment: a terminal's Ctrl-C, which is
-    for a process group, is for xbackend only."""
+    """A worker's guard is in its own session from the first moment. A terminal's Ctrl-C goes to a process group, and so
+    only to xbackend."""
     python = tmp_path / "python"
     interrupt = (
         "import os, signal, sys, time; group = os.getpgid(os.getppid()); assert group != os.getpgid(0); "
@@ -263,7 +263,7 @@ def test_interrupted_while_its_worker_starts(tmp_path: Path) -> None:
 
 # --- the disk ----------------------------------------------------------------------------------------------------
 
-# Bytes that a file may have, and what is there then: nothing, a run, a process of it.
+# Limits of a file in bytes, and the content at each: nothing, a run, a process of it.
 FULL = {1_000: ORDER[:1], 41_000: ORDER[1:2], 50_000: ORDER[2:3]}
 
 

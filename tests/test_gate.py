@@ -1,4 +1,4 @@
-"""The gate: it fails where something got slower, passes noise, and says with its exit code why it does not judge."""
+"""The gate fails if something got slower, passes noise, and tells by its exit code why it does not judge."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SLOWER = [Limit.parse("slower:5%")]
 
 
 def times(factor: float, spread: float = 1.0) -> list[float]:
-    """Medians of five processes, ``factor`` times the usual."""
+    """Medians of five processes, ``factor`` times the usual ones."""
     return [factor * (1 + spread * (m - 1)) for m in STEADY]
 
 
@@ -68,7 +68,7 @@ def test_what_is_beyond_the_limit_fails(factor: float, limits: list[str], outcom
 
 
 def test_a_gate_that_could_not_have_found_its_limit_gives_no_verdict() -> None:
-    """It passed, whatever the interval: one from 0.013 to 7400 too."""
+    """It used to pass for any interval, even from 0.013 to 7400."""
     for factor, spread in ((1.0, 8.0), (1.07, 8.0), (1.0, 40.0), (0.5, 40.0)):
         found = judged(times(factor, spread=spread), times(1, spread=spread))
         ratio = found.rows[0].ratio
@@ -81,7 +81,7 @@ def test_a_gate_that_could_not_have_found_its_limit_gives_no_verdict() -> None:
 
 
 def runs_before(factors: Sequence[float], **fields: Any) -> list[Results]:
-    """Complete runs of January, one a day, of which all processes were slower by a factor."""
+    """Complete runs of January, one a day. All processes of a run were slower by a factor."""
     return [
         results(row(medians=times(factor)), run=f"r{day}", created=f"2026-01-{day:02}T12:00:00+00:00", **fields)
         for day, factor in enumerate(factors, 1)
@@ -102,7 +102,7 @@ def test_what_sessions_differ_by_is_learned_from_five_earlier_runs() -> None:
 
 
 def test_what_another_program_took_is_no_spread_of_sessions() -> None:
-    """Runs of other code, three times as slow, hid a fivefold regression."""
+    """Slow runs of other code, counted as spread, hid a fivefold regression."""
     own, other = ({"program": name} for name in ("ab", "cd"))
     runs = [
         results(row(medians=times(factor), **(other if factor > 2 else own)), run=f"r{day}",
@@ -131,9 +131,9 @@ def test_runs_of_another_machine_other_threads_or_cut_off_do_not_count(fields: d
 
 
 def test_identical_sessions_pass_and_a_planted_slow_down_is_found() -> None:
-    """With the spread that was measured between processes, 4.9 %: over 200 pairs of runs each.
+    """With the measured spread between processes, 4.9 %: over 200 pairs of runs each.
 
-    At 5 processes a side a rule of the median alone fails a tenth of identical pairs.
+    At 5 processes a side the median alone fails a tenth of identical pairs.
     """
     random_ = random.Random("gate")
 
@@ -149,7 +149,7 @@ def test_identical_sessions_pass_and_a_planted_slow_down_is_found() -> None:
 
 
 def test_an_interval_that_holds_the_limit_does_not_pass() -> None:
-    """It passed: 1.048 (1.017 to 1.080), slower, with a limit of 5 %."""
+    """It used to pass: 1.048 (1.017 to 1.080), slower, with a limit of 5 %."""
     limit = Limit.parse("slower:5%")
     for ratio, outcome in (
         (Ratio(1.048, 1.017, 1.080, Verdict.SLOWER, (10, 10)), GateOutcome.NO_VERDICT),
@@ -255,7 +255,7 @@ def test_machines_that_are_not_known_are_not_the_same() -> None:
 
 
 def test_only_what_took_turns_is_compared_within_generations() -> None:
-    """As both revisions of `gate --rev`, which are of one run; of two runs, with a name or without, none took turns."""
+    """Both revisions of `gate --rev` are of one run. In two runs, named or not, nothing took turns."""
     slow, chance = (1.0, 1.3, 0.9, 1.2, 1.0, 1.1), (1.0, 1.001, 0.999, 1.002, 0.998, 1.0)
 
     def found(base: str, head: str) -> float:
@@ -312,7 +312,7 @@ def test_the_exit_codes_are_distinct_and_nobody_elses() -> None:
 
 
 def gate(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Exit code and output of ``xbackend gate`` in a process of its own, with the store of the folder."""
+    """Exit code and output of ``xbackend gate`` in its own process, with the folder's store."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "300"}
     command = [sys.executable, "-m", "xbackend", *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -354,7 +354,7 @@ def test_the_command_says_by_its_exit_code_what_it_found(
 
 
 def test_the_first_line_has_the_numbers_of_the_rows_that_decide() -> None:
-    """Those furthest away of many, by what tells them from each other."""
+    """Of many rows, those furthest apart, by their distinguishing parameters."""
     base, head = (
         results(*(row(parameters={"size": size}, medians=times(1 + by * size / 100)) for size in (1, 10, 20, 30, 40)))
         for by in (0, 1)

@@ -1,4 +1,4 @@
-"""What candidates and generations make of times, against least squares of SciPy's and against plain means."""
+"""Estimates from candidates and generations, against SciPy's least squares and against plain means."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xbackend.analysis.statistics import Verdict
 
 
 def made(candidates: int, generations: int, seed: int, slow: float) -> list[list[float]]:
-    """Logarithms: candidate i is i, generation j adds a number of its own, and chance 1 %."""
+    """Logarithms: candidate i has i, generation j adds a random number, and noise of 1 %."""
     random = np.random.default_rng(seed)
     added = random.normal(0.0, slow, generations)
     return [list(map(float, i + added + random.normal(0.0, 0.01, generations))) for i in range(candidates)]
@@ -33,7 +33,7 @@ def test_where_all_are_in_all_generations_a_candidate_is_its_mean(candidates: in
 
 @given(st.integers(0, 999), st.sets(st.integers(1, 5), min_size=1))
 def test_one_that_was_in_some_is_compared_by_those_that_were_in_both(seed: int, left_out: set[int]) -> None:
-    """Though generations differ by far more than candidates do, and its mean is of other ones."""
+    """Though generations differ far more than candidates, and its mean covers other generations."""
     there, numbers = made(4, 6, seed, slow=5.0), [list(range(6)) for _ in range(4)]
     numbers[3] = [j for j in range(6) if j not in left_out]
     there[3] = [there[3][j] for j in numbers[3]]
@@ -49,7 +49,7 @@ def test_one_that_was_in_some_is_compared_by_those_that_were_in_both(seed: int, 
 def test_generations_do_not_count_where_they_cannot() -> None:
     there = made(3, 4, 0, slow=0.1)
     assert fit(there, [[0, 1, 2, 3]] * 3).blocked
-    apart = fit(there, [[0, 1, 2, 3], [0, 1, 2, 3], [4, 5, 6, 7]])  # nothing is beside the third one
+    apart = fit(there, [[0, 1, 2, 3], [0, 1, 2, 3], [4, 5, 6, 7]])  # the third shares no generation with the others
     few = fit([one[:2] for one in there], [[0, 1]] * 3)  # two degrees of freedom
     unknown = fit(there, [[], [], []])
     assert not (apart.blocked or few.blocked or unknown.blocked or fit(there, [[0] * 4] * 3).blocked)
@@ -62,7 +62,7 @@ def test_what_is_equal_is_equal_to_the_last_bit() -> None:
 
 
 def test_the_covariance_is_that_of_least_squares() -> None:
-    """By drawing: candidates that were in other generations, with spreads of their own."""
+    """By simulation: candidates in different generations, each with its own spread."""
     random, numbers, spreads = np.random.default_rng(5), [[0, 1, 2, 3], [0, 1, 2, 3], [0, 3], [0]], [0.1, 0.2, 0.3, 0.1]
     drawn = [
         [list(map(float, random.normal(0.0, spread, len(own)))) for own, spread in zip(numbers, spreads, strict=True)]

@@ -1,4 +1,4 @@
-"""What users of NumPy, Theano and TensorFlow type by habit: an error that says what to write here, or it works."""
+"""Habits from NumPy, Theano and TensorFlow: they work, or the error says what to write."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_what_is_not_there_is_answered_with_what_is_meant(call: Callable[[], Any
 
 
 def test_what_is_to_be_written_exists() -> None:
-    """All names that the answers give are there."""
+    """All names in the answers exist."""
     for name in [*RENAMED, *INSTEAD]:
         said = instead(name, xb.__all__)
         for dotted in re.findall(r"\bxb\.([\w.]*\w)", said):

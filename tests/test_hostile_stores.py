@@ -1,6 +1,4 @@
-"""Things in a store, or among reports, that are no files of ours: no command hangs, traces back or ends with a code
-that is not documented.
-"""
+"""Foreign things in a store or among reports: no command hangs, traces back or ends with an undocumented code."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from xbackend.cli import main
 from xbackend.errors import DamagedStore, StoreError
 from xbackend.results.runs import FILE, Store
 
-LIMIT = 20  # seconds, for commands that take a tenth of one
+LIMIT = 20  # seconds, for commands that take 0.1
 
 
 def fifo(path: Path) -> None:
@@ -37,7 +35,7 @@ def sparse(path: Path) -> None:
 
 def listening(path: Path) -> None:
     here = os.getcwd()
-    os.chdir(path.parent)  # the name of a socket is short
+    os.chdir(path.parent)  # the path of a socket must be short
     try:
         with socket.socket(socket.AF_UNIX) as one:
             one.bind(path.name)
@@ -106,7 +104,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def light(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a report looks like is tested elsewhere."""
+    """The look of a report is tested elsewhere."""
     monkeypatch.setattr(report, "render", lambda found, baseline=None: {"report.md": b"a report"})
 
 
@@ -126,7 +124,7 @@ def test_nothing_in_the_place_of_a_file_of_the_store_hangs_a_command(
     KINDS[kind](path)
     with in_time():
         listed = list(store.runs())
-    # An empty journal is none, and SQLite looks at what lies beside a file only where that is a file.
+    # SQLite ignores an empty journal, and whatever beside a file is no file.
     harmless = place != FILE and not damages(store)[-1]
     assert harmless or listed[-1][0] == FILE
     codes = commands(folder)
@@ -172,13 +170,13 @@ def test_a_pipe_is_damage_and_set_aside(good: Path, tmp_path: Path) -> None:
     assert (store.folder / "runs.sqlite.damaged").is_fifo()
 
 
-# The other user has to be able to read the interpreter.
+# The other user must be able to read the interpreter.
 @pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize("place", ["runs.sqlite", "runs", "reports", "reports/one"])
 def test_what_may_not_be_read_is_an_error(good: Path, place: str) -> None:
-    """As a user who is not root, whom nothing is forbidden."""
+    """Run as another user: root may read everything."""
     with tempfile.TemporaryDirectory() as name:
-        commands(Path(shutil.copytree(good, Path(name) / "first")))  # all is imported that the other user may not read
+        commands(Path(shutil.copytree(good, Path(name) / "first")))  # import modules that the other user may not read
         folder = Path(shutil.copytree(good, Path(name) / "copy"))
         path = folder / "runs" / place if place == FILE else folder / place
         for one in (Path(name), folder):

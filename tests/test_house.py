@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "xbackend"
 SOURCES = sorted(p for p in PACKAGE.rglob("*.py"))
 FRAMEWORKS = {package for e in registry.entries() for package in e.packages} - {"numpy"} | {"jaxlib", "mpi4py", "torch"}
-# What a worker imports of xbackend, and what that may import beside the standard library and its framework.
+# The parts of xbackend that a worker imports, and their allowed imports beside the standard library and its framework.
 WORKER_SIDE = (
     *(
         "errors",
@@ -75,8 +75,8 @@ def is_typing(node: ast.AST) -> bool:
 
 
 def imports(source: str, module: str = "", types: bool = False) -> Iterator[tuple[str, int]]:
-    """The absolute name of every module imported anywhere in the source, with its line; with `types` also those that
-    only a type checker imports."""
+    """The absolute names of all modules imported anywhere in the source, with their lines; with `types` also imports
+    for type checkers only."""
     todo: list[ast.AST] = [ast.parse(source)]
     while todo:
         node = todo.pop()
@@ -106,7 +106,7 @@ def wrong_imports(source: str, module: str, order: list[list[str]]) -> list[str]
             continue
         theirs = room_of(imported, order)
         if imported == "xbackend" or theirs is None:
-            # `import xbackend as xb` takes what is public, and is for the rooms that use it as a user does.
+            # `import xbackend as xb` takes public names, for the rooms that use it as a user does.
             allowed = own is not None and own > room_of_name("workers", order)
         else:
             allowed = own is not None and theirs <= own
@@ -144,7 +144,7 @@ def test_an_import_from_below_would_be_found() -> None:
 
 
 def circle(sources: dict[str, str]) -> list[str]:
-    """Modules that import each other in a circle, wherever and whatever for; empty where there are none."""
+    """Modules that import each other in a circle, wherever the imports are; empty if there are none."""
     graph = {
         module: {
             found
@@ -180,7 +180,7 @@ def worker_sources() -> list[Path]:
 
 
 def foreign(source: str, module: str) -> set[str]:
-    """Packages that a worker's environment does not hold, imported by the source."""
+    """Packages imported by the source that a worker's environment does not have."""
     tops = {name.split(".")[0] for name, _ in imports(source, module)}
     allowed = WORKER_PACKAGES | (FRAMEWORKS if module.startswith(ADAPTERS) else set())
     return tops - allowed - {"xbackend", "__future__"} - sys.stdlib_module_names
@@ -217,7 +217,7 @@ def test_no_framework_is_imported_outside_of_the_adapters(path: Path) -> None:
 
 
 def fresh(code: str, folder: Path) -> str:
-    """What a fresh interpreter prints that runs the code with the package from the folder."""
+    """The output of a fresh interpreter that runs the code with the package from the folder."""
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r}); {code}"]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
@@ -258,7 +258,7 @@ TEXT_METHODS = ("startswith", "endswith", "removeprefix", "removesuffix", "count
 
 
 def comparisons(source: str, names: tuple[str, ...]) -> list[int]:
-    """Lines where something is compared with the name of a backend, by an operator, ``in``, a method or ``match``."""
+    """Lines that compare with the name of a backend, by an operator, ``in``, a method or ``match``."""
     lines = []
     for node in ast.walk(ast.parse(source)):
         parts: list[ast.expr] = []
@@ -311,7 +311,7 @@ def test_the_numpy_backend_of_the_registry_is_a_backend() -> None:
 
 
 def test_there_is_no_second_list_of_backends() -> None:
-    """Three names of one framework's modes or more, outside of the registry, are a list."""
+    """Several names of backends in one literal, outside of the registry, are a list."""
     for path in SOURCES:
         if path.name == "registry.py":
             continue
@@ -345,7 +345,7 @@ def test_every_file_of_expected_failures_is_of_a_backend() -> None:
 
 
 def test_the_package_uses_no_builtin_that_is_a_name_of_its_own() -> None:
-    """A public name is one of its globals once it is used: ``any`` would be the function of arrays."""
+    """A used public name becomes a global: ``any`` would be the function of arrays."""
     tree = ast.parse((PACKAGE / "__init__.py").read_text())
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     assert not used & set(xbackend.__all__) & set(dir(builtins))

@@ -1,4 +1,4 @@
-"""Indexing by arrays of integers, and writing at a place: as NumPy does, or an error with the user's line."""
+"""Indexing by arrays of integers, and writing at an index: as NumPy does, or an error with the user's line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def computed(function: Any, *given: Any) -> np.ndarray:
 
 @given(mixed_keys(X.shape), st.booleans())
 def test_reading_is_numpys(key: tuple[Any, ...], known: bool) -> None:
-    """Whether the arrays are known while the program is traced, or arguments of it."""
+    """Whether the arrays are known while tracing, or arguments."""
     places = [i for i, k in enumerate(key) if isinstance(k, np.ndarray)]
 
     def read(x: Any, *indices: Any) -> Any:

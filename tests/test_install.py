@@ -1,4 +1,4 @@
-"""Installed as a user does it: from a wheel, in a fresh virtual environment, with a framework beside it or without."""
+"""Installed as a user does: from a wheel, in a fresh virtual environment, with or without a framework."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def call(*command: object, cwd: Path | None = None, limit: float = 900) -> str:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project built as a wheel, from a copy without what lies around in the working tree."""
+    """The project as a wheel, built from a copy without stray files of the working tree."""
     source = tmp_path_factory.mktemp("source") / "xbackend"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -67,7 +67,7 @@ def test_what_is_no_python_is_in_the_wheel(wheel: Path) -> None:
 
 
 def fresh(folder: Path, wheel: Path, extra: str = "") -> Path:
-    """The Python of a fresh virtual environment with xbackend installed in it."""
+    """The Python of a fresh virtual environment with xbackend."""
     uv = find_uv_bin()
     call(uv, "venv", "--quiet", "--python", sys.executable, folder)
     python = folder / "bin" / "python"
@@ -86,7 +86,7 @@ QUICK = {registry.get(name).environment for name in tiers.QUICK[::2]}  # the ora
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.tier("exhaustive")) for name in FIRST],
 )
 def test_in_the_users_own_interpreter(environment: str, wheel: Path, tmp_path: Path) -> None:
-    """``pip install 'xbackend[framework]'`` and a script: it runs here, not in a worker."""
+    """``pip install 'xbackend[framework]'`` and a script: it runs in this interpreter, not in a worker."""
     entry = FIRST[environment]
     python = fresh(tmp_path / "venv", wheel, f"[{environment}]")
     script = tmp_path / "script.py"

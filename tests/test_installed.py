@@ -1,4 +1,4 @@
-"""An interpreter of the user's in the place of a locked environment: ``--env jax=/opt/jax``."""
+"""The user's interpreter in place of a locked environment: ``--env jax=/opt/jax``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xbackend.measure.candidates import case
 
 
 def interpreter(folder: Path, told: str) -> Path:
-    """A virtual environment whose Python says this of its packages, and is else the one that runs the tests."""
+    """A virtual environment whose Python reports these packages, and is otherwise the tests' own."""
     python = folder / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(f"""#!/bin/sh

@@ -1,4 +1,4 @@
-"""``xbackend doctor --install``: what is missing is shown, installed with apt-get, or said where that is not there."""
+"""``xbackend doctor --install`` shows missing packages, and installs them with apt-get or says that there is none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def script(path: Path, text: str) -> None:
 
 
 class Machine:
-    """A PATH of its own, and what was called there."""
+    """A PATH, and the commands called in it."""
 
     def __init__(self, folder: Path) -> None:
         self.bin, self.log = folder / "bin", folder / "log"

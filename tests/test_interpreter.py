@@ -1,4 +1,4 @@
-"""What a backend leaves behind in an interpreter that it is opened in, as in a user's; here that of a worker."""
+"""Changes that a backend leaves in the interpreter that opened it; here a worker's."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ def test_what_is_put_into_a_framework_is_put_there_once(name: str, tmp_path: Pat
 @pytest.mark.takes_turns
 @pytest.mark.parametrize(("name", "own"), [("jax", False), ("pytensor-jax", True)])
 def test_jax_is_as_it_was_when_the_last_backend_is_closed(name: str, own: bool, tmp_path: Path) -> None:
-    """PyTensor itself has 64 bits in JAX."""
+    """PyTensor itself sets 64 bits in JAX."""
     assert ask(tmp_path, name, "x64") == [True, True, True, own, True, own]
 
 
 @pytest.mark.parametrize("name", ["aesara", "theano"])
 def test_an_import_starts_no_mpi(name: str, tmp_path: Path) -> None:
-    """It left a megabyte in /dev/shm with each worker; the user's own import of it is as it was."""
+    """It once left a megabyte in /dev/shm for each worker. The user's own import of it is unchanged."""
     assert ask(tmp_path, name, "mpi") == [False, False, True]

@@ -1,4 +1,4 @@
-"""Which Python an environment is made with: the newest of this machine that its lock covers, or the one asked for."""
+"""The Python of an environment: this machine's newest that its lock covers, or the one asked for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def nothing_asked_for(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def python(path: Path, version: tuple[int, int], status: int = 0) -> Path:
-    """A script that answers as a Python of that version does, or ends with a status."""
+    """A script that answers as a Python of that version, or ends with a status."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'#!/bin/sh\necho \'[[{version[0]}, {version[1]}], "{path}", "/nowhere"]\'\nexit {status}\n')
     path.chmod(0o755)

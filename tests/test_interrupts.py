@@ -1,4 +1,4 @@
-"""Ctrl-C that must wait, in processes of their own."""
+"""Ctrl-C that must wait, in separate processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from xbackend.interrupts import put_off
 
-# Interrupts itself in the middle of matplotlib's import, where a C++ extension makes its enums.
+# Interrupts itself in the middle of matplotlib's import, while a C++ extension makes its enums.
 INTERRUPTED = """
 import builtins, enum, os, signal
 from xbackend.report.drawn.canvas import canvas

@@ -1,4 +1,4 @@
-"""Linear algebra, sorting, bits, special functions and what is made of other ops: as NumPy and SciPy have them."""
+"""Linear algebra, sorting, bits, special and composed functions, against NumPy and SciPy."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_results_of_one_factorization_are_one_call() -> None:
 
 
 def test_equal_results_of_one_factorization_are_not_overwritten(numpy_backend: Backend) -> None:
-    """Both nodes are the same array of NumPy, and one of them is squared in its own memory."""
+    """Both nodes are one NumPy array, and one of them is squared in place."""
     x = sample(0, 3, 3)
     run = numpy_backend.compile(lambda x: (xb.square(la.svd(x).S), la.svd(x).S * 2.0 + 1.0, la.slogdet(x)), x)
     squares, doubles, _ = run(x)

@@ -1,4 +1,4 @@
-"""Two hosts and their link: nothing of them is left behind, nothing hangs, and what is written of them is complete."""
+"""Two hosts and their link: nothing is left behind, nothing hangs, and the files are complete."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def hosts() -> Iterator[namespaces.Hosts]:
 
 @pytest.fixture
 def permitted() -> None:
-    """There may be hosts; there are none now."""
+    """Skip the test unless the system permits hosts."""
     try:
         with namespaces.linked(1e-3, 1e7):
             pass
@@ -52,7 +52,7 @@ def permitted() -> None:
 
 
 def dead() -> int:
-    """The id of a process that is no more."""
+    """The id of a process that has ended."""
     with subprocess.Popen(["true"]) as process:
         process.wait()
     return process.pid
@@ -74,7 +74,7 @@ def test_hosts_reach_each_other_and_nothing_else(hosts: namespaces.Hosts) -> Non
         said, seconds, interfaces = asking.communicate(timeout=60)[0].split()
     finally:
         namespaces.end([one for one in (serving, asking) if one is not None])
-    assert said == "here" and float(seconds) >= 3e-3  # there and back, and there
+    assert said == "here" and float(seconds) >= 3e-3  # three times over the link
     assert int(interfaces) == 2
 
 
@@ -131,7 +131,7 @@ def test_where_it_is_not_permitted_the_reason_is_told(monkeypatch: pytest.Monkey
 
 
 def made_up() -> predictions.Found:
-    """What a link of 2 ms and 10 MB/s would give that does as predicted, with a step twice as long."""
+    """Results of a link of 2 ms and 10 MB/s that agrees with predictions, except for a step twice as long."""
     plan = predictions.asked(quick=True)
     rounds: list[measured.Rounds] = [[[4e-3] * 3] * 2, [[0.1], [2.62144e-2]], [[0.1, 0.1], [0.1, 0.1]]]
     link = predictions.Link(2e-3, 1e7)

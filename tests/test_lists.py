@@ -1,4 +1,4 @@
-"""The lists of backends that are written into files are those of the registry."""
+"""The lists of backends in files are those of the registry."""
 
 from __future__ import annotations
 

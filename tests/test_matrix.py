@@ -23,13 +23,13 @@ from xbackend.measure import matrix
 pytestmark = pytest.mark.tier("standard")
 
 REPOSITORY = Path(__file__).parent.parent
-# Two releases with wheels for every Python that xbackend runs on, neither of them the locked one.
+# Two releases with wheels for every Python that xbackend runs on. Neither is the locked one.
 OLD, NEW = "numpy==2.3.2", "numpy==2.3.5"
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home of their own, which the tests of this file share: they change nothing that is there."""
+    """A home that the tests of this file share. They do not change its content."""
     path = tmp_path_factory.mktemp("matrix") / "home"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XBACKEND_HOME", str(path))
@@ -53,7 +53,7 @@ def command(*arguments: object, cwd: Path, code: int = 0) -> subprocess.Complete
 
 
 def pins(lock: Path) -> dict[str, str]:
-    """What a lock asks for: package to version."""
+    """The pins of a lock: package to version."""
     lines = [line.split() for line in lock.read_text().splitlines() if "==" in line and not line.startswith((" ", "#"))]
     return dict(line[0].split("==") for line in lines)
 
@@ -158,7 +158,7 @@ def test_one_made_with_an_older_lock_is_stale(own_home: Path, tmp_path: Path, mo
 
 
 def test_a_version_that_is_not_for_the_newest_python_takes_an_older_one(own_home: Path) -> None:
-    early = "numpy==1.26.4"  # it has files for 3.12 and before
+    early = "numpy==1.26.4"  # it has files for Pythons up to 3.12
     older = [str(python) for python in interpreters.choices((3, 12))]
     said: list[str] = []
     made = environments.sync(early, said.append)
@@ -276,7 +276,7 @@ def test_every_recipe_has_its_own_lines_replaced() -> None:
 def test_uv_is_told_to_keep_the_locked_versions(
     own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What uv gets: the locked versions where it writes its own, and wheels only."""
+    """Uv's arguments: the locked versions as its output file, and wheels only."""
     said: list[list[str]] = []
 
     def stop(arguments: list[str], what: str, say: object, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Measuring: order, checks before the clock, rows for what fails, and the bridge to pytest-benchmark."""
+"""Measuring: order, checks before the clock, rows for failures, and the bridge to pytest-benchmark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SMALL = loop.Effort(visits=2, at_least=1, seconds=1.0, rounds=2, round_seconds=0
 
 
 def here(backend_class: type[Backend] = NumPyBackend) -> Callable[..., Worker]:
-    """An opener whose worker is this process, whatever the backend is called."""
+    """An opener whose worker is this process, for any backend."""
 
     def opener(name: str, *, virtual_devices: int = 1, **_: Any) -> Worker:
         backend = backend_class(name, Settings(virtual_devices))
@@ -123,7 +123,7 @@ def test_progress_names_what_begins() -> None:
 
 
 class Wrong(NumPyBackend):
-    """One per mille off."""
+    """Results are wrong by one per mille."""
 
     def get(self, value: Any) -> np.ndarray:
         return super().get(value) * np.float32(1.001)
@@ -140,7 +140,7 @@ class OtherDType(NumPyBackend):
 
 
 class Moved(NumPyBackend):
-    """Says that everything ran on another device."""
+    """Reports another device for everything."""
 
     def build(self, program: Any) -> Built:
         built = super().build(program)
@@ -169,7 +169,7 @@ def test_a_wrong_result_gives_no_timing(backend: type[Backend], reason: str, mon
 
 
 def test_what_is_not_shown_to_be_right_gives_no_timing() -> None:
-    """NaN agrees with everything that went wrong; what the precision does not determine has an error, no verdict."""
+    """NaN agrees with any error. A result that the precision does not determine has an error, but no verdict."""
     logs = candidates.given(Workload(xb.log, name="logs"), [np.array([-1.0, 1.0])], {})
     hilbert = (1 / (np.arange(1, 9)[:, None] + np.arange(8.0)[None])).astype(np.float32)
     inverse = candidates.given(Workload(xb.linalg.inv, name="inverse"), [hilbert], {})
@@ -227,7 +227,7 @@ def test_hash_of_inputs_sees_dtype_shape_and_content() -> None:
 
 
 class Asynchronous(NumPyBackend):
-    """Works in a thread of its own, as a GPU does; `execute` returns before the result is there."""
+    """Works in its own thread, as a GPU does; `execute` returns before the result."""
 
     waits = True
 

@@ -1,4 +1,4 @@
-"""The memory of a call: what is watched, within five percent, and why there is nothing where a system does not tell."""
+"""The memory of a call, within five percent, or the reason why a system cannot tell."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_peak_is_that_of_what_lives_at_once() -> None:
     watch.during("nothing", lambda: None)
     found, why = watch.result()
     assert found is not None and why == ""
-    assert abs(found["call"] - 200 * MIB) <= 0.05 * 200 * MIB  # the next one is there before the last is let go
+    assert abs(found["call"] - 200 * MIB) <= 0.05 * 200 * MIB  # the next array exists before the last is freed
     assert found["nothing"] < 5 * MIB
 
 
@@ -66,7 +66,7 @@ LARGE = 512 * MIB
 @pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize(("backend", "percent"), [("numpy", 5), ("jax", 7), ("tensorflow", 5)])
 def test_the_memory_of_a_call_on_a_large_array_is_known(backend: str, percent: int, tmp_path: Path) -> None:
-    """Its input, and its result, of 512 MiB each. JAX's own runtime takes 64 MiB beside them with its first call."""
+    """Its input and its result, of 512 MiB each. JAX's runtime takes 64 MiB more at its first call."""
     array = np.arange(LARGE // 8, dtype=np.float64)
     program = trace(lambda x: x + 1.0, array)
     paths = [str(tmp_path / name) for name in ("input.npy", "expected.npy")]

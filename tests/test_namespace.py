@@ -1,4 +1,4 @@
-"""The Array API namespace of a backend: functions of the API at once, compiled once for each kind of arguments."""
+"""The Array API namespace of a backend: functions run at once, compiled once for each kind of arguments."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def numpy_backend() -> Iterator[Backend]:
 
 @pytest.fixture
 def xp(numpy_backend: Backend) -> Namespace:
-    """A namespace of its own, with nothing compiled."""
+    """A fresh namespace, with nothing compiled."""
     return Namespace(numpy_backend)
 
 
@@ -284,7 +284,7 @@ def test_an_op_is_compiled_once_for_each_shape_dtype_and_static_argument(
     for _ in range(3):
         xp.sum(x, axis=0)
     assert len(compilations) == 1
-    xp.sum(x * 1.0, axis=1)  # another axis, and the product
+    xp.sum(x * 1.0, axis=1)  # another axis, and a product
     xp.sum(xp.asarray(X[0]), axis=0)
     xp.sum(xp.asarray(X, dtype="float32"), axis=0)
     xp.sum(xp.asarray(X, device="cpu:1"), axis=0)

@@ -1,4 +1,4 @@
-"""What lies beside a user's file is imported by his own code, and by nothing else."""
+"""Only the user's own code imports the modules beside his file."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def count(task):
     xb.update(total, lazy.plus(total))
     return total
 """
-# What Python, xbackend and the frameworks have, some of it imported at the end of a job; colorsys by matplotlib.
+# Names used by Python, xbackend and frameworks, some imported at the end of a job; colorsys by matplotlib.
 HOSTILE = ("html", "matplotlib", "autograd", "random", "json", "numpy", "jax", "jinja2", "colorsys", "torch")
 
 
@@ -93,7 +93,7 @@ def test_nothing_of_ours_is_looked_up_beside_the_users_file(folder: Path, argume
 
 @pytest.fixture
 def loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """What a file imports in this process is gone at the end."""
+    """Modules imported by a file in this process are removed at the end."""
     monkeypatch.setattr(neighbours._neighbours, "folders", [])
     modules = set(sys.modules)
     yield folder
@@ -102,13 +102,13 @@ def loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def found(folder: Path, text: str) -> dict[str, Any]:
-    """What a file of the user's has when it was imported."""
+    """The globals of an imported user's file."""
     (folder / "file.py").write_text(text)
     return vars(users._module(folder / "file.py"))
 
 
 def test_code_beside_the_file_is_imported_by_the_users_code_alone(loaded: Path) -> None:
-    """At once and later, also through Python's own functions, in a folder that the file names, in a package of his."""
+    """At once and later, even by Python's own functions, in a folder that the file names, in a package of his."""
     path = list(sys.path)
     (loaded / "more").mkdir()
     (loaded / "more" / "far.py").write_text("def near():\n    import lazy\n    return lazy.plus(2)\n")
@@ -140,10 +140,10 @@ def test_what_is_installed_in_a_folder_of_the_users_is_not_his_code(
 
 
 def test_a_name_of_ours_is_ours_in_the_users_code_too(loaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two modules of one name only one can be there, and the job would end without its own."""
+    """Only one of two modules with one name can be loaded, and the job would end without its own."""
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     assert found(loaded, "import colorsys, html, matplotlib")["colorsys"].rgb_to_hls
-    with pytest.raises(UsageError, match=r"torch\.py of the user"):  # that is his
+    with pytest.raises(UsageError, match=r"torch\.py of the user"):  # torch is his
         found(loaded, "import torch")
 
 
@@ -161,7 +161,7 @@ def test_what_the_user_works_on_comes_before_an_installed_copy(
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("installed")
     (elsewhere / "lazy.py").write_text("raise ImportError('the installed one')\n")
-    (loaded / "data").mkdir()  # no package
+    (loaded / "data").mkdir()  # not a package
     (elsewhere / "data.py").write_text("text = 'installed'\n")
     monkeypatch.setattr(sys, "path", [str(elsewhere), *sys.path])
     file = found(loaded, "import lazy\nfrom data import text")

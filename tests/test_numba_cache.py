@@ -1,4 +1,4 @@
-"""What PyTensor's cache keeps of the functions that xbackend has Numba compile."""
+"""PyTensor's cache and the functions that Numba compiles for xbackend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONES = np.ones((2, 2), np.int64)
 def test_what_was_compiled_from_a_module_that_is_gone_is_not_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is read from the cache imports the module that it was compiled from."""
+    """A cached function imports the module of its source."""
     monkeypatch.setenv("PYTENSOR_FLAGS", f"base_compiledir={tmp_path}")
     planted = {"planted_moved": str(Path(__file__).parent / "planted_moved.py")}
     with RemoteBackend("pytensor", modules=planted) as backend:

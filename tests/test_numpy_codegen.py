@@ -1,5 +1,5 @@
-"""NumPy's straight-line code: the same numbers with and without the memory of dying operands, and nobody else's memory
-is written to."""
+"""NumPy's straight-line code: the same numbers with and without reusing the memory of dying operands, and no write to
+other memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def backend() -> Iterator[Backend]:
 
 
 def reusing(run: Executable) -> dict[int, int]:
-    """The nodes that take the memory of an operand, and that operand."""
+    """The nodes that reuse the memory of an operand, and that operand."""
     return numpy._reused(run.program, analyses.steps(run.program))
 
 
@@ -50,7 +50,7 @@ def arrays(run: Executable, values: Sequence[Any]) -> list[np.ndarray]:
 
 
 def check(backend: Backend, case: Case) -> None:
-    """What `Built` promises, and the results that the program has when nothing is reused."""
+    """The promises of `Built`, and the program's results without reuse."""
     run = backend.compile(case.program)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numpy, "_reused", lambda program, steps: {})
@@ -70,7 +70,7 @@ def check(backend: Backend, case: Case) -> None:
     equal([v.array for v in values], case.arguments)
     assert overlaps([*got, *(v.array for v in values)]) <= allowed
     arrays(run, values)
-    equal(got, first)  # a later call does not overwrite what an earlier one gave
+    equal(got, first)  # a later call does not overwrite earlier results
 
 
 def equal(got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> None:
@@ -94,7 +94,7 @@ def test_random_programs_give_the_same_with_and_without_reuse(backend: Backend) 
 
 @st.composite
 def tangles(draw: st.DrawFn) -> Case:
-    """Temporaries and views of them, all alike in shape, so that nearly each op could take somebody's memory."""
+    """Temporaries and their views, all of like shapes, so that nearly each op could reuse memory."""
     unary: list[Callable[[Any], Any]] = [xb.negative, xb.tanh, xb.positive, xb.matrix_transpose, lambda a: a[::-1]]
     binary: list[Callable[[Any, Any], Any]] = [xb.add, xb.subtract, xb.minimum]
     recent = st.integers(1, 4)
@@ -123,7 +123,7 @@ def test_tangled_temporaries_and_views_give_the_same_with_and_without_reuse(back
 
 
 def chains(x: Any, y: Any) -> Any:
-    """Every way in which the memory of a temporary may be somebody else's, beside chains where it is not."""
+    """Every way in which a temporary's memory may be shared, beside chains without sharing."""
     t = x * 2.0
     view = xb.reshape(t, (3, 2))
     u = t + y  # t lives on in its view
@@ -195,7 +195,7 @@ def test_memory_of_somebody_else_would_be_seen(backend: Backend, plant: str) -> 
         values = run.put(X, X + 0.5)
         try:
             got = arrays(run, values)
-        except (ValueError, TypeError):  # what is read was dropped
+        except (ValueError, TypeError):  # an operand was dropped
             return
     same = all(
         np.array_equal(a, b) for a, b in zip([*got, *(v.array for v in values)], [*want, X, X + 0.5], strict=True)
@@ -267,7 +267,7 @@ def test_a_backward_pass_reads_what_it_computes_again_from_and_nothing_else(back
 
 
 def test_a_step_of_a_loop_of_numbers_calls_nothing(backend: Backend) -> None:
-    """What a user's loop does: NumPy's numbers and Python's operators. A call takes longer than what it computes."""
+    """Such a loop uses NumPy's numbers and Python's operators. A call takes longer than its computation."""
 
     def calls(length: int) -> int:
         x, seen = np.linspace(0.0, 1.0, length), list[str]()

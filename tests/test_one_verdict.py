@@ -1,4 +1,4 @@
-"""One verdict: whatever the seconds, no two places of a report, the terminal and the gate contradict each other."""
+"""One verdict: for any seconds, the places of a report, the terminal and the gate never contradict each other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xbackend.report.said import tables, text
 from xbackend.results.schema import Results, SessionSettings
 
 TURNED = {"faster": "slower", "slower": "faster"}
-# What the ledger says of several devices, by the verdict on them.
+# The ledger's words about several devices, by verdict.
 SAID = {
     said: rf"(?i)^{said}( within [^,]*| \([^)]*\))?, \S+ \([^)]*\) times as fast as one device"
     for said in map(str, statistics.Verdict)
@@ -27,7 +27,7 @@ Found = dict[tuple[str, str, str], set[str]]  # group, candidate, baseline -> ve
 
 @st.composite
 def any_seconds(draw: st.DrawFn, most: int = 4) -> Results:
-    """Three backends on one device and on two or three, in two sizes, with any seconds that are near each other."""
+    """Three backends on one device and on two or three, in two sizes, with similar random seconds."""
     near = st.floats(0.5, 2.0) | st.floats(0.97, 1.03) | st.sampled_from([1.0, 1e-3])
     rows = []
     many = draw(st.sampled_from([2, 3]))
@@ -41,25 +41,25 @@ def any_seconds(draw: st.DrawFn, most: int = 4) -> Results:
 
 
 def verdict(cell: str) -> str:
-    """The verdict of a cell, without what else stands there."""
+    """The verdict of a cell, without its other text."""
     return next(word for word in map(str, statistics.Verdict) if re.search(rf"(^|: ){word}( \(| within|$)", cell))
 
 
 def times(cell: str) -> float:
-    """Seconds of a cell such as ``402.0 µs``."""
+    """The seconds of a cell such as ``402.0 µs``."""
     value, unit = cell.split(" ")
     return float(value) * {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}[unit]
 
 
 def add(found: Found, group: str, names: tuple[str, str], said: str) -> None:
-    """A verdict on the first of two, and so the turned one on the second."""
+    """Add a verdict on the first of two, and its inverse on the second."""
     first, second = names
     found.setdefault((group, first, second), set()).add(said)
     found.setdefault((group, second, first), set()).add(TURNED.get(said, said))
 
 
 def check_ratio(shown: str, over: str, under: str) -> None:
-    """A ratio is that of the two times as they are printed: three and four digits."""
+    """A ratio equals that of the two printed times, of three and four digits."""
     value = float(shown.split(" ", maxsplit=1)[0])
     assert math.isclose(value, times(over) / times(under), rel_tol=0.0062), (shown, over, under)
 
@@ -80,13 +80,13 @@ def of_comparison(found: Found, group: str, heads: list[str], rows: list[list[st
 
 
 def of_devices(found: Found, group: str, one: str, many: tuple[str, str], cells: Sequence[str]) -> None:
-    """A row on one device against several: the times, the speed-up and the verdict on several."""
+    """A row of one device against several: the times, the speed-up and the verdict."""
     check_ratio(cells[2], cells[0], cells[1])
     add(found, group, (name_of(*many), name_of(one, "1")), verdict(cells[3]))
 
 
 def verdicts(results: Results) -> tuple[Found, str]:
-    """All verdicts that a report shows, place by place, and its text."""
+    """All verdicts in a report, by place, and its text."""
     source = whole_of(results)
     found: Found = {}
     sizes = {m.parameters["size"] for m in results.measurements}
@@ -96,7 +96,7 @@ def verdicts(results: Results) -> tuple[Found, str]:
         return size[1] if size else str(next(iter(sizes)))
 
     counts = {str(m.devices) for m in results.measurements}
-    for part in re.split(r"\n(?=##)", source):  # a heading with what stands below it
+    for part in re.split(r"\n(?=##)", source):  # a heading with its text
         title = part.split("\n", maxsplit=1)[0].replace("\\", "")
         for heads, *rows in tables_of(part):
             if heads[:4] == ["backend", "devices", "time", tables.SPEEDUP]:
@@ -122,7 +122,7 @@ def verdicts(results: Results) -> tuple[Found, str]:
 
 
 def check_words(found: Found, source: str) -> None:
-    """What the ledger says of each backend is its verdict."""
+    """The ledger's words about each backend match its verdict."""
     groups = re.split(r"### One device against several: matpow", source.replace("\\", ""))[1:]
     several = {key[0] for key in found}
     for part in groups:
@@ -135,7 +135,7 @@ def check_words(found: Found, source: str) -> None:
 
 
 def check_winners(found: Found, source: str) -> None:
-    """A winner is one that no place calls anything but faster than another."""
+    """No place calls a winner anything but faster."""
     for size, cell in re.findall(r"\| matpow(?: size=(\d+))? \| \*\*(\w+ on \d devices?)\*\*", source):
         said = {v for (group, one, _), each in found.items() for v in each if one == cell and size in ("", group)}
         assert said <= {"faster"}, (cell, said)

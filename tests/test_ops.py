@@ -1,4 +1,4 @@
-"""The op set: promotion, shapes and values as the Array API standard and NumPy have them."""
+"""The op set: promotion, shapes and values against the Array API standard and NumPy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xbackend.program.shapes import broadcast_shapes
 
 B, U1, U4, I4, I8, F4, F8 = DTYPES
 
-# https://data-apis.org/array-api/2025.12/API_specification/type_promotion.html, our dtypes of it, row by row.
+# https://data-apis.org/array-api/2025.12/API_specification/type_promotion.html, for our dtypes, row by row.
 PROMOTION = {
     B: (B, None, None, None, None, None, None),
     U1: (None, U1, U4, I4, I8, None, None),
@@ -33,12 +33,12 @@ PROMOTION = {
     F4: (None, None, None, None, None, F4, F8),
     F8: (None, None, None, None, None, F8, F8),
 }
-# The same section, 'Mixing arrays with Python scalars': the scalar's kinds that keep each dtype.
+# Its section 'Mixing arrays with Python scalars': the kinds of scalars that keep each dtype.
 SCALARS = {B: (True,), U1: (3,), U4: (3,), I4: (3,), I8: (3,), F4: (3, 0.5), F8: (3, 0.5)}
-# The dtypes of each function of the standard, as its pages say; the names of the kinds are the standard's.
+# The dtypes of the standard's functions, by its pages; the kinds have the standard's names.
 KINDS = {
     "numeric": "add multiply maximum minimum less less_equal greater greater_equal",
-    # Numeric too; of unsigned integers they are made wider while tracing.
+    # Numeric too. Unsigned integers are widened while tracing.
     "signed": "abs negative sign square subtract floor_divide remainder pow sum prod max min argmax argmin "
     "cumulative_sum cumulative_prod matmul sort argsort searchsorted",
     "floating": "floor ceil trunc round exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh "
@@ -60,7 +60,7 @@ def numpy_backend() -> Backend:
 
 
 def trace_one(function: Callable[..., Any], *arguments: Any) -> tuple[tuple[int, ...], str]:
-    """Shape and dtype of a program's one output."""
+    """Shape and dtype of a program's single output."""
     program = xb.trace(function, *arguments)
     node = program.values[program.outputs[0]]
     return node.shape, str(node.dtype)
@@ -113,7 +113,7 @@ def test_other_dtypes_are_refused_with_the_kind_that_is_taken(op: str) -> None:
         spec = [xb.ArraySpec(shape, dtype)] * arity
         known = ("floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite")
         known_of_integers = op in known and dtype.is_integer
-        truth = op in ("any", "all")  # of numbers: whether they are zero
+        truth = op in ("any", "all")  # for numbers: whether they are nonzero
         one_bit = op.startswith("bitwise") and dtype is B
         call = (lambda *a: function(*a, axis=0)) if op.startswith("cumulative") else function
         widened = OPS[op].widened and dtype.is_unsigned
@@ -168,7 +168,7 @@ SMALL = shapes().filter(lambda s: np.prod(s) <= 30)
 
 
 def agree(backend: Backend, function: Callable[[Any, Any], Any], x: np.ndarray) -> None:
-    """The traced program gives what NumPy gives, or both refuse."""
+    """The traced program gives NumPy's result, or both refuse."""
     try:
         wanted = function(np, x)
     except (ValueError, IndexError, TypeError):
@@ -465,7 +465,7 @@ def test_matrices_that_are_not_square(shape: tuple[int, ...]) -> None:
 
 
 def test_special_values_are_numpys(numpy_backend: Backend) -> None:
-    """Each is a mend for some backend, and must change nothing on the oracle."""
+    """Each is a workaround for some backend, and must change nothing on the oracle."""
     x, inf, nan = np.array([-np.inf, -0.0, 0.0, np.inf, np.nan, 4.0]), np.inf, np.nan
     given = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -7.0, 1e-3, 1e300, inf, -inf, nan])
     run = numpy_backend.compile(lambda a, b: (xb.floor_divide(a, b), xb.remainder(a, b)), given[:, None], given)

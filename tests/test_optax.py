@@ -19,9 +19,9 @@ from xbackend.workers.remote import ready_environment
 pytestmark = [pytest.mark.tier("standard"), pytest.mark.needs("jax")]
 
 STEPS = 30
-# optax's counts of steps are int32, of which JAX makes rates in float32.
+# Optax counts steps in int32, from which JAX makes float32 rates.
 RATES_IN_FLOAT32 = ("momentum, scheduled", "adam, warmed up")
-VERSION = "0.2.8"  # what `xbackend.training.optimizers` names
+VERSION = "0.2.8"  # named in `xbackend.training.optimizers`
 SCRIPT = Path(__file__).with_name("optax_steps.py")
 SCHEDULES: dict[str, Any] = {
     "exponential": schedules.exponential(0.1, 0.5, 10),
@@ -44,7 +44,7 @@ OPTIMIZERS: dict[str, Optimizer] = {
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What `optax_steps` finds."""
+    """The results of `optax_steps`."""
     python, beside = ready_environment("jax").python, tmp_path_factory.mktemp("optax")
     beneath = ["chex==0.1.92", "absl-py==2.5.1", "toolz==1.2.0", "typing_extensions==4.16.0"]
     packages = [f"optax=={VERSION}", *beneath]
@@ -72,12 +72,12 @@ def backend() -> Any:
 
 
 def gradients() -> np.ndarray:
-    """As `optax_steps` has them."""
+    """The gradients of `optax_steps`."""
     return np.random.default_rng(5).normal(size=(STEPS, 5)) * np.logspace(-3, 1, 5)
 
 
 def along(weights: Any, v: Any, w: Any) -> Any:
-    """A loss whose gradient is what is fed."""
+    """A loss with the fed arrays as gradient."""
     return xb.sum(weights["v"] * v[0]) + xb.sum(weights["w"] * w[0])
 
 

@@ -1,4 +1,4 @@
-"""An option of a framework is a row by its name, ``pytensor-jax[rewrites=merge]``, wherever a backend is named."""
+"""A framework's option is a row by its name, ``pytensor-jax[rewrites=merge]``, wherever a backend is named."""
 
 from __future__ import annotations
 

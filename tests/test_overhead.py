@@ -1,4 +1,4 @@
-"""The figures that xbackend sets itself: ratios side by side, their intervals, and reasons where there is none."""
+"""The limits that xbackend sets itself: ratios side by side, their intervals, and reasons for missing ones."""
 
 from __future__ import annotations
 

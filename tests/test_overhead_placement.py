@@ -1,4 +1,4 @@
-"""The figures of placement: what is made of the workers' seconds, and reasons where there are none."""
+"""The figures of placement: computed from the workers' seconds, with reasons for missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A framework of the user's own: ``--env pytensor=PATH`` beside ``--env pytensor==VERSION``."""
+"""The user's own framework: ``--env pytensor=PATH`` beside ``--env pytensor==VERSION``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_what_is_no_such_package_is_said_with_what_to_give(tmp_path: Path) -> No
 
 
 def archive(kind: str, folder: Path, name: str = "pytensor") -> Path:
-    """A wheel or a source distribution of a tiny framework, as pip has them."""
+    """A wheel or a source distribution of a tiny framework, in pip's form."""
     inside = package(folder / f"made-{name}" / (f"{name}-1.0/src" if kind == "tar.gz" else "."), name)
     if kind == "whl":
         (inside / f"{name}-1.0.dist-info").mkdir()
@@ -76,7 +76,7 @@ def test_a_file_that_cannot_be_unpacked_is_named(name: str, tmp_path: Path, monk
 
 
 def test_it_is_not_removed(tmp_path: Path) -> None:
-    """It would be the locked environment."""
+    """Else the locked environment would be removed."""
     with pytest.raises(EnvironmentFailed, match=r"no environment of its own.*xbackend env remove pytensor"):
         environments.remove(f"pytensor={package(tmp_path)}")
 

@@ -1,4 +1,4 @@
-"""After how many calls a slower compiler has paid for itself: the number, its interval, and where there is none."""
+"""The number of calls after which a slower compiler pays off: its interval, and where there is none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xbackend.results.schema import Measurement, Phases, Process, Visit
 
 
 def row(backend: str, costs: list[tuple[float, float]], workload: str = "matpow") -> Measurement:
-    """A measurement of processes, each with the seconds to its first result and of a call."""
+    """A measurement with, for each process, the seconds to its first result and of a call."""
     processes = [
         Process(
             order=i,
@@ -69,7 +69,7 @@ def test_few_processes_have_no_interval() -> None:
 
 
 def test_an_end_that_no_number_of_calls_shows_is_none() -> None:
-    """The calls differ by less than they spread, though less than all of them show."""
+    """The calls differ by less than their spread."""
     low, high = payoff.interval([(5.0, 0.9), (5.0, 1.0), (5.0, 1.1)], [(1.0, 1.0), (1.0, 1.1), (1.0, 1.2)], 40.0)
     assert 0 < low < 40 and math.isinf(high)
     found = payoff.PayOff(*pair(spread(5, 1), spread(1, 2))[1:], calls=40.0, low=low, high=high)
@@ -97,8 +97,8 @@ def test_at_the_number_of_calls_both_have_taken_as_long(compile_time: float, cal
 @pytest.mark.parametrize("processes", [3, 5, 10])
 @pytest.mark.parametrize("together", [False, True])
 def test_the_interval_holds_the_true_number_as_often_as_it_says(processes: int, together: bool) -> None:
-    """Also where a process that compiles slowly has slow calls, too. Of 400 intervals of 95 % fewer than 364 hold it in
-    one session of ten thousand."""
+    """Even if a process that compiles slowly has slow calls too. Of 400 intervals of 95 % fewer than 364 hold it in one
+    session of ten thousand."""
     generator = random.Random(processes)
 
     def drawn(c: float, t: float) -> list[tuple[float, float]]:
@@ -122,7 +122,7 @@ def test_the_interval_holds_the_true_number_as_often_as_it_says(processes: int, 
 
 
 def test_a_narrower_interval_would_be_found() -> None:
-    """One that takes the spread of compilation alone."""
+    """The planted fault: an interval from the spread of compilation alone."""
     generator = random.Random(0)
     held = 0
     for _ in range(400):

@@ -1,4 +1,4 @@
-"""Placement records made of what an adapter says, without a framework."""
+"""Placement records from an adapter's data, without a framework."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_backward_op_is_bound_to_the_device_of_its_forward_op() -> None:
         Backward(gradient, way, None, CPU0, "b"),  # a transfer goes back
         Backward(gradient, None, CPU0, CPU0, "c"),
         Backward(gradient, None, CPU0, CPU0, "c"),
-        Backward(gradient, None, None, CPU1, "d"),  # nothing says where it is to run
+        Backward(gradient, None, None, CPU1, "d"),  # not bound to a device
     ]
     placement = merge(of, Execution({}, (), tuple(found)))
     placement.check()
@@ -126,7 +126,7 @@ def test_numpy_has_no_devices_and_says_so() -> None:
 
 
 def records(*statuses: str, **fields: Any) -> tuple[OpRecord, ...]:
-    """A record of each status, of ops on lines of their own."""
+    """A record of each status, for ops on different lines."""
     ran = {"as asked": "cpu:1", "moved": "cpu:0"}
     return tuple(
         replace(OpRecord(i, "matmul", "dev1", "cpu:1", ran.get(status), "", "", status, f"model.py:{i}"), **fields)
@@ -163,7 +163,7 @@ def test_a_placement_answers_no_with_the_users_lines() -> None:
 
 
 def test_what_was_not_read_back_is_no_proof() -> None:
-    """One device, say: there is nothing that tells where an op ran."""
+    """With one device, say, nothing tells where an op ran."""
     why = {"evidence": "there is one device"}
     placement = Placement(records(*["nothing to read"] * 2, "folded", **why), ())
     placement.check()

@@ -1,4 +1,4 @@
-"""Where TensorFlow and NumPy ran each op and what they transferred, as read from them."""
+"""Where TensorFlow and NumPy ran each op, and what they transferred, as read from them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[RemoteBackend]:
 
 @pytest.fixture
 def plant(backend: RemoteBackend) -> Iterator[Callable[..., Any]]:
-    """Plants a wrong placement in the backend for the time of a test."""
+    """Plant a wrong placement in the backend for one test."""
     yield lambda name, *arguments: backend.call(f"placement_plants:{name}", *arguments)
     backend.call("placement_plants:clean")
 
@@ -158,7 +158,7 @@ def test_ops_that_the_optimiser_merges_on_one_device_are_shown(backend: RemoteBa
     run = executed(backend.compile(function, x, devices=SPREAD), x)
     found = {r.op: (r.executed, r.status, r.framework_op) for r in run.placement.ops}
     assert found["cos"] == found["sin"] == ("cpu:1", "fused", "_UnaryOpsComposition")
-    # The value that was sent has a name that only the optimiser knows.
+    # The sent value has a name that only the optimiser knows.
     (made,) = run.placement.transfers
     assert (made.cause, made.bytes, made.source, made.target) == ("crossing", 40, "cpu:1", "cpu:0")
 
@@ -247,7 +247,7 @@ def test_what_is_folded_is_shown_as_folded_on_its_device(backend: RemoteBackend)
     run = backend.compile(function, x, devices=SPREAD)
     np.testing.assert_array_equal(run(x), np.full((2, 2), 2.0))
     (product,) = (r for r in run.placement.ops if r.op == "matmul")
-    # A graph is optimised before it is executed, XLA folds inside of its computation, the others do as they are told.
+    # TensorFlow optimises a graph before execution, XLA folds within its computation, the others obey.
     known = {"tensorflow": "folded", "tensorflow-xla": "fused", "numpy": "nothing to read"}
     assert product.status == known.get(backend.name, "as asked")
     assert product.executed in ("cpu:1", None)
@@ -262,7 +262,7 @@ def test_xla_compiles_for_each_device(backend: RemoteBackend) -> None:
         if r.op not in ("transfer", "grad"):
             assert r.framework_op.startswith("XLA computation ") and r.status == "fused"
             computations.setdefault(r.framework_op, set()).add(r.executed)
-    # The sum is moved on, and does not wait for the loss.
+    # The sum is transferred early, and does not wait for the loss.
     assert sorted(computations.values(), key=str) == [{"cpu:0"}, {"cpu:0"}, {"cpu:1"}, {"cpu:2"}]
 
 

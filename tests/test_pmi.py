@@ -1,4 +1,4 @@
-"""What MPI's processes meet by: what is answered to each, and what becomes of one that says nonsense or goes away."""
+"""The meeting of MPI's processes: the answers to each, and processes that send nonsense or go away."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hypothesis import given
 
 from xbackend.engines.pmi import Meeting, mapping
 
-PATIENCE = 20.0  # seconds, of what answers at once
+PATIENCE = 20.0  # seconds, for immediate answers
 
 
 class Process:
-    """The other end of a socket pair, as a process of MPI has it."""
+    """The other end of a socket pair, as an MPI process uses it."""
 
     def __init__(self, meeting: Meeting, rank: int) -> None:
         self.socket = socket.socket(fileno=os.dup(meeting.descriptor(rank)))
@@ -37,7 +37,7 @@ class Process:
         return self.hear()
 
     def silent(self) -> bool:
-        """Whether nothing was said to it: what it asks next is answered next."""
+        """Whether it received nothing: its next request gets the next answer."""
         return self.ask("cmd=get_universe_size").startswith("cmd=universe_size")
 
     def close(self) -> None:

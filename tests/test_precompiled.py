@@ -1,4 +1,4 @@
-"""The compiler that the tests have: what it is asked for is what the real one does, with the headers compiled once."""
+"""The tests' compiler does as the real one, with the headers compiled once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def built(compiler: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Compile the module; with ``-H`` the compiler lists the headers that it takes, a precompiled one with a ``!``."""
+    """Compile the module. With ``-H`` the compiler lists its headers, a precompiled one with a ``!``."""
     command = [str(compiler), *options, "-H", "-o", "module.so", "mod.cpp"]
     return subprocess.run(command, cwd=compiler.parents[1], capture_output=True, text=True, check=False)
 
@@ -40,7 +40,7 @@ def test_the_headers_are_compiled_at_the_second_use_of_the_same_options(compiler
     assert "module.h.gch" not in first.stderr
     for done in second, third:
         assert any(line.startswith("! ") and line.endswith("module.h.gch") for line in done.stderr.splitlines())
-    assert "module.h.gch" not in built(compiler, *OPTIONS, "-O2").stderr  # others are others
+    assert "module.h.gch" not in built(compiler, *OPTIONS, "-O2").stderr  # other options, another header
 
 
 def test_errors_and_what_is_no_module_are_the_real_compilers(compiler: Path) -> None:
@@ -51,7 +51,7 @@ def test_errors_and_what_is_no_module_are_the_real_compilers(compiler: Path) -> 
     assert ours == theirs
     for _ in range(3):
         failed = built(compiler, *OPTIONS, "-DPyObject=;")
-        assert failed.returncode == 1 and "error" in failed.stderr  # the header too fails with it, and is left out
+        assert failed.returncode == 1 and "error" in failed.stderr  # the header fails with it too, and is not used
     assert not list(compiler.parent.rglob("*.gch"))
 
 

@@ -1,5 +1,5 @@
 # ruff: noqa: PLW0108 (functions of the test itself, whose lines errors must name)
-"""Tracing: what is written down, where errors point, and what a program says of itself."""
+"""Tracing: the nodes of programs, the lines of errors, and a program's description."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ops(program: Program) -> list[str]:
 
 
 def run(function: Callable[..., Any], *arguments: Any, **static: Any) -> Any:
-    """What the NumPy backend computes."""
+    """The result of the NumPy backend."""
     with registry.get("numpy").load() as backend:
         return backend.compile(function, *arguments, **static)(*arguments)
 
@@ -303,7 +303,7 @@ def test_the_users_own_error_stays_what_it_is() -> None:
     with pytest.raises(ZeroDivisionError):
         xb.trace(lambda x: 1 / 0, SPEC)
     with pytest.raises(TraceError, match="call it inside"):
-        xb.sin(1.0)  # and the tracer of the failed function is gone
+        xb.sin(1.0)  # the tracer of the failed function is gone
 
 
 @pytest.mark.parametrize(
@@ -424,7 +424,7 @@ def test_operations_of_a_matrix_power(n: int, method: str, products: int) -> Non
 
 
 def test_tracing_takes_a_number_of_steps_that_grows_as_the_program_does() -> None:
-    """Counted in executed lines of xbackend, which no machine makes faster or slower."""
+    """Counted in executed lines of xbackend, which do not depend on the machine."""
     import sys
 
     def steps(length: int) -> tuple[int, int]:

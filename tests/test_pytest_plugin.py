@@ -1,4 +1,4 @@
-"""The bridge to pytest-benchmark: what was recorded is what is shown and saved, and only if its test passed."""
+"""The bridge to pytest-benchmark: recorded times are shown and saved, and only if the test passed."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_comparison_with_nothing_fails_before_anything_is_measured(tmp_path: P
 def test_a_gate_on_medians_passes_noise_and_fails_a_regression(tmp_path: Path) -> None:
     run_bench(tmp_path, "--benchmark-save=a")
     gate = ("--benchmark-compare", "--benchmark-compare-fail=median:5%")
-    # The mean of these is more than twice that of before, their median 4 % more.
+    # The mean is more than twice the earlier one, the median 4 % more.
     status, output, _ = run_bench(tmp_path, *gate, "--times=0.104, 0.9, 1e-9")
     assert status == 0, output
     status, output, _ = run_bench(tmp_path, *gate, "--times=0.106, 0.3, 1e-9")
@@ -159,7 +159,7 @@ def test_a_gate_on_medians_passes_noise_and_fails_a_regression(tmp_path: Path) -
 
 
 def test_the_gate_of_benchmarks_is_the_gate_between_runs(tmp_path: Path) -> None:
-    """With the medians of processes a benchmark has the one verdict, whatever the median of its rounds."""
+    """With medians of processes a benchmark has one verdict, for any median of its rounds."""
     gate = ("-k", "two", "--benchmark-compare=0001", "--benchmark-compare-fail=median:5%")
     run_bench(tmp_path, "--benchmark-save=a", "--medians=1.0, 1.01, 0.99")
     for processes, times, outcome, words in (
@@ -273,7 +273,7 @@ def test_a_gate_between_different_machines_gives_no_verdict(tmp_path: Path) -> N
 def test_a_run_that_was_saved_without_xbackend_is_said_to_lack_its_words(tmp_path: Path, gate: tuple[str, ...]) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "test_it.py").write_text("def test_two(benchmark):\n    benchmark(sum, [1, 2])\n")
-    storage = f"--benchmark-storage={tmp_path}/saved"  # not below the directory that pytest runs in
+    storage = f"--benchmark-storage={tmp_path}/saved"  # outside of pytest's directory
     theirs = ("-p", "no:xbackend", "--benchmark-save=theirs", storage, f"--rootdir={tmp_path}/a")
     status, output = run_pytest(tmp_path / "a", *theirs)
     (file,) = tmp_path.glob("saved/*/*.json")
@@ -303,7 +303,7 @@ def test_a_saved_run_is_whole_or_not_there_and_replaces_none(tmp_path: Path) -> 
     storage = saved.WholeStorage(tmp_path, Logger(Logger.QUIET), default_machine_id="machine")
     for _ in range(2):
         storage.save({"benchmarks": []}, "a")
-    # Another writer took the next number in the meantime.
+    # Another writer took the next number meanwhile.
     (tmp_path / "machine" / "0003_theirs.json").write_text("theirs")
     with mock.patch.object(saved.WholeStorage, "_next_num", "0003"):
         storage.save({"benchmarks": []}, "b")
@@ -329,7 +329,7 @@ def test_bench_is_stopped_by_an_unknown_backend() -> None:
 
 
 def test_bench_of_one_backend(tmp_path: Path) -> None:
-    """Really recorded in worker processes, under ids that stay the same."""
+    """Recorded in real worker processes, under stable ids."""
     file = tmp_path / "run.json"
     choice = ["--backends=numpy", "--devices=1,2", "--sizes=32", "--dtypes=float32", "--processes=2", "-k", "matpow"]
     command = [sys.executable, "-m", "pytest", "bench", *choice, f"--benchmark-json={file}", "-p", "no:cacheprovider"]
@@ -376,7 +376,7 @@ def test_wrong(xbackend_benchmark):
 
 
 def run_pytest(folder: Path, *options: str, **variables: str) -> tuple[int, str]:
-    """Exit status and output of pytest in a project that has nothing of this one but what is installed."""
+    """Exit status and output of pytest in a project without this repository's files, with xbackend installed."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
     environment = {k: v for k, v in {**os.environ, **variables}.items() if k != "PYTHONPATH"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -385,7 +385,7 @@ def run_pytest(folder: Path, *options: str, **variables: str) -> tuple[int, str]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with a benchmark of somebody's function."""
+    """A folder with a benchmark of a user's function."""
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "test_mine.py").write_text(MINE)
     return tmp_path
@@ -403,7 +403,7 @@ def test_another_project_benchmarks_its_function_over_backends(project: Path) ->
 
 
 def test_what_sessions_differ_by_is_that_of_the_gate(project: Path) -> None:
-    """The runs of the store show it, and the saved runs and the store's two give one verdict."""
+    """The runs of the store show it. The saved runs and the store's two runs give one verdict."""
     options = ("bench", "--processes=3", "--backends=numpy", "-k", "energy", "--benchmark-autosave")
     gate = ("--benchmark-compare=0001", "--benchmark-compare-fail=median:5%")
     assert run_pytest(project, *options)[0] == 0
@@ -421,7 +421,7 @@ def test_what_sessions_differ_by_is_that_of_the_gate(project: Path) -> None:
 
 
 def planted(results: Results, factor: float, created: str) -> Results:
-    """A session before, in which all took so many times as long."""
+    """An earlier session, in which everything took ``factor`` times as long."""
     rows = [
         replace(row, processes=[replace(p, visits=[Visit([factor * p.time])]) for p in row.processes])
         for row in results.measurements
@@ -453,7 +453,7 @@ def _(rng, *, n):
 
 
 def test_workloads_of_a_file_are_benchmarks(project: Path) -> None:
-    """Without the option there are none; a value that cannot be is the failure of its own test."""
+    """Without the option there are none. An invalid value fails its own test."""
     (project / "model.py").write_text(WORKLOADS)
     (project / "bench" / "test_model.py").write_text("def test_model(xbackend_workload):\n    xbackend_workload()\n")
     options = ("bench/test_model.py", "--quick", "--processes=1", "--backends=numpy", "-v")

@@ -1,4 +1,4 @@
-"""Effort goes where the question is open: who gets another process, and who none."""
+"""Effort goes to open questions: which candidates get another process, and which get none."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def test_a_named_baseline_is_compared_with_all() -> None:
 
 
 def test_the_first_processes_are_followed_by_those_of_the_nearest() -> None:
-    """Nothing is told apart before the spread is known, by three processes of two candidates."""
+    """Two candidates need three processes each to show the spread; before, nothing is told apart."""
     once = [Known("a", [1.0]), Known("b", [1.8]), Known("c", [5.0])]
     assert wanted(*once) == ["a1", "b1"]
     assert wanted(Known("a", [1.0] * 2), Known("b", [1.8] * 2), once[2]) == ["a1", "b1"]
     assert wanted(Known("a", EQUAL), Known("b", [1.8, 1.81, 1.79]), once[2]) == []
-    assert wanted(Known("a", [1.0]), Known("b", [9.0])) == ["a1", "b1"]  # each of two needs its own
+    assert wanted(Known("a", [1.0]), Known("b", [9.0])) == ["a1", "b1"]  # each of the two needs more
     assert wanted(Known("a", [1.0])) == ["a1"] and wanted(Known("a", EQUAL)) == []
 
 
@@ -81,8 +81,8 @@ def test_devices_and_revisions_are_compared_with_their_own_first() -> None:
 
 
 def shown(sessions: int, factors: Sequence[float], common: float = 0.0, level: float = LOOKED) -> tuple[int, int]:
-    """In how many sessions, which stop where nothing is open, the first two candidates are told apart, and how many
-    processes the sessions had. They take so many times as long as each other; generations differ by ``common``."""
+    """The number of sessions that tell the first two candidates apart, and their number of processes. A session stops
+    when nothing is open. Times have these ``factors``; generations differ by ``common``."""
     generator, found, processes = np.random.default_rng(31), 0, 0
     for _ in range(sessions):
         asked = there = [Known(str(i), []) for i in range(len(factors))]
@@ -103,7 +103,7 @@ def shown(sessions: int, factors: Sequence[float], common: float = 0.0, level: f
 
 @pytest.mark.parametrize("common", [0.0, 0.1])
 def test_who_stops_where_something_is_shown_is_seldom_wrong(common: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most 5 %, with what 400 sessions may differ by; those that stop by their own level are wrong more often."""
+    """At most 5 %, within the chance of 400 sessions. Stopping at their own level is wrong more often."""
     careful, _ = shown(400, [1.0, 1.0], common)
     assert careful <= stats.binom(400, 0.05).ppf(0.99)
     monkeypatch.setattr(question, "STOP", LEVEL)
@@ -111,8 +111,8 @@ def test_who_stops_where_something_is_shown_is_seldom_wrong(common: float, monke
 
 
 def test_what_is_slow_for_all_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A difference of 10 % is found where the same program takes 10 % more or less in another generation. Planted: who
-    takes that for chance finds it in few sessions, by more processes."""
+    """A difference of 10 % is found though the same program differs by 10 % between generations. Planted: without
+    generations it is found in few sessions, by more processes."""
     factors = [1.0, 1.1, 2.0, 3.0, 4.0, 5.0]
     found, processes = shown(20, factors, 0.1)
     assert found >= 19
@@ -123,7 +123,7 @@ def test_what_is_slow_for_all_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_of_several_tasks_each_is_looked_at_more_carefully(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the report says of all of them together."""
+    """As in the report's family of all tasks."""
     levels: list[float] = []
     monkeypatch.setattr(question, "Family", lambda times, level, *rest: levels.append(level) or Family(times, level))
     there = [Known("a", NEAR), Known("b", APART), Known("a", NEAR), Known("b", APART)]
@@ -133,7 +133,7 @@ def test_of_several_tasks_each_is_looked_at_more_carefully(monkeypatch: pytest.M
 
 
 def test_of_each_task_five_have_a_second_process_however_late_it_is() -> None:
-    """By which it is known how all spread: of two cases of six candidates, in a session whose time is used up."""
+    """So the spread of all is known: two cases of six candidates, in a session without time left."""
     cases = [replace(CASE, parameters={**CASE.parameters, "size": size}) for size in (1, 2)]
     there = [Known(str(i), [1.0 + i / 100]) for i in range(12)]
     for i, candidate in enumerate(there):
@@ -148,7 +148,7 @@ def test_of_each_task_five_have_a_second_process_however_late_it_is() -> None:
 
 @pytest.mark.tier("standard")
 def test_two_revisions_take_turns() -> None:
-    """Their visits lie in the same seconds, whatever the order."""
+    """Their visits lie in the same seconds, in any order."""
     asked: list[str] = []
     opener = Here(lambda function, job: asked.append(function.rpartition(":")[2]))
     both = [Known("numpy", [], revision=revision) for revision in ("1", "2")]

@@ -1,4 +1,4 @@
-"""A noisy machine is waited for, and visits that others disturbed are made again: bounded, shown, and all kept."""
+"""Waits for a quiet machine, and repeated disturbed visits: bounded, shown, and all kept."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LOUD, QUIET = 0.8, 0.1
 
 @pytest.fixture
 def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
-    """What others use at each look, the last one again and again; for a wait time passes by looking only."""
+    """The cores that others use at each look; the last value repeats. In a wait only looks pass time."""
     clock, used = 0.0, [0.0]
 
     def look(seconds: float) -> float:
@@ -58,7 +58,7 @@ def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 def taken(
     says: Callable[[dict[str, Any]], Answer], extent: Extent | int = 3, wait: float = 100.0, **options: Any
 ) -> Session:
-    """A finished session of one backend whose processes say this."""
+    """A finished session of one backend with these answers of processes."""
     done = Session(
         [Candidate(CASE, "numpy", 1)], extent=Extent(extent) if isinstance(extent, int) else extent, threads=1,
         seed=0, effort=SMALL, opener=Here(numpy=says), wait=wait, **options,
@@ -86,7 +86,7 @@ def test_a_noisy_machine_is_waited_for_and_it_is_said(others: list[float], monke
     patient.wait()
     assert patient.waited == pytest.approx(15 * patience.AGAIN)
     words = "waiting until other processes leave the cores alone: they use 1.3 of 2 cores (at most 60 s)"
-    assert lines == [words] * 2  # one in ten seconds
+    assert lines == [words] * 2  # one line in ten seconds
 
 
 def test_a_wait_ends_as_soon_as_others_use_no_more_than_is_allowed(others: list[float]) -> None:
@@ -108,7 +108,7 @@ def test_a_wait_is_bounded_and_so_are_all_of_them_together(others: list[float]) 
     assert "do not leave the cores alone" in lines[-1] and "at most 40 s" in "".join(lines)
     patient = Patience(100.0, lines.append)
     patient.wait(5.5)
-    assert patient.waited == pytest.approx(5.5)  # the last look is as long as is left
+    assert patient.waited == pytest.approx(5.5)  # the last look takes the remaining time
     patient.wait(90.0)
     assert patient.waited == pytest.approx(65.5, abs=patience.LOOK)
 
@@ -132,7 +132,7 @@ def test_no_wait_is_none(others: list[float], monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def burner() -> Iterator[Callable[[float], None]]:
-    """Starts a process that keeps a core busy for so many seconds, in a process group of its own."""
+    """Starts a process, in its own process group, that keeps a core busy for so many seconds."""
     started: list[subprocess.Popen[bytes]] = []
 
     def burn(seconds: float) -> None:
@@ -157,8 +157,8 @@ def test_a_process_that_burns_a_core_is_seen_and_waited_for(burner: Callable[[fl
 
 
 def test_what_this_process_and_its_ended_children_use_is_not_others() -> None:
-    """Its own seconds, and those of children that it has waited for, are no reason to wait; the least of five looks, as
-    others may be at work."""
+    """Seconds of this process, and of children that it has waited for, cause no wait. The least of five looks counts,
+    as others may work."""
     code = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
 
     def look() -> float:
@@ -178,7 +178,7 @@ def test_what_this_process_and_its_ended_children_use_is_not_others() -> None:
 
 
 def test_a_disturbed_visit_is_made_again_and_does_not_count(others: list[float]) -> None:
-    """The second of two is loud, and takes twice as long."""
+    """The second visit of two is loud, and takes twice as long."""
     loud = answer(0.01, [QUIET, LOUD, QUIET])
     loud.visits[1]["rounds"] = [0.02] * 3
     done = taken(lambda _: loud, 1)
@@ -197,7 +197,7 @@ def test_a_disturbed_visit_is_made_again_and_does_not_count(others: list[float])
 def test_what_is_disturbed_each_time_counts_with_a_warning_and_ends(others: list[float]) -> None:
     done = taken(lambda _: answer(0.01, [LOUD]))
     (candidate,) = done.candidates
-    assert [len(measured.visits) for measured in candidate.processes] == [3] * 3  # half as many again as two
+    assert [len(measured.visits) for measured in candidate.processes] == [3] * 3  # half as many again as planned
     assert all(measured.disturbed for measured in candidate.processes)
     (warning,) = [w for w in candidate.measurement().warnings if "disturbed" in w]
     assert "others disturbed all visits of 3 of 3 processes, which count" in warning and "up to 0.8 cores" in warning
@@ -214,14 +214,14 @@ def test_what_is_disturbed_each_time_counts_with_a_warning_and_ends(others: list
         ([*[QUIET] * 9, LOUD], 1.0, True),
         ([LOUD] * 14, 1.0, True),
         ([LOUD] * 15, 1.0, False),
-        ([QUIET], 9.0, True),  # at least two
+        ([QUIET], 9.0, True),  # at least two visits
         ([QUIET, QUIET], 9.0, False),  # the seconds are used up
         ([QUIET, LOUD], 9.0, True),
         ([LOUD] * 4, 9.0, False),
     ],
 )
 def test_how_often_a_process_is_visited(visits: list[float], seconds: float, wanted: bool) -> None:
-    """Ten times, or sixteen seconds of rounds; half as much more where others disturbed some."""
+    """Ten times, or sixteen seconds of rounds; half as much more if some were disturbed."""
     effort = Effort(visits=10, at_least=2, seconds=16.0, rounds=2)
     live = Live(Candidate(CASE, "numpy", 1), mock.Mock(), {})
     live.measured = Measured(inputs="", tolerance=0.0, iterations=2)
@@ -230,7 +230,7 @@ def test_how_often_a_process_is_visited(visits: list[float], seconds: float, wan
 
 
 def test_a_session_waits_where_most_visits_were_disturbed(others: list[float]) -> None:
-    others[:] = [0.0, 2.0]  # when the process starts, and later
+    others[:] = [0.0, 2.0]  # at the start of the process, and later
     done = taken(lambda _: answer(0.01, [LOUD]), 1, wait=10.0)
     assert done.patience.waited == pytest.approx(10.0)
     settings = done.results("busy").settings
@@ -243,7 +243,7 @@ def test_a_session_waits_where_most_visits_were_disturbed(others: list[float]) -
 def test_waits_stay_within_the_time_given(others: list[float]) -> None:
     others[:] = [2.0]
     done = taken(lambda _: answer(0.01, [LOUD]), Extent(1, seconds=4.0), wait=5.0)
-    assert 0 < done.patience.waited <= 5.0 + patience.LOOK  # the clock stands still beside
+    assert 0 < done.patience.waited <= 5.0 + patience.LOOK  # the clock stands still otherwise
 
 
 # --- which count ------------------------------------------------------------------------------------------------------
@@ -272,14 +272,14 @@ def test_the_order_of_visits_and_of_their_rounds_does_not_count(visits: list[Vis
 def test_a_figure_is_a_trimmed_geometric_mean_of_medians() -> None:
     assert figure([Visit([1.0, 9.0, 2.0])]) == pytest.approx(2.0)
     assert figure([Visit([1.0]), Visit([4.0])]) == pytest.approx(2.0)
-    assert figure([Visit([1.0])] * 9 + [Visit([100.0])]) == pytest.approx(1.0)  # a tenth at either end
+    assert figure([Visit([1.0])] * 9 + [Visit([100.0])]) == pytest.approx(1.0)  # a tenth is trimmed at either end
 
 
 # --- kept, recovered, shown -------------------------------------------------------------------------------------------
 
 
 class Ended(BaseException):
-    """What the end of this process would be."""
+    """Stands for the end of this process."""
 
 
 def test_visits_are_kept_before_their_process_has_ended(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_visits_are_kept_before_their_process_has_ended(tmp_path: Path) -> None:
     found = Store(tmp_path).load("latest")
     (measured,) = found.measurements[0].processes
     assert not found.complete and len(measured.visits) == 2 and measured.checks is not None
-    assert measured.memory is None and measured.compiled is None  # what is found out at the end
+    assert measured.memory is None and measured.compiled is None  # found out at the end
 
 
 def test_the_report_says_what_was_disturbed() -> None:

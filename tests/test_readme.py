@@ -1,4 +1,4 @@
-"""What the README says is so: its code, its commands."""
+"""The README is true: its code and its commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function draws, counts or keeps while it is traced: it is traced again, and what differs is said."""
+"""Functions that draw, count or keep values while being traced: a second trace shows the difference."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_what_tasks_of_a_cluster_compute_is_traced_again() -> None:
 
 
 def test_what_is_trained_is_traced_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Before anything is trained."""
+    """Before any training."""
     lines = [
         "import numpy as np, xbackend as xb",
         "kept = []",

@@ -1,6 +1,6 @@
-"""The report: same data, same bytes; nothing left out; nothing concluded that was not shown.
+"""The report: same data, same bytes; nothing is left out, and nothing concluded that was not shown.
 
-`tests/data/report.md` and `report.html` are snapshots; ``python tests/data/make_results.py`` makes them anew.
+`tests/data/report.md` and `report.html` are snapshots, made by ``python tests/data/make_results.py``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def document(results: Results) -> str:
 
 @pytest.fixture(scope="module")
 def whole(results: Results) -> str:
-    """The document with what it leaves to the page."""
+    """The document with the parts that only the page has."""
     return whole_of(results)
 
 
@@ -105,12 +105,12 @@ def test_the_snapshots(results: Results, document: str) -> None:
 
 
 def without_pictures(page: str) -> str:
-    """A page without what another version of matplotlib draws otherwise."""
+    """A page without its pictures, which differ between versions of matplotlib."""
     return re.sub(r"<svg .*?</svg>", "<svg/>", page, flags=re.DOTALL)
 
 
 def test_markdown_can_be_searched_with_what_a_keyboard_types(results: Results, document: str) -> None:
-    """Blanks that are no blanks defeat grep; the page keeps numbers and units together by its style."""
+    """Unbreakable blanks defeat grep; the page keeps numbers and units together by its style."""
     found = {c for c in document if c.isspace()} | {c for c in document if unicodedata.category(c) in ("Zs", "Cf")}
     assert found <= {" ", "\n"}
     assert re.search(r"\| \d[\d.]* ms \|", document)
@@ -212,11 +212,11 @@ BESIDE = r"\d\S* \((\d\S* to \d\S*|no interval)\)"
 
 
 def bare(source: str) -> list[list[str]]:
-    """The rows that have a ratio or a speed-up without its interval, or without a verdict in its row."""
+    """The rows with a ratio or speed-up that lacks its interval or its verdict."""
     found = []
     for heads, *rows in tables_of(source):
         columns = [i for i, head in enumerate(heads) if re.match(r"ratio|against|speed-up \(", head)]
-        judged = "ratio of the halves (95 % interval)" not in heads  # those are the noise itself
+        judged = "ratio of the halves (95 % interval)" not in heads  # the noise has no verdict
         for row in rows:
             cells = [row[i] for i in columns if row[i] not in (NONE, "1", "it is the baseline")]
             verdict = re.search(VERDICT, " ".join(row)) or not judged
@@ -242,7 +242,7 @@ def test_environments_are_rows_of_their_own_and_can_be_the_baseline() -> None:
     rows = all_columns(found, "a==1")[1]
     assert [(row[1], row[5].split(" ")[0]) for row in rows] == [("a (a==1)", "1"), ("a", "0.500"), ("b", "2.00")]
     assert all_columns(found, "a (a==1)") == all_columns(found, "a==1")
-    # The name of the backend alone is the locked environment.
+    # A backend's name alone means its locked environment.
     assert all_columns(found, "a")[1][1][5] == "1"
     with pytest.raises(UsageError, match=r"there is a, a==1, a \(a==1\) and b"):
         report.render(found, "c")
@@ -413,7 +413,7 @@ def test_the_index_lists_the_newest_first_and_names_the_damaged(results: Results
     rows = rows_of(source)
     assert [r for r in rows if r[0] == "bad (no report.md)" and "bad/results.json.gz is damaged" in r[1]]
     assert [r for r in rows if r[0] == "old" and r[5] == "14 of 20"]
-    assert "html" not in source.lower()  # pages are made where they are wanted: no link may lead nowhere
+    assert "html" not in source.lower()  # pages are made on demand: a link to one might lead nowhere
     assert str(tmp_path) not in source
 
 
@@ -454,7 +454,7 @@ def test_what_proves_the_rules_of_timing_is_shown() -> None:
 def test_a_report_that_is_written_again_leaves_its_data_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was measured has the checksum that it was written with, formatted as it is."""
+    """The measured data keep their checksum and their format."""
     monkeypatch.setattr(report, "render", lambda results, baseline=None: {"report.md": b"", "report.html": b""})
     for data in ((DATA / "results.json").read_bytes(), (DATA / "results.json").read_bytes() + b"\n"):
         (tmp_path / "results.json.gz").write_bytes(data)
@@ -465,7 +465,7 @@ def test_a_report_that_is_written_again_leaves_its_data_as_they_are(
 def test_nothing_that_is_read_is_changed_and_what_is_written_is_the_same_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the byte, of a run of the store, of one that was cut off, and of the data beside a report."""
+    """To the byte, for a run of the store, one that was cut off, and the data beside a report."""
     monkeypatch.chdir(tmp_path)
     store = Store(tmp_path / "runs")
     finished(store, stored_results())

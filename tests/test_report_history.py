@@ -1,6 +1,6 @@
-"""One workload over time: machines apart, versions marked, nothing of a damaged or incomplete run taken for whole.
+"""One workload over time: machines separate, versions marked, no damaged or incomplete run taken for whole.
 
-`tests/data/history.md` and `history.html` are snapshots; ``python tests/data/make_results.py`` makes them anew.
+`tests/data/history.md` and `history.html` are snapshots, made by ``python tests/data/make_results.py``.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def made() -> Any:
 
 
 def run(number: int, *measurements: Measurement, **fields: Any) -> Results:
-    """A run of the number-th day."""
+    """A run of day ``number``."""
     day = {"run": f"r{number}", "created": f"2026-01-{number:02}T00:00:00+00:00"}
     return of(*measurements, **{"settings": SessionSettings(threads=2), **day, **fields})
 
 
 def steady(seconds: float, version: str = "1", **fields: Any) -> Measurement:
-    """Three processes of a backend that the registry does not know, 1 % apart."""
+    """Three processes, 1 % apart, of a backend unknown to the registry."""
     times = [seconds, 1.01 * seconds, 0.99 * seconds]
     return measured("b", times, **{"versions": {"framework": version}, **fields})
 
@@ -80,7 +80,7 @@ def test_the_plot_has_a_panel_for_each_backend_and_marks_versions() -> None:
     first = history_of(module.history(), "matpow")["history-01-matpow.svg"].decode()
     for words in ("numpy", "pytensor-jax", "1 device", "2 devices", "pytensor 2.38.3", "pytensor 3.0.7", "2026-01-01"):
         assert f">{words}</text>" in first
-    assert first.count("stroke-dasharray") == 2  # one line for each change of version, in the panel that it is of
+    assert first.count("stroke-dasharray") == 2  # one line for each change of version, in its panel
     second = history_of(module.history(), "matpow")["history-02-matpow.svg"].decode()
     assert ">pytensor-jax</text>" not in second and "stroke-dasharray" not in second
 
@@ -176,7 +176,7 @@ def test_drawing_waits_for_something_to_draw() -> None:
 
 
 def stored(store: Store, *runs: Results) -> list[str]:
-    """Put runs into a store; their names."""
+    """Put runs into a store. Returns their names."""
     names = []
     for each in runs:
         begun = store.create(each)

@@ -1,4 +1,4 @@
-"""Foreign text stays text in everything that a report is made of, and foreign numbers are shown as they are."""
+"""Foreign text stays text in all parts of a report, and foreign numbers are shown unchanged."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_picture_keeps_to_itself_on_a_page(name: str, words: str) -> None:
     ).encode()
     try:
         made = html.inline(hostile, "p.", words)
-    except ElementTree.ParseError:  # what XML cannot hold at all is in no picture of ours
+    except ElementTree.ParseError:  # our pictures have no text that XML cannot hold
         return
     tree = ElementTree.fromstring(made)
     assert [element.tag for element in tree] == ["g", "use", "text"]

@@ -1,4 +1,4 @@
-"""The pages of a report in a real browser: light and dark, wide and narrow, and with hostile text in every field."""
+"""A report's pages in a real browser: light and dark, wide and narrow, with hostile text in every field."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ DATA = Path(__file__).parent / "data"
 MINIMUM = 4.5  # contrast of text: https://www.w3.org/TR/WCAG22/#contrast-minimum
 SCHEMES = ("light", "dark")
 
-# The least contrast of a text with what is behind it, and which text that is. A label in a drawing has a box behind it,
-# of the same group; a plot has the page.
+# The least contrast of a text with its background, and that text. A label's background in a drawing is the box of its
+# group; in a plot it is the page.
 CONTRAST = """() => {
     const light = c => { const v = c / 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
     const parse = s => (s.match(/[\\d.]+/g) || []).map(Number);
@@ -62,13 +62,13 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report as it lies on disk."""
+    """A report on disk."""
     return report.write(load(DATA / "results.json"), tmp_path_factory.mktemp("report")).parent
 
 
 @contextmanager
 def opened(chromium: Browser, path: Path, width: int = 1280, scheme: Any = "light") -> Iterator[Page]:
-    """A page that fetches nothing but what lies in its folder, and says nothing on the console."""
+    """A page that fetches only files of its folder, and writes nothing to the console."""
     page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text))
@@ -107,8 +107,8 @@ def test_the_page_is_as_wide_as_the_window_and_tables_scroll(chromium: Browser, 
         boxes = page.evaluate("[...document.querySelectorAll('.scroll')].map(e => [e.scrollWidth, e.clientWidth])")
         assert len(boxes) > 10 and all(inner <= width for _, inner in boxes)
         cut = [inner < whole for whole, inner in boxes].count(True)
-        assert cut > 0 if width > 400 else cut == 0  # on a telephone no table scrolls
-        # What scrolls is reached with the keyboard too.
+        assert cut > 0 if width > 400 else cut == 0  # no table scrolls on a telephone
+        # Scrolling parts are reached with the keyboard too.
         assert page.evaluate("[...document.querySelectorAll('.scroll, figure')].every(e => e.tabIndex === 0)")
 
 
@@ -119,7 +119,7 @@ def test_tables_of_few_columns_and_plots_are_whole_at_any_width(chromium: Browse
         assert len(boxes) >= 4 and all(inner <= whole for inner, whole in boxes)
         page.add_style_tag(content=".stacks td { white-space: nowrap !important }")
         boxes = page.evaluate("[...document.querySelectorAll('.stacks')].map(e => [e.scrollWidth, e.clientWidth])")
-        assert any(inner > whole for inner, whole in boxes)  # what is cut would be found
+        assert any(inner > whole for inner, whole in boxes)  # cut content would be found
         plots = page.evaluate(
             "[...document.querySelectorAll('figure:not(.large)')].map(e => [e.scrollWidth, e.clientWidth])"
         )
@@ -153,7 +153,7 @@ def test_the_page_has_more_pictures_than_lie_beside_it(chromium: Browser, folder
     with opened(chromium, folder / "report.html") as page:
         drawn = page.evaluate("[...document.querySelectorAll('figure svg')].map(e => e.getBoundingClientRect().height)")
         assert len(drawn) > len(list(folder.glob("*.svg"))) > 1 and min(drawn) > 100
-        # Markers, clip paths and arrow heads are found by their ids, each in its own picture.
+        # Markers, clip paths and arrow heads are found by ids within their own picture.
         assert page.evaluate(
             """[...document.querySelectorAll('figure use')].every(
                 e => e.closest('svg') === document.getElementById(e.href.baseVal.slice(1)).closest('svg'))"""
@@ -177,13 +177,13 @@ def test_the_markdown_shows_its_pictures(chromium: Browser, folder: Path, scheme
 
 @dataclass
 class Blank:
-    """A page for documents of a test, and what it was made to ask for or to say meanwhile."""
+    """A page for the tests' documents, its requests and its console."""
 
     page: Page
     said: list[str]
 
     def show(self, source: str) -> None:
-        """Show a document, which may hold what a report is made of and nothing else, and do nothing."""
+        """Show a document. It may have only a report's elements, and must do nothing."""
         self.page.set_content(source)
         tags = self.page.evaluate("[...new Set([...document.querySelectorAll('*')].map(e => e.tagName.toLowerCase()))]")
         assert set(tags) <= HTML_TAGS | SVG_TAGS

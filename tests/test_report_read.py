@@ -1,4 +1,4 @@
-"""A report is read to its end: short, each cause of a doubt once, no links that nobody wrote; what pictures show."""
+"""A report can be read whole: short, each cause of a doubt once, no accidental links; and its pictures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WARNINGS = (
 
 
 def every_backend(sizes: tuple[int, ...] = (128, 512), devices: tuple[int, ...] = (1, 2)) -> Results:
-    """All registered backends with profiles, placement and warnings, one of them missing and one failed."""
+    """All registered backends with profiles, placement and warnings; one is missing and one failed."""
     generator = random.Random(0)
     rows = []
     parity = Parity(relative_error=4e-7, tolerance=3e-5, inputs="ab12" * 16, ulps=6.3)
@@ -59,7 +59,7 @@ def every_backend(sizes: tuple[int, ...] = (128, 512), devices: tuple[int, ...] 
 
 
 def _executed(number: int, many: int) -> dict[str, Any]:
-    """A placement that differs from backend to backend, as fused ops do."""
+    """A placement that differs between backends, as with fused ops."""
     devices = [f"cpu:{n % many}" for n in range(12)]
     record = {"op": "matmul", "asked": "dev0", "framework_op": "", "evidence": "test"}
     ops = [
@@ -94,7 +94,7 @@ def everything() -> Results:
 def test_a_report_of_all_backends_is_at_most_250_lines(everything: Results) -> None:
     document = markdown_of(everything)
     assert len(document.splitlines()) <= MOST
-    # The planted fault: with all that the page has it would be far more.
+    # The planted fault: with all of the page's content it is far longer.
     assert len(whole_of(everything).splitlines()) > 2 * MOST
 
 
@@ -268,7 +268,7 @@ def test_names_that_a_forge_would_link_are_code(text: str, code: list[str] | Non
 
 
 def _lab(colour: str, cones: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
-    """A colour in CIELAB, as seen through a matrix of linear RGB."""
+    """A colour in CIELAB, seen through a matrix of linear RGB."""
     linear = [_linear(int(colour[i : i + 2], 16) / 255) for i in (1, 3, 5)]
     seen = [min(max(sum(a * b for a, b in zip(row, linear, strict=True)), 0.0), 1.0) for row in cones]
     to_xyz = ((0.4124, 0.3576, 0.1805, 0.9505), (0.2126, 0.7152, 0.0722, 1.0), (0.0193, 0.1192, 0.9505, 1.089))
@@ -299,7 +299,7 @@ def test_every_backend_has_its_own_colour_and_its_own_marker() -> None:
     for key in ("color", "marker"):
         assert len({look[key] for look in looks.values()}) == len(looks)
     assert canvas.style("pytensor-jax[rewrites=merge]") == looks["pytensor-jax"]
-    assert canvas.style("\udc80") != {}  # no text that can be encoded
+    assert canvas.style("\udc80") != {}  # text that cannot be encoded
 
 
 def test_a_name_that_is_not_registered_looks_the_same_in_every_process() -> None:
@@ -310,7 +310,7 @@ def test_a_name_that_is_not_registered_looks_the_same_in_every_process() -> None
 
 
 def _least(colours: tuple[str, ...], cones: tuple[tuple[float, ...], ...]) -> float:
-    """The smallest difference of two of them, in CIELAB."""
+    """The smallest CIELAB difference between two of the colours."""
     return min(math.dist(p, q) for p, q in itertools.combinations([_lab(colour, cones) for colour in colours], 2))
 
 
@@ -328,7 +328,7 @@ def test_colours_stand_out_from_light_and_dark_pages(page: str) -> None:
 
 
 def without(panel: ratios.Panel) -> dict[str, str]:
-    """What became of the rows without a ratio."""
+    """The status of each row without a ratio."""
     return {name: row.measurement.status for name, row in panel.rows.items() if name not in panel.ratios}
 
 
@@ -344,7 +344,7 @@ def test_the_first_picture_shows_the_figures_of_the_analysis(everything: Results
         assert set(without(panel).values()) == {"missing", "failed"}
     words = ratios.picture(drawn, "t").decode()
     order = [words.index(f">{s.many.label}<") for s in sorted(scalings(compared[-1]), key=lambda s: -s.speedup)]
-    assert order == sorted(order)  # sorted by the last panel
+    assert order == sorted(order)  # the last panel decides the order
     assert words.count(">ideal<") == 2 and ">size=512<" in words
 
 

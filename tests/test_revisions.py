@@ -1,4 +1,4 @@
-"""Two commits of the user's repository: each has its own code, both are measured in one session and judged."""
+"""Two commits of the user's repository: each runs its own code, in one session, with a verdict."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 def commits(folder: Path, message: str, **files: str) -> str:
-    """Write files (``.py``) and commit all; the commit."""
+    """Write files (``.py``) and commit all. Returns the commit."""
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     git(folder, "add", "-A")
@@ -43,13 +43,13 @@ def commits(folder: Path, message: str, **files: str) -> str:
 
 
 def term(count: int) -> str:
-    """A function of so many additions."""
+    """The source of a function with so many additions."""
     return f"def term(x):\n    for _ in range({count}):\n        x = x + 1\n    return x\n"
 
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository whose helper module differs in two commits, in a folder below its first one."""
+    """A repository whose helper module differs between two commits, in a subfolder."""
     folder = tmp_path / "repository"
     (folder / "below").mkdir(parents=True)
     git(folder, "init", "-q")
@@ -61,8 +61,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def seconds(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Plans what a program takes by the count of its ops, and what else is said; the labels of what is measured, in
-    their order."""
+    """Plan a program's time by its number of ops, and further results. Returns the labels of measurements in their
+    order."""
     compare, found = session.compare, []
 
     def plan(of: Callable[[int], float], **more: Any) -> list[str]:
@@ -93,7 +93,7 @@ def test_two_commits_are_measured_interleaved_and_the_slower_one_fails(
     assert said.startswith("Regression: 1 of 1 measurement beyond the limit: numpy with 3.00 times the time")
     assert "BASE is HEAD~1, HEAD is HEAD, measured in one session, run " in said
     assert "slower" in said and "1 of 1 measurement beyond the limit" in said
-    assert "how much sessions differ" not in said  # they are of one
+    assert "how much sessions differ" not in said  # both are of one session
     first, second = (revisions.commit(one)[:12] for one in ("HEAD~1", "HEAD"))
     sides = [second in label for label in order]
     assert sides.count(True) == sides.count(False) == 5
@@ -130,7 +130,7 @@ def test_a_gradient_and_several_sizes_are_judged_each(
 def test_modules_from_above_the_folder_are_those_of_each_commit(
     repository: Path, seconds: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the first commit imported from elsewhere in its worktree is not what the second one computes with."""
+    """A module that the first commit imported from its worktree is not used by the second."""
     above = "import pathlib, sys\nsys.path.insert(0, str(pathlib.Path(__file__).parents[1]))\n"
     model = above + MODEL.replace("from parts", "from shared_above")
     commits(repository, "three", **{"below/model": model, "shared_above": term(1)})

@@ -1,4 +1,4 @@
-"""One device against several: shares of a profile, the ledger, from which size it pays, and what is said of it."""
+"""One device against several: shares of a profile, the ledger, the size from which it pays, and the words for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BOTH = {"dev0": "cpu:0", "dev1": "cpu:1"}
 
 @st.composite
 def spans(draw: st.DrawFn) -> list[Span]:
-    """Spans on whole numbers of seconds, so that a grid of seconds tells what is right."""
+    """Spans on whole seconds: counting seconds gives the expected result."""
     found = []
     for _ in range(draw(st.integers(1, 12))):
         start = draw(st.integers(-2, 20))
@@ -49,18 +49,18 @@ def spans(draw: st.DrawFn) -> list[Span]:
 
 
 def called(found: list[Span], seconds: float | None = None) -> ProfiledCall:
-    """A call of these spans, which is over with the last of them where it is not said to have taken longer."""
+    """A call of these spans. By default it ends with the last of them."""
     ends, starts = [span.end for span in found], [span.start for span in found]
     return ProfiledCall(found, max(ends, default=0.0) - min([0.0, *starts]) if seconds is None else seconds)
 
 
 def later(found: list[Span]) -> list[Span]:
-    """None of them before the call."""
+    """The spans, shifted into the call."""
     return [Span(s.device, s.start + 2, s.end + 2, s.kind, s.what) for s in found]
 
 
 def seconds(found: list[Span], kind: str) -> dict[str, set[int]]:
-    """The whole seconds in which each device had a span of the kind."""
+    """The whole seconds of each device with a span of the kind."""
     inside: dict[str, set[int]] = {}
     for span in found:
         if span.kind == kind:
@@ -83,7 +83,7 @@ def test_busy_transfers_and_together_are_the_seconds_of_the_union(found: list[Sp
 
 @given(spans(), st.floats(0, 100))
 def test_the_parts_of_a_call_are_all_of_it(found: list[Span], longer: float) -> None:
-    """Second for second: something computed, else something was moved, else it was waited for, or launched."""
+    """Each second is of computing, else of a transfer, else of waiting, or of the launch."""
     found = later(found)
     first, last = min(s.start for s in found), max(s.end for s in found)
     summary = profiles.summary(called(found, last + longer))
@@ -99,7 +99,7 @@ def test_the_parts_of_a_call_are_all_of_it(found: list[Span], longer: float) -> 
 
 @pytest.mark.parametrize("seconds", [0.9, 0.94])
 def test_a_profile_that_is_longer_than_its_call_is_a_reason(seconds: float) -> None:
-    """As one by a clock of its own would be."""
+    """As from a device with another clock."""
 
     class Off:
         def profile(self, *_: Any) -> ProfiledCall:
@@ -139,7 +139,7 @@ def test_what_only_touches_does_not_overlap() -> None:
 
 
 class Profiled:
-    """An executable whose profiles are these, one after the other."""
+    """An executable with these profiles, one after the other."""
 
     def __init__(self, *found: list[Span]) -> None:
         self.left = list(found)
@@ -201,7 +201,7 @@ def test_a_profile_that_cannot_be_right_is_a_reason(found: list[Span], reason: s
 
 
 def profile(wall: float, first: tuple[float, float], second: tuple[float, float], copied: float = 0.0) -> Profile:
-    """Of two devices that computed once each, then a transfer to the end."""
+    """Two devices that computed once each, then a transfer to the end."""
     found = [Span(CPUS[i], *stretch, "compute", "matmul") for i, stretch in enumerate((first, second))]
     found.append(Span(CPUS[0], wall - copied, wall, "transfer", "copy"))
     summary = profiles.summary(called(found))
@@ -216,7 +216,7 @@ def scalings(results: Results) -> list[scaling.Scaling]:
 def pair(
     ones: list[float], manys: list[float], found: Profile | None, own: float | None = None, **fields: Any
 ) -> list[Measurement]:
-    """A backend's measurements on one device and on two; a single time stands for three processes that agree."""
+    """A backend's measurements on one device and on two. A single time stands for three equal processes."""
     ones, manys = (times * 3 if len(times) == 1 else times for times in (ones, manys))
 
     one = measured("b", ones, bindings={"dev0": "cpu:0", "dev1": "cpu:0"}, **fields)
@@ -502,7 +502,7 @@ def test_a_timeline_shows_when_each_device_worked() -> None:
 
 
 def test_the_timeline_drawn_is_the_typical_one_and_says_its_own_share() -> None:
-    """The first process worked 42 % at once, the two others one device after the other, which the ledger says."""
+    """The first process overlapped 42 %; the other two used one device after the other, as the ledger says."""
     one, many = pair([2.0], [1.0], IN_TURN)
     odd = profile(1.0, (0, 0.71), (0.29, 1.0))
     many = change(many, processes=[change(many.processes[0], profile=odd), *many.processes[1:]])

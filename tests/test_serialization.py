@@ -1,4 +1,4 @@
-"""Programs to and from JSON: equal by fingerprint, and damage is named as damage."""
+"""Programs to and from JSON: equal by fingerprint; damage is named."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ def test_what_is_no_program_is_refused(text: Any) -> None:
 
 
 def refused_or_equal(text: str | bytes, program: xb.Program) -> bool:
-    """Whether the text is refused as damaged; a text that is read must be the very same program with the same state."""
+    """Whether the text is refused as damaged. Otherwise it must read as the very same program with the same state."""
     try:
         back = xb.Program.from_json(text)
-    except (ProgramFormatError, ProgramVersionError):  # the version itself may have become another
+    except (ProgramFormatError, ProgramVersionError):  # the version itself may have changed
         return True
     assert back.fingerprint == program.fingerprint, "a wrong program was read"
     assert back == program
@@ -148,7 +148,7 @@ def test_flipped_bytes_never_give_a_wrong_program() -> None:
         for _ in range(rng.choice([1, 1, 1, 2, 5])):
             damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
         refused += refused_or_equal(bytes(damaged), program)
-    # What is not refused differs in white space, source lines or the name only.
+    # Accepted texts differ only in white space, source lines or the name.
     assert refused > 2000
 
 
@@ -175,7 +175,7 @@ HOSTILE: tuple[Callable[[Any, random.Random], Any], ...] = (
 
 
 def mutate(data: Any, rng: random.Random) -> Any:
-    """The JSON data with one part of it, anywhere, replaced by something hostile."""
+    """The JSON data with one random part replaced by something hostile."""
     if isinstance(data, list | dict) and data and rng.random() < 0.85:
         place = rng.choice(list(data)) if isinstance(data, dict) else rng.randrange(len(data))
         data[place] = mutate(data[place], rng)
@@ -196,7 +196,7 @@ def test_changed_types_and_values_never_give_a_wrong_program() -> None:
 
 
 def test_parts_that_do_not_fit_are_named() -> None:
-    """The rules find these before the fingerprint does, so that the message says what is wrong."""
+    """The rules find these before the fingerprint does: the message says what is wrong."""
 
     def damaged(change: Callable[[dict[str, Any]], None]) -> str:
         data = json.loads(example().to_json())
@@ -282,7 +282,7 @@ def test_variables_of_two_processes_are_never_one() -> None:
     first, second = map(xb.Program.from_json, texts)
     with xb.open("numpy", isolated=False) as backend:
         assert [backend.compile(program)() for program in (first, second, first)] == [5.0, 0.0, 5.0]
-        # A file that is read twice has one variable, also one of before, when identities had another form.
+        # A file that is read twice has one variable, even an older file with another form of identities.
         old = SharedVariable(np.array(5.0), "w", uid="w/7.0")
         before = [xb.Program.from_json(xb.trace(lambda: old * 1.0).to_json()) for _ in range(2)]
         backend.set_value(old, 7.0)

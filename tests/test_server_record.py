@@ -1,4 +1,4 @@
-"""What a parameter server holds, as bytes: everything in its place, in NumPy and in TensorFlow's graphs."""
+"""The record of a parameter server: its layout in NumPy and in TensorFlow's graphs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def layouts(draw: st.DrawFn) -> Layout:
 
 
 def numbers(one: Layout, seed: int = 0) -> dict[str, np.ndarray]:
-    """Some value of every variable."""
+    """A value of every variable."""
     rng = np.random.default_rng(seed)
     dtypes = {d.value: d for d in DTYPES}
     return {v.name: values(rng, v.shape, dtypes[v.dtype]) for v in one.variables}
@@ -71,7 +71,7 @@ def test_a_variable_is_written_without_touching_what_lies_beside_it(one: Layout,
 @settings(max_examples=share(300))
 @given(layouts(), st.lists(st.integers(0, 4), max_size=3 * KEPT), st.integers(0, 3))
 def test_the_last_steps_of_every_worker_are_known(one: Layout, order: list[int], ahead: int) -> None:
-    """Of each worker the last `KEPT`, whatever the others did in between; nothing of it is in the variables."""
+    """The last `KEPT` of each worker, in any order of workers. The variables are untouched."""
     record = one.new(numbers(one))
     done = [0] * one.workers
     expected: dict[tuple[int, int], Applied] = {}
@@ -104,7 +104,7 @@ def test_a_layout_arrives_at_a_task_as_it_was(one: Layout) -> None:
     assert found == one and found.begins == one.begins and found.nbytes == one.nbytes
 
 
-# What TensorFlow's graph reads and writes, in its worker: the record taken apart, an update written down, and together.
+# TensorFlow's graph in its worker: unpack the record, log an update, and both together.
 IN_TENSORFLOW = """
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Sessions: how many processes, in which order, with which resources, and what of it is kept."""
+"""Sessions: the number of processes, their order, their resources, and the records kept."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ TINY = [CASE]
 
 
 class Here:
-    """An opener whose workers are this process; what is planned happens in the backend of that name. ``before`` gets
-    what is asked of it."""
+    """An opener whose workers are this process. Answers are planned by backend. ``before`` is called with each
+    request."""
 
     def __init__(
         self, before: Callable[..., None] = lambda *_: None, **planned: Callable[[dict[str, Any]], Answer] | Exception
@@ -76,7 +76,7 @@ class Here:
 
 
 def saying(plan: Callable[[dict[str, Any]], Answer]) -> Callable[[str, dict[str, Any]], Any]:
-    """What a worker says of candidates, each of which is planned when it is prepared."""
+    """A worker's answers for candidates. Each is planned when it is prepared."""
     said = Answer({}, [], {})
 
     def call(function: str, job: dict[str, Any]) -> Any:
@@ -92,7 +92,7 @@ def saying(plan: Callable[[dict[str, Any]], Answer]) -> Callable[[str, dict[str,
 
 
 class Answer(NamedTuple):
-    """What a worker says of a candidate: before the first visit, at each, the last one again and again, and after."""
+    """A worker's answer for a candidate: before the visits, at each (the last one repeats), and after."""
 
     measured: dict[str, Any]
     visits: list[dict[str, Any]]
@@ -100,7 +100,7 @@ class Answer(NamedTuple):
 
 
 def answer(seconds: float = 0.01, foreign: Sequence[float] = (0.0,), **changed: Any) -> Answer:
-    """That it took so long, while others kept so many cores busy at each visit."""
+    """An answer of ``seconds``, with so many ``foreign`` cores busy at each visit."""
     names = ("lower", "first_call", "host_to_device", "device_to_host")
     phases = {name: changed.pop(name, 0.1) for name in names}
     of_it: dict[str, Any] = {"relative_error": 1e-7, "ulps": 1.0, "phases": phases, "iterations": 1}
@@ -124,7 +124,7 @@ def measured(opener: Callable[..., Worker], names: tuple[str, ...], size: Extent
 
 
 def ends(planned: Extent, generations: int, seconds: float, width: float | None = None, wanted: int = 1) -> str:
-    """Why a session ends then, whose next generation would take 60 s for so many candidates."""
+    """Why a session with so many candidates ends, if its next generation takes 60 s."""
     there = [Candidate(CASE, "numpy", 1)]
     of_then = Schedule(there, planned, None, 0.0)
     of_then.generations = generations
@@ -169,7 +169,7 @@ def test_a_session_ends_where_nothing_is_open() -> None:
 def test_the_modes_have_the_processes_that_they_promise() -> None:
     assert {name: mode.most.processes for name, mode in PRESETS.items()} == dict.fromkeys(PRESETS, 10)
     assert PRESETS["quick"].extent() == Extent(10, seconds=90.0, wait=30.0, fixed=False, lasting=True)
-    assert PRESETS["quick"].extent(1) == Extent(1, wait=30.0)  # so many, however long it takes
+    assert PRESETS["quick"].extent(1) == Extent(1, wait=30.0)  # so many, for any duration
     assert PRESETS["default"].extent() == Extent(10, seconds=300.0, fixed=False, cold=10.0)
     assert PRESETS["default"].extent(workloads=6).seconds == 600.0
     assert PRESETS["thorough"].extent() == Extent(10, 0.02, 3600.0, cold=60.0)
@@ -180,7 +180,7 @@ def test_the_modes_have_the_processes_that_they_promise() -> None:
 
 
 def test_a_thorough_session_goes_on_until_every_time_is_known() -> None:
-    """One candidate spreads by 3 %, so that four processes are not enough, and thirty are."""
+    """One candidate spreads by 3 %: four processes are not enough, thirty are."""
     generator = np.random.default_rng(1)
 
     def noisy(_: Any) -> Answer:
@@ -230,7 +230,7 @@ def test_the_remaining_time_is_learned_for_each_candidate(monkeypatch: pytest.Mo
         f"[process {i} each, {j}/2" for i in (1, 2, 3) for j in (1, 2)
     ]
     assert "left" not in begun[0] and all("left" in line for line in begun[1:])
-    # From the second generation on nothing is guessed: what is left is what the processes that follow take.
+    # From the second generation on nothing is guessed: the remaining time is that of the remaining processes.
     lengths = [100.0 if "aesara" in line else 10.0 for line in begun]
     for i in range(2, 6):
         left = sum(lengths[i:])
@@ -239,7 +239,7 @@ def test_the_remaining_time_is_learned_for_each_candidate(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(("growth", "warned"), [(1.05, True), (1.0, False)])
 def test_drift_is_warned_of(growth: float, warned: bool) -> None:
-    """Each generation takes 5 % longer than the one before: after five the last takes 1.22 times as long."""
+    """Each generation takes 5 % longer than its predecessor: after five the last takes 1.22 times as long."""
     made = dict.fromkeys(("numpy", "aesara"), 0)
 
     def slower(backend: str) -> Callable[[Any], Answer]:
@@ -261,7 +261,7 @@ def test_drift_is_warned_of(growth: float, warned: bool) -> None:
 
 @pytest.fixture
 def one_core() -> Iterator[int]:
-    """This process, and what it starts, may use one core only."""
+    """This process and its children may use one core only."""
     before = os.sched_getaffinity(0)
     core = max(before)
     os.sched_setaffinity(0, {core})
@@ -282,7 +282,7 @@ def test_other_cores_than_the_others_have_are_warned_of() -> None:
 
 
 def test_threads_that_are_pinned_elsewhere_are_seen() -> None:
-    """A framework may pin its own threads: all of a process are looked at."""
+    """A framework may pin its own threads: look at all threads of a process."""
     code = (
         "import os, threading\n"
         "cores = sorted(os.sched_getaffinity(0)); os.sched_setaffinity(0, {cores[0]})\n"
@@ -339,7 +339,7 @@ def test_without_others_on_the_gpu_there_is_no_warning(
 
 
 def test_processes_that_take_turns_are_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each holds the GPU while another one is started; planted: a list that does not know them."""
+    """Each holds the GPU while the next one starts. Planted: a list that does not know them."""
     own = list[set[int]]()
 
     def listed(ours: set[int]) -> list[str]:
@@ -365,7 +365,7 @@ LONG = loop.Effort(visits=30, at_least=30, seconds=60.0)  # 1.5 s and more
 
 
 def test_the_parent_sleeps_while_a_worker_measures() -> None:
-    """Its own processor seconds in more than a second of measuring: the same check that warns, on a real worker."""
+    """Its own processor seconds in more than a second of measuring, by the check that warns, with a real worker."""
     done = Session([Candidate(CASE, "numpy", 1)], extent=Extent(1), threads=1, seed=0, effort=LONG)
     done.run()
     (candidate,) = done.candidates
@@ -374,7 +374,7 @@ def test_the_parent_sleeps_while_a_worker_measures() -> None:
 
 
 def test_a_parent_that_does_not_sleep_is_warned_of() -> None:
-    """The fault planted: a thread of this process computes meanwhile."""
+    """The planted fault: a thread of this process computes meanwhile."""
     ended = threading.Event()
 
     def compute() -> None:
@@ -460,7 +460,7 @@ def test_the_largest_error_over_the_processes_is_kept() -> None:
 
 
 def test_a_session_is_in_the_store_as_it_was_measured(tmp_path: Path) -> None:
-    """By real workers."""
+    """Measured by real workers."""
     both = [traced_case("matpow", size=size) for size in (16, 24)]
     found = session.compare(both, backends=["numpy"], processes=2, threads=1, store=Store(tmp_path))
     assert found.complete and list(Store(tmp_path).runs()) == [(found.run, found)]
@@ -468,7 +468,7 @@ def test_a_session_is_in_the_store_as_it_was_measured(tmp_path: Path) -> None:
 
 
 class Ended(BaseException):
-    """What the end of this process would be."""
+    """Stands for the end of this process."""
 
 
 def test_a_session_that_was_cut_off_is_there_with_its_finished_processes(tmp_path: Path) -> None:
@@ -517,7 +517,7 @@ def test_a_failure_is_in_the_store_before_the_session_ends(tmp_path: Path) -> No
 
 
 def test_what_cannot_be_kept_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The session ends there: it would measure for nothing."""
+    """The session ends there, as further measurements would be lost."""
     kept = Run.record
 
     def record(run: Run, measurement: Measurement, label: str) -> None:
@@ -550,7 +550,7 @@ def test_precision_is_set_and_not_inherited() -> None:
 
 
 def test_jax_leaves_the_memory_of_a_gpu_to_the_processes_that_take_turns() -> None:
-    """Unless the user says otherwise."""
+    """Unless the user's environment says otherwise."""
     planted = {"planted_variables": str(ROOT / "tests" / "planted_variables.py")}
     for given, wanted in ({}, "false"), ({"XLA_PYTHON_CLIENT_PREALLOCATE": "true"}, "true"):
         with RemoteBackend("jax", Settings(1, None, 1), environment=given, modules=planted) as backend:

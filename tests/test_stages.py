@@ -1,4 +1,4 @@
-"""Stages and transfers of a graph, their schedule, and the threads of devices, without a framework."""
+"""The stages and transfers of a graph, their schedule, and the threads of devices, without a framework."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from xbackend.devices import Device
 from xbackend.errors import DeviceUnavailable, PlacementError
 
 D = tuple(Device("cpu", i) for i in range(64))
-WAIT = 20.0  # seconds after which a test that would hang fails
+WAIT = 20.0  # seconds after which a hanging test fails
 
 
 class Variable:
-    """A variable as the lineage's frameworks have them."""
+    """A variable, as in the lineage's frameworks."""
 
     def __init__(self, owner: Any = None) -> None:
         self.owner = owner
@@ -42,7 +42,7 @@ class Apply:
 
 
 class Op:
-    """An op that is called with variables."""
+    """An op, called with variables."""
 
     def make_node(self, *inputs: Variable) -> Apply:
         return Apply(self, inputs, [Variable()])
@@ -55,7 +55,7 @@ Transfer: Any = transfer_op(Op, Apply)
 
 
 def evaluate(outputs: Sequence[Variable], given: dict[Variable, Any]) -> tuple[Any, ...]:
-    """The values of a stage's outputs, every op being a sum."""
+    """The outputs of a stage. Every op is a sum."""
     values = dict(given)
 
     def value(variable: Variable) -> Any:
@@ -101,17 +101,17 @@ def test_stages_are_cut_at_transfers_and_run_in_straight_line() -> None:
     assert run(1, 2) == [14, 14]
     assert moves == [D[0], D[1]] and confirmed == [[14, 14, 26]] and cell.value == 26
     assert run(1, 2) == [30, 30] and cell.value == 58
-    # What nothing reads any more is dropped at once; what is returned is not.
+    # Dead values are dropped at once; outputs are kept.
     dropped = {slot for step in schedule.steps for slot in step.last}
     assert dropped | set(schedule.outputs) == set(schedule.slots.values())
     assert not dropped & set(schedule.outputs)
 
 
 def test_what_another_device_waits_for_does_not_wait_for_the_rest() -> None:
-    """One device splits rows and computes with its own: the other gets its part before that."""
+    """One device splits rows and computes with its own: the other must get its part first."""
     add = Op()
     x, w = Variable(), Variable()
-    first, second = add(x), add(x, x)  # its part of the rows, and that of the other device
+    first, second = add(x), add(x, x)  # its own part of the rows, and the other device's
     mine, theirs = add(add(first, w), w), add(Transfer(D[0], D[1])(second))
     plan = cut({x: D[0], w: D[0]}, [(mine, D[0]), (theirs, D[1])], Transfer)
     assert [(s.depth, s.device, s.outputs) for s in plan.stages] == [
@@ -123,7 +123,7 @@ def test_what_another_device_waits_for_does_not_wait_for_the_rest() -> None:
     assert [step.stage for step in schedule.steps] == [0, None, 1, 2]
     moves = dict.fromkeys(D[:2], lambda value: value)
     assert straight_line(schedule, compiled(plan), moves, State())(1, 10) == [21, 2]
-    # What is used by both is computed once, and handed on.
+    # A value used by both is computed once, and transferred.
     shared = add(x)
     plan = cut({x: D[0]}, [(add(shared), D[0]), (Transfer(D[0], D[1])(shared), D[1])], Transfer)
     assert [(s.inputs, s.outputs) for s in plan.stages] == [([x], [shared]), ([shared], plan.stages[1].outputs)]
@@ -184,7 +184,7 @@ def threads() -> Any:
 
 
 def test_work_on_two_devices_runs_at_the_same_time(threads: DeviceThreads) -> None:
-    met = threading.Barrier(2, timeout=WAIT)  # broken unless both are there
+    met = threading.Barrier(2, timeout=WAIT)  # broken unless both arrive
     one, two = (threads.submit(d, lambda: (met.wait(), threading.current_thread().name), [], 2) for d in D[:2])
     assert one[1].wait() == "xbackend cpu:0" and two[1].wait() == "xbackend cpu:1"
     assert (one[0].device, two[0].device) == D[:2]

@@ -1,4 +1,4 @@
-"""Statistics: the verdicts hold at the rates that are promised, and would not if rounds counted as evidence."""
+"""Statistics: verdicts have the promised error rates, and would not if rounds counted as evidence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def normal(generator: np.random.Generator, processes: int) -> np.ndarray:
 
 
 def bimodal(generator: np.random.Generator, processes: int) -> np.ndarray:
-    """Three processes of ten land on a bad layout of memory and take 11 % longer: 4.9 % as a standard deviation."""
+    """Three processes of ten get a bad memory layout and take 11 % longer: a standard deviation of 4.9 %."""
     return generator.normal(0.0, 0.01, processes) + 0.105 * (generator.random(processes) < 0.3)
 
 
@@ -39,7 +39,7 @@ def skewed(generator: np.random.Generator, processes: int) -> np.ndarray:
 
 
 def heavy(generator: np.random.Generator, processes: int) -> np.ndarray:
-    """Long tails on both sides: Student's with three degrees of freedom."""
+    """Long tails on both sides: Student's t with three degrees of freedom."""
     return 0.02 * generator.standard_t(3, processes)
 
 
@@ -52,12 +52,12 @@ Spread = Callable[[np.random.Generator, int], np.ndarray]
 
 
 def medians(generator: np.random.Generator, processes: int, spread: Spread = normal) -> list[float]:
-    """What fresh processes of one candidate give."""
+    """The medians of a candidate's fresh processes."""
     return [float(np.median(one)) for one in rounds(generator, processes, spread)]
 
 
 def rounds(generator: np.random.Generator, processes: int, spread: Spread = normal) -> np.ndarray:
-    """Seconds of each round of each process."""
+    """The seconds of each round of each process."""
     logarithms = spread(generator, processes)[:, None] + generator.normal(0.0, WITHIN, (processes, ROUNDS))
     found: np.ndarray = np.exp(logarithms)
     return found
@@ -66,7 +66,7 @@ def rounds(generator: np.random.Generator, processes: int, spread: Spread = norm
 def sessions(
     processes: int, factors: Sequence[float], spread: Spread = normal, count: int = SESSIONS, seed: int = 4
 ) -> Iterator[tuple[Family, list[list[float]]]]:
-    """Sessions of candidates whose times are so many times as long as those of the same program."""
+    """Sessions of candidates that are the same program, with times multiplied by ``factors``."""
     generator = np.random.default_rng(seed)
     for _ in range(count):
         samples = [[factor * s for s in medians(generator, processes, spread)] for factor in factors]
@@ -74,7 +74,7 @@ def sessions(
 
 
 def told_apart(family: Family, count: int) -> bool:
-    """Whether any two of so many are."""
+    """Whether any two of the first ``count`` are told apart."""
     return any(family.ratio(i, j).shown for i in range(count) for j in range(i))
 
 
@@ -91,7 +91,7 @@ def test_of_thirteen_identical_candidates_some_two_are_seldom_told_apart(spread:
 
 
 def test_thirteen_that_are_each_tested_alone_are_told_apart_in_most_sessions() -> None:
-    """The fault that the family guards against, planted: the smallest against each other one, two by two."""
+    """The planted fault: the smallest is tested against each other one, without a family."""
     wrong = 0
     for _, samples in sessions(5, [1.0] * 13, count=100):
         first, *others = sorted(samples, key=statistics.time_of)
@@ -105,7 +105,7 @@ def test_thirteen_that_are_each_tested_alone_are_told_apart_in_most_sessions() -
 def test_identical_pairs_are_rarely_called_different_and_the_interval_holds_the_truth(
     spread: Spread, processes: int
 ) -> None:
-    """With few processes the interval is wider than it need be: up to 98.5 % where 95 % are promised."""
+    """With few processes the interval is wider than needed: it holds up to 98.5 % for the promised 95 %."""
     found = [family.ratio(0, 1) for family, _ in sessions(processes, [1.0, 1.0], spread)]
     assert sum(one.shown for one in found) / SESSIONS <= 0.06
     assert 0.93 <= sum(one.low <= 1.0 <= one.high for one in found) / SESSIONS <= 0.99
@@ -113,7 +113,7 @@ def test_identical_pairs_are_rarely_called_different_and_the_interval_holds_the_
 
 @pytest.mark.tier("standard")
 def test_true_differences_among_others_are_found_and_the_intervals_of_all_hold() -> None:
-    """Four groups of backends: those that are as fast as each other, and 10 %, two and ten times slower."""
+    """Four groups of backends: equally fast ones, and ones 10 %, two and ten times slower."""
     factors = [1.0, 1.1, 1.1, 2.0, 2.0, 2.0, 10.0, 10.0]
     found = wrong = held = total = 0
     for family, _ in sessions(10, factors, count=200):
@@ -133,7 +133,7 @@ def test_true_differences_among_others_are_found_and_the_intervals_of_all_hold()
 
 @pytest.mark.tier("standard")
 def test_what_is_far_away_is_no_burden_for_what_is_near() -> None:
-    """An interval of two is nearly that of two alone, where all of thirteen are a family in which nothing is near."""
+    """An interval of a near pair is almost that of the pair alone. In a family of thirteen equals it is wider."""
     (family, _), *_ = sessions(10, [1.0, 1.0, *(5.0 ** (i + 1) for i in range(11))], count=1)
     (equal, _), *_ = sessions(10, [1.0] * 13, count=1)
     near, all_of_them = (math.log(one.ratio(0, 1).smallest) for one in (family, equal))
@@ -144,7 +144,7 @@ def test_what_is_far_away_is_no_burden_for_what_is_near() -> None:
 
 
 def test_rounds_that_count_as_evidence_call_most_identical_pairs_different() -> None:
-    """The fault that the unit of evidence guards against, planted: all rounds of five processes in one sample."""
+    """The planted fault: all rounds of five processes are one sample."""
     generator = np.random.default_rng(1)
     different = sum(
         ratio(rounds(generator, 5).ravel().tolist(), rounds(generator, 5).ravel().tolist()).verdict in DIFFERENT
@@ -155,7 +155,7 @@ def test_rounds_that_count_as_evidence_call_most_identical_pairs_different() -> 
 
 @pytest.mark.parametrize("processes", [3, 5])
 def test_scipys_own_intervals_are_too_narrow_for_few_processes(processes: int) -> None:
-    """Why the interval is made from the standard error and not from percentiles."""
+    """Why the interval comes from the standard error and not from percentiles."""
     from scipy import stats
 
     generator = np.random.default_rng(2)
@@ -219,13 +219,13 @@ def test_the_interval_alone_decides_and_what_lies_within_five_percent_is_equal()
 def test_a_candidate_that_spreads_is_judged_by_its_own_spread_and_others_by_that_of_all() -> None:
     steady, wild = [1.0, 1.001, 0.999, 1.0], [1.0, 1.4, 0.7, 1.1]
     alone, beside = ratio(steady, steady), Family([steady, steady, wild]).ratio(0, 1)
-    # What is wild of it is its own: it adds at most five times the middle spread to that of all.
+    # An outlying sample's spread is its own: it adds at most five times the middle spread to the common one.
     assert 1.1 > beside.smallest > 1.003 > alone.smallest
     assert Family([steady, steady, steady, wild]).ratio(0, 3).smallest > Family([steady] * 4).ratio(0, 3).smallest
 
 
 def test_rows_without_enough_processes_take_no_part() -> None:
-    """Below three, where all together do not show how processes spread; without seconds, ever."""
+    """Below three processes the spread is unknown; rows without seconds never count."""
     samples = [[1.0, 1.01, 0.99], [2.0, 2.02, 1.98], [], [math.nan] * 3]
     family = Family(samples)
     assert family.ratio(0, 1) == ratio(*samples[:2])
@@ -262,7 +262,7 @@ def test_a_difference_is_shown_where_it_is_larger_than_the_smallest_that_could_b
     assert math.isclose(beyond, 1.0, rel_tol=1e-9) or (beyond > 1) is (found.verdict in DIFFERENT)
 
 
-BETWEEN_SESSIONS = 0.03  # what sessions differ by
+BETWEEN_SESSIONS = 0.03  # the spread between sessions
 
 
 @pytest.mark.parametrize("processes", [3, 5, 10])

@@ -1,4 +1,4 @@
-"""The store: what was measured is on disk, whole; what is damaged is named and never replaced by something older."""
+"""The store: measurements are on disk, whole; damage is named and never replaced by older content."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_flipped_bit_of_results_is_damage(tmp_path: Path) -> None:
         else:
             same += 1
             assert found == whole, f"bit {bit} gave other results"
-    # White space became other white space, or a number another spelling of it.
+    # White space became other white space, or a number was spelled differently.
     assert same < len(data)
 
 
@@ -113,7 +113,7 @@ def test_what_json_can_smuggle_in_is_damage_even_with_a_right_checksum(tmp_path:
 
 
 def sealed(text: str) -> bytes:
-    """A file's content with the checksum that it would have, where it can be read at all."""
+    """A file's content with its right checksum, if it can be read at all."""
     try:
         content = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):
@@ -142,7 +142,7 @@ def test_results_that_could_not_be_read_are_not_kept(store: Store) -> None:
 
 
 def test_results_replace_older_ones_whole_or_not_at_all(tmp_path: Path) -> None:
-    """A writer that is killed at any of its system calls leaves the old file or the new one."""
+    """A writer killed at any of its system calls leaves the old file or the new one."""
     path = tmp_path / "results.json"
     code = (
         "import sys, os, signal\n"
@@ -304,7 +304,7 @@ TABLES = ("runs", "candidates", "processes", "visits")
 
 
 def test_what_is_committed_is_on_disk_when_the_call_returns(store: Store) -> None:
-    """SQLite's own word for it: the journal, the file, and the folder in which the journal was deleted."""
+    """SQLite's own setting for it: the journal, the file, and the folder of the deleted journal are synced."""
     begin(store).close()
     with database.writing(store.path) as file:
         assert file.execute("PRAGMA synchronous").fetchone() == (3,)
@@ -327,7 +327,7 @@ def test_a_run_that_is_not_in_the_file_any_more_takes_nothing(store: Store) -> N
 
 
 def flipped(data: bytes) -> bytes:
-    """With one bit of a number changed."""
+    """The data with one bit of a number changed."""
     at = data.index(b'"operations":1000') + len(b'"operations":')
     return data[:at] + bytes([data[at] ^ 2]) + data[at + 1 :]
 
@@ -382,7 +382,7 @@ def test_a_damaged_file_is_named_and_set_aside_and_no_older_run_stands_in(store:
 
 
 def test_a_page_that_lost_its_newest_row_is_damage(store: Store) -> None:
-    """Nothing else of the file says that there was a newer run: SQLite itself reads the older one."""
+    """Nothing else in the file shows that there was a newer run: SQLite itself reads the older one."""
     older = finished(store, results(row(medians=[1.0]), name="older"))
     finished(store, results(row(medians=[1.0]), name="newer"))
     data = bytearray(store.path.read_bytes())
@@ -419,7 +419,7 @@ def test_what_was_set_aside_before_is_not_overwritten(store: Store) -> None:
 
 
 def test_another_file_that_came_meanwhile_is_not_set_aside(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two that find the damage the second finds a new file."""
+    """Two processes find the damage: the second finds a new file."""
     finished(store)
     good = store.path.read_bytes()
     store.path.write_text("damaged")
@@ -517,7 +517,7 @@ def test_a_run_is_found_by_what_its_results_are_called(tmp_path: Path) -> None:
     assert store.load("after").run == runs[1].name
     with pytest.raises(StoreError, match=r"there is no run before~2 in .*, which has 2 of that name"):
         store.load("before~2")
-    assert store.load(runs[1].name).run == runs[1].name  # a run's own name counts first
+    assert store.load(runs[1].name).run == runs[1].name  # a run's own name has precedence
     with pytest.raises(StoreError, match="there is no run 'befor'"):
         store.load("befor")
 

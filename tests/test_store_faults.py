@@ -1,6 +1,6 @@
-"""The files of the store when the system refuses: the n-th open, write, fsync, rename, for every n, once and for good,
-or the process is killed there. What was acknowledged is there, what is there can be read, and nothing is a mixture.
-"""
+"""The store's files under refusals of the system: the n-th open, write, fsync or rename fails, for every n, once or
+for good, or the process is killed there. Acknowledged content is kept, all content can be read, and nothing is a
+mixture."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOW = ("error", "short", "killed")
 
 
 class Fault:
-    """The n-th call of a function of `os` fails; with "short", of a write, after half of it, and the next one too."""
+    """The n-th call of a function of `os` fails. With "short", a write fails after half of it, and so does the next."""
 
     def __init__(self, call: str, number: int, how: str) -> None:
         self.call, self.number, self.how, self.count = call, number, how, 0
@@ -63,7 +63,7 @@ class Fault:
 
 
 class OfSQLite(Fault):
-    """The same of a call that SQLite makes of the system (``xSetSystemCall`` of https://sqlite.org/c3ref/vfs.html)."""
+    """The same for SQLite's calls of the system (``xSetSystemCall`` of https://sqlite.org/c3ref/vfs.html)."""
 
     def __call__(self, *arguments: Any) -> int:
         try:
@@ -99,7 +99,7 @@ class _VFS(ctypes.Structure):
 
 
 def _vfs() -> _VFS:
-    """The part of SQLite that Python uses with which it calls the system."""
+    """The part of Python's SQLite that calls the system."""
     library = ctypes.CDLL(getattr(_sqlite3, "__file__", None))
     library.sqlite3_vfs_find.restype = ctypes.POINTER(_VFS)
     return library.sqlite3_vfs_find(None).contents  # type: ignore[no-any-return]
@@ -122,8 +122,8 @@ PROTOTYPES: dict[str, Callable[..., Any]] = {
 
 
 def every_fault(call: str, how: str, act: Callable[[int, Fault], None], kind: type[Fault] = Fault) -> int:
-    """Act with the fault at the first call, the second and so on, until there are no more; how many there were."""
-    # Each is a session of its own: below the exhaustive tier SQLite's many calls fail by turns.
+    """Call ``act`` with the fault at the first call, the second and so on, until none is left. Returns their number."""
+    # Each is a separate session: below the exhaustive tier only every fifth of SQLite's many calls fails.
     stride = 1 if kind is Fault or tiers.chosen == tiers.TIERS[-1] else 5
     for number in itertools.count(1, stride):
         fault = kind(call, number, how)
@@ -134,7 +134,7 @@ def every_fault(call: str, how: str, act: Callable[[int, Fault], None], kind: ty
 
 
 def in_child(act: Callable[[Callable[[str], None]], None]) -> tuple[list[str], bool]:
-    """What a forked process told before it ended, and whether it was killed."""
+    """The words of a forked process before its end, and whether it was killed."""
     reader, writer = os.pipe()
     write = os.write
     child = os.fork()
@@ -156,7 +156,7 @@ MEASURED = results(row(processes=[process(0.01, 0), process(0.02, 1)]), row("oth
 
 
 def session(folder: Path, tell: Callable[[str], None]) -> None:
-    """A run from its beginning to its end, going on after each error; what was acknowledged is told."""
+    """A whole run that goes on after each error. It tells what was acknowledged."""
 
     def attempt(word: str, action: Callable[[], object]) -> None:
         with contextlib.suppress(StoreError):
@@ -255,7 +255,7 @@ def test_reading_through_every_fault_is_an_error_or_right(tmp_path: Path) -> Non
 
 
 def test_what_a_killed_writer_had_begun_is_rolled_back_by_who_reads(tmp_path: Path) -> None:
-    """Its journal lies beside the file; a reader that changes nothing could not do it."""
+    """Its journal lies beside the file. A read-only reader could not roll it back."""
     store = Store(tmp_path)
     run = begin(store)
     whole = store.path.read_bytes()
@@ -273,7 +273,7 @@ def test_what_a_killed_writer_had_begun_is_rolled_back_by_who_reads(tmp_path: Pa
 
 
 def test_a_report_through_every_fault_is_one_of_whole_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And written again it is the new one, whatever was left."""
+    """A second writing gives the new report, whatever was left."""
 
     def rendered(found: Results, baseline: str | None) -> dict[str, bytes]:
         name = found.name

@@ -1,4 +1,4 @@
-"""In-graph replication: on several devices the same as on one, and named errors for what cannot be."""
+"""In-graph replication gives the same on several devices as on one, and named errors for impossible requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def names(count: int) -> list[str]:
 
 
 def bound(run: Any, op: str) -> list[str]:
-    """Where each op of that name is to run."""
+    """The devices to which the ops of a name are bound."""
     return [r.bound for r in run.placement.ops if r.op == op]
 
 
@@ -170,7 +170,7 @@ def test_rows_are_split_where_they_are_and_everything_crosses_once(backend: Back
     moved = sorted((t.source, t.target, t.bytes) for t in run.placement.transfers)
     assert moved == [
         ("cpu:0", "cpu:1", 48), ("cpu:0", "cpu:2", 48),  # w
-        ("cpu:1", "cpu:2", 8),  # scale, which is put where it is used first
+        ("cpu:1", "cpu:2", 8),  # scale, which is placed at its first use
         ("cpu:1", "cpu:3", 48), ("cpu:2", "cpu:3", 32),  # the results
         ("cpu:3", "cpu:1", 72), ("cpu:3", "cpu:2", 48),  # the rows
     ]  # fmt: skip
@@ -241,7 +241,7 @@ def regression(x: Any, t: Any, w: Any) -> Any:
 
 
 def test_a_program_goes_in_and_a_program_comes_out(backend: Backend) -> None:
-    """It is what each replica runs, so the replicated one takes twice its rows."""
+    """It is the program of each replica: the replicated one takes twice its rows."""
     rng = np.random.default_rng(0)
     x, t, w = rng.normal(size=(6, 3)), rng.normal(size=6), rng.normal(size=3)
     part = xb.trace(regression, x[:3], t[:3], w)
@@ -280,7 +280,7 @@ def test_a_program_called_inside_of_another_is_part_of_it(backend: Backend) -> N
     run = backend.compile(outer, 0.5, devices=BINDINGS)
     z, by_x, total = run(0.5)
     np.testing.assert_allclose(z, 2 * np.sin(0.5) * np.exp(0.5))
-    np.testing.assert_allclose(by_x, 2 * np.cos(0.5) * np.exp(0.5))  # the second argument is none of x inside
+    np.testing.assert_allclose(by_x, 2 * np.cos(0.5) * np.exp(0.5))  # inside, the second argument is not x
     np.testing.assert_allclose(total, 2 * (np.cos(0.5) + np.sin(0.5)) * np.exp(0.5))
     assert backend.get_value(w) == 3.0
     assert bound(run, "sin") == ["cpu:0"] and bound(run, "exp") == ["cpu:2"]

@@ -1,5 +1,4 @@
-"""The suite: found by its folders, each workload right by a formula of its own here, and measured as users' workloads
-are."""
+"""The suite: found by its folders, each workload checked by another formula, and measured as users' workloads are."""
 
 from __future__ import annotations
 
@@ -75,7 +74,7 @@ def _axis_sums(x: Any) -> Any:
 
 
 def _black_scholes(spot: Any, strike: Any, years: Any) -> Any:
-    """Discounted means of what is above the strike, or below it, of a log-normal distribution, by quadrature."""
+    """Discounted means of a log-normal distribution's excess over the strike, and below it, by quadrature."""
     z, weight = np.polynomial.hermite_e.hermegauss(200)
     rate, volatility = black_scholes.RATE, black_scholes.VOLATILITY
     t = years[:, None]
@@ -86,7 +85,7 @@ def _black_scholes(spot: Any, strike: Any, years: Any) -> Any:
     call = spot * stats.norm.cdf(d1) - cash * stats.norm.cdf(d2)
     ends = spot[:, None] * np.exp(drift + volatility * np.sqrt(t) * z)
     by_mean = np.exp(-rate * years) * (np.maximum(ends - strike[:, None], 0.0) @ weight) / np.sqrt(2 * np.pi)
-    np.testing.assert_allclose(call, by_mean, atol=0.05)  # what the formula means
+    np.testing.assert_allclose(call, by_mean, atol=0.05)  # the formula's meaning
     return call, call - spot + cash  # the parity of puts and calls
 
 
@@ -104,7 +103,7 @@ def _nbody(position: Any, velocity: Any, mass: Any) -> Any:
         v = v + nbody.STEP / 2 * pulls(x)
         x = x + nbody.STEP * v
         v = v + nbody.STEP / 2 * pulls(x)
-    np.testing.assert_allclose(mass @ v, mass @ velocity, atol=1e-14)  # the momentum stays
+    np.testing.assert_allclose(mass @ v, mass @ velocity, atol=1e-14)  # momentum is conserved
     return x, v
 
 
@@ -179,7 +178,7 @@ def _multivariate_normal(mean: Any, log_scale: Any, correlation: Any, x: Any) ->
 
 
 def _kalman(log_noise: Any, mean: Any, covariance: Any, y: Any) -> Any:
-    """All that was seen as one normal vector."""
+    """All observations as one normal vector."""
     q, r = np.exp(log_noise)
     steps, a, h = len(y), kalman.MOVES, kalman.SEES
     power = [np.linalg.matrix_power(a, k) for k in range(steps + 1)]

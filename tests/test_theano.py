@@ -1,4 +1,4 @@
-"""What is Theano's own: packages of the system, and placements read from its optimised graphs."""
+"""Theano's own matters: packages of the system, and placements read from its optimised graphs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_products_stay_on_their_contexts_though_one_is_fused_with_the_sum(two: A
 
 @CONTEXTS_NEEDED
 def test_an_op_that_theano_runs_on_the_host_is_shown_as_moved(two: Any) -> None:
-    x = np.arange(300 * 300).reshape(300, 300)  # a product of integers too large for the way round
+    x = np.arange(300 * 300).reshape(300, 300)  # a product of integers too large for the workaround
 
     def function(x: Any) -> Any:
         return x @ x
@@ -127,7 +127,7 @@ PLANTED = {"planted_contexts": str(Path(__file__).parent / "planted_contexts.py"
 
 @CONTEXTS_NEEDED
 def test_products_do_not_depend_on_what_was_in_memory() -> None:
-    """CLBlast multiplies what is there by 0 in its product of a matrix and a vector."""
+    """CLBlast multiplies old memory by 0 in its product of a matrix and a vector."""
 
     generator = np.random.default_rng(0)
     row, column, matrix = (generator.random(shape) for shape in ((1, 4), (5, 1), (4, 5)))

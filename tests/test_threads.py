@@ -1,4 +1,4 @@
-"""Several threads on one backend, and what is kept of shared variables that nobody holds."""
+"""Several threads on one backend, and the storages of dropped shared variables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ THREADS, CALLS = 3, 20
 @pytest.fixture
 def numpy_backend() -> Iterator[Backend]:
     before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)  # threads change as often as they can
+    sys.setswitchinterval(1e-5)  # switch threads as often as possible
     with registry.get("numpy").load(Settings(virtual_devices=2)) as backend:
         yield backend
     sys.setswitchinterval(before)
@@ -106,5 +106,5 @@ def test_a_worker_frees_what_nobody_holds_any_more() -> None:
             np.testing.assert_array_equal(backend.get_value(w), np.zeros(5))
         del w, run
         gc.collect()
-        backend.get(backend.put(np.ones(1), backend.default_device))  # what is free is told with a request
+        backend.get(backend.put(np.ones(1), backend.default_device))  # freed values are sent with the next request
         assert backend.call("held_storages:count") == 0

@@ -1,4 +1,4 @@
-"""Which tests are in which tier, and that none is lost."""
+"""The tests of each tier. No test is lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OTHERS = [name for name in registry.names() if name not in tiers.QUICK]
 
 
 class Item:
-    """What is looked at of a test: its parameters and marks."""
+    """A test's facts for tiers: its parameters and marks."""
 
     def __init__(self, backend: str = "", check: Any = None, number: int = 0, **marks: tuple[Any, ...]) -> None:
         parameters = {**({"name": backend} if backend else {}), **({"check": check} if check else {}), "number": number}
@@ -86,7 +86,7 @@ def test_variants_are_made_below_the_exhaustive_tier_by_the_first_backends_and_i
 
 
 def test_what_is_expected_to_fail_is_made_wherever_it_is() -> None:
-    """A strict expected failure that is not run says nothing."""
+    """A strict expected failure that does not run proves nothing."""
     variant = next(check for check in CHECKS if not check.core)
     assert all("exhaustive" in found(Item(name, variant, xfail=())) for name in registry.names())
 
@@ -103,7 +103,7 @@ def test_backends_take_turns_with_the_core_and_each_check_is_made_by_some_of_the
         made_by = [name for name in registry.names() if "standard" in found(Item(name, check))]
         assert set(made_by) > set(tiers.QUICK)
         assert all(found(Item(name, check))[-1] == "exhaustive" for name in registry.names())
-    for name in OTHERS:  # the checks of each file are numbered from 0 on
+    for name in OTHERS:  # each file numbers its checks from 0
         mine = [c for c in CHECKS if c.core and "standard" in found(Item(name, c))]
         turns = tiers.TURNS * (3 if name in tiers.SLOW else 1)
         assert len(mine) == pytest.approx(sum(c.core for c in CHECKS) / turns, abs=3)
@@ -111,8 +111,8 @@ def test_backends_take_turns_with_the_core_and_each_check_is_made_by_some_of_the
 
 
 def test_random_programs_are_shared_out_among_those_that_compile_for_long() -> None:
-    """Each is made by one of them, and each of them makes some on one device and some on several; and by one of those
-    that compile quickly in each environment."""
+    """Each program runs on one slow compiler, and each of these runs some on one device and some on several; and on one
+    fast backend of each environment."""
     made = {
         name: [i for i in CHUNKS if "exhaustive" in found(Item(name, number=i, shared_out=()))]
         for name in registry.names()
@@ -159,7 +159,7 @@ def test_every_example_runs_somewhere_and_every_backend_runs_one() -> None:
 
 
 def collected(*arguments: str) -> tuple[int, int]:
-    """How many tests pytest itself collects, and how many it deselects."""
+    """The numbers of tests that pytest collects and deselects."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
     said = re.search(r"^(\d+)(?:/\d+)? tests collected(?: \((\d+) deselected\))?", done.stdout, re.MULTILINE)

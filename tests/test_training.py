@@ -249,7 +249,7 @@ def test_a_batch_smaller_than_the_replicas_is_refused(backend: Backend) -> None:
 
 
 def test_a_model_that_one_device_cannot_hold_is_trained_in_two_parts() -> None:
-    """Two layers of 128 KiB each, with their momenta: more than 700 KiB on one device, less on each of two."""
+    """Two layers of 128 KiB each, with momenta: more than 700 KiB on one device, less on each of two."""
     rng = np.random.default_rng(0)
     start = {"w": rng.normal(size=(64, 256)) / 8, "v": rng.normal(size=(256, 64)) / 16}
     x, y = rng.normal(size=(4, 64)), rng.normal(size=(4, 64))
@@ -279,7 +279,7 @@ def test_a_model_that_one_device_cannot_hold_is_trained_in_two_parts() -> None:
         peaks = {place: peak.bytes for place, peak in parts.compiled_step.memory.items()}
         assert set(peaks) == {"cpu:0", "cpu:1"} and max(peaks.values()) <= limit
         one = whole.compiled_step.memory["cpu:0"].bytes
-        assert 2 * sum(w.nbytes for w in start.values()) < one  # weights and momenta, and gradients with them
+        assert 2 * sum(w.nbytes for w in start.values()) < one  # gradients come on top of weights and momenta
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True])
@@ -317,7 +317,7 @@ def test_a_label_that_is_no_class_stops_it_and_the_last_checkpoint_stays(backend
     wrong[3] = 2
     with pytest.raises(TrainingError, match=r"step [34] is nan.*no class; the last checkpoint is .*step-00000002"):
         training(backend).fit(Batches(X, wrong, size=10), epochs=2, folder=tmp_path)
-    newest = checkpoints.place(tmp_path, 9)  # one that cannot be gone on from is not the last one
+    newest = checkpoints.place(tmp_path, 9)  # an unreadable one is not the last
     newest.write_bytes(checkpoints.files(tmp_path)[0].read_bytes()[:-9])
     with (
         pytest.warns(UserWarning, match="damaged"),
@@ -363,7 +363,7 @@ def test_a_checkpoint_is_what_was_written(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found.arrays[name], array)
     from safetensors.numpy import load_file
 
-    assert set(load_file(path)) == set(ARRAYS)  # as anybody reads it
+    assert set(load_file(path)) == set(ARRAYS)  # as any reader sees it
 
 
 def test_only_the_newest_are_kept(tmp_path: Path) -> None:
@@ -433,7 +433,7 @@ def test_a_flipped_bit_or_a_cut_is_seen_and_the_one_before_is_taken(tmp_path_fac
         older, wrong = checkpoints.newest(folder, "a")
         assert older is not None and older.step == 1 and len(wrong) == 1
         return
-    # A bit of the text around the tensors that says nothing: the numbers are those that were written.
+    # The damaged bit has no meaning: the numbers are unchanged.
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(found.arrays[name], array)
 
@@ -559,7 +559,7 @@ def command(*words: object) -> tuple[int, str, str]:
         capture_output=True,
         text=True,
         check=False,
-        cwd=Path(str(words[0]).partition(":")[0]).parent,  # its report is written there
+        cwd=Path(str(words[0]).partition(":")[0]).parent,  # its report goes there
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -580,7 +580,7 @@ def test_it_goes_on_from_its_checkpoints(file: Path, tmp_path: Path) -> None:
         f"step-{step:08d}.safetensors" for step in (3, 6, 9)
     ]
     code, out, _ = command(target, "--checkpoints", folder, "--epochs", 3)
-    assert code == 0 and "accuracy" in out  # all of it was done before: its weights are still compared
+    assert code == 0 and "accuracy" in out  # it was finished before: its weights are still compared
     assert "Trained to the end before" in (file.parent / "reports" / "classifier" / "training.md").read_text()
     code, out, _ = command(target, "--checkpoints", folder, "--epochs", 2)
     assert code == 1 and "3 epochs were trained before, and 2 are asked for" in out
@@ -704,7 +704,7 @@ def test_a_weight_that_the_loss_does_not_need_is_named(backend: Backend) -> None
 
 
 def test_a_weight_that_is_no_number_stops_it_where_the_loss_does_not_show_it(backend: Backend, tmp_path: Path) -> None:
-    def hidden(w: Any, x: Any, labels: Any) -> Any:  # the gradient of a root at 0
+    def hidden(w: Any, x: Any, labels: Any) -> Any:  # the gradient of a root is infinite at 0
         return plain(w, x, labels) + 0.0 * xb.sum(xb.sqrt(xb.square(w["b"])))
 
     made = Training(backend, hidden, START, SGD(0.1))

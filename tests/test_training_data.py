@@ -1,4 +1,4 @@
-"""Data of files and generators, and checkpoints through kills."""
+"""Data from files and generators, and checkpoints of killed processes."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_stream_is_trained_with_and_gone_on_with(tmp_path: Path) -> None:
     assert ends[0] == ends[1]
 
 
-# A process that saves one checkpoint after the other, and says of each that it is saved.
+# A process that saves checkpoints one after the other, and reports each.
 SAVES = """
 import sys
 import numpy as np

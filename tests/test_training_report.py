@@ -1,4 +1,4 @@
-"""What `xbackend train` writes, and a step of a model as a workload."""
+"""The files of `xbackend train`, and a step of a model as a workload."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_strategy_is_known_by_its_name(name: str, places: dict[str, str]) -> N
 
 
 def test_a_model_is_compared_as_a_workload_is(tmp_path: Path) -> None:
-    """By the command: fresh processes, one device and two, and what is checked are the weights after the step."""
+    """By the command: fresh processes, one device and two. The check is of the weights after the step."""
     examples = Path(__file__).parent.parent / "examples"
     done = subprocess.run(
         [
@@ -171,7 +171,7 @@ def test_trainings_that_coincide_are_one_curve_and_rounding_is_no_divergence() -
     drawn = losses.picture([run_of(), *near, far], report.named, 1e-5, "t").decode()
     assert ">numpy, one on 1 device, and 2 that coincide with it<" in drawn and ">aesara, one on 1 device<" in drawn
     assert "jax" not in drawn and "theano" not in drawn
-    # The axis goes up to what roundings make, with numbers on it.
+    # The axis reaches the limit of roundings, with numbers on it.
     assert "no more than roundings make" in drawn and drawn.count(">1e-") > 2
 
 

@@ -1,4 +1,4 @@
-"""Workers that take turns: one runs, all others stand still."""
+"""Workers in turns: one runs, all others stand still."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.tier("standard")
 
 
 def stands(worker: Worker, still: bool) -> bool:
-    """Whether the process of a worker is, or is not, stopped, after a moment that the signal may take."""
+    """Whether a worker's process is stopped, or is not, within the time that a signal takes."""
     process = worker.backend.worker  # type: ignore[attr-defined]
     for _ in range(50):
         stat = Path(f"/proc/{process.pids['worker']}/stat").read_text()

@@ -1,4 +1,4 @@
-"""Workloads: what a user writes above a function, what is measured of it, and what is said where it is wrong."""
+"""Workloads: decorators above a function, what is measured of it, and the errors."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_where_inputs_stand_on_a_jump_less_does_not_pass_for_it() -> None:
 
 
 def test_float32_is_judged_by_a_good_algorithm_and_not_by_what_numpy_loses() -> None:
-    """NumPy adds rows one after the other: its means of many are far off, and so are those of some frameworks."""
+    """NumPy adds rows one after the other: its means of many rows are inaccurate, and so are some frameworks'."""
     many = np.random.default_rng(0).normal(285.0, 1.0, (300_000, 2)).astype(np.float32)
     case = candidates.given(Workload(xb.mean, name="means"), [many], {"axis": 0})
     assert case.tolerance < 1e-4 and not case.undetermined
@@ -224,7 +224,7 @@ def test_what_is_not_determined_in_its_precision_has_no_verdict(case: str) -> No
 
 
 def test_weights_that_overflow_have_no_number_and_a_difference_that_results_can_hold() -> None:
-    """The difference of NaN and a number was infinite, stored as null, and read as that of the reference."""
+    """The difference of NaN and a number was infinite, stored as null, and read as the reference's."""
     assert not_finite([np.array([1.0, np.inf, np.nan], np.float32), np.array([1, 2])]) == 2
     for lost in (np.nan, np.inf):
         difference = apart([(np.array([1.0, lost]), np.array([1.0, 2.0]))])
@@ -252,7 +252,7 @@ def test_an_oracle_of_its_own_says_that_nan_is_right() -> None:
 
 
 def test_state_and_loops_and_devices_have_an_oracle_in_float64() -> None:
-    """It is the program itself with another dtype: what the function says of float32 is no rounding of the oracle."""
+    """The oracle is the program in float64: its casts to float32 do not round."""
     w = xb.shared(np.float32(0.1), name="w", device="gpu:7")
 
     def f(x: Any) -> Any:
@@ -308,7 +308,7 @@ def test_value_and_gradient_are_two_tasks() -> None:
     np.testing.assert_allclose(gradient, 2 * a / 3)
 
 
-@example([2.1674083475993677e-98], 4)  # whose values are zero, and whose gradients are not
+@example([2.1674083475993677e-98], 4)  # its values are zero, its gradients are not
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=5), st.integers(2, 4))
 def test_gradients_of_polynomials_are_found_right(numbers: list[float], power: int) -> None:
     workload = squares()
@@ -318,7 +318,7 @@ def test_gradients_of_polynomials_are_found_right(numbers: list[float], power: i
 
 
 def test_what_has_no_gradient_where_it_is_asked_is_refused() -> None:
-    """The derivative of its value is 2, that of the program 1: rounding has none."""
+    """The value's derivative is 2, the program's 1: rounding has none."""
 
     def steps(a: Any) -> Any:
         return xb.sum(a + xb.floor(1e9 * a) / 1e9)
@@ -397,7 +397,7 @@ def test_a_file_without_workloads_says_what_to_write(tmp_path: Path) -> None:
 
 @pytest.mark.tier("standard")
 def test_a_users_file_is_compared(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Their module is never imported where it is measured: its inputs and oracle go over as files."""
+    """The user's module is never imported in the measured process: its inputs and oracle are sent as files."""
     model.write_text(model.read_text() + "import os\nopen(os.environ['IMPORTED'], 'a').write('x')\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IMPORTED", str(tmp_path / "imported"))
@@ -406,7 +406,7 @@ def test_a_users_file_is_compared(model: Path, tmp_path: Path, capsys: pytest.Ca
             ["compare", "model.py", "--backends", "numpy,pytensor-jax", "--quick", "--wait", "0", "--set", "n=5,-1"]
         )
     said = capsys.readouterr()
-    assert code == INCOMPLETE, said  # one value of the sweep is none
+    assert code == INCOMPLETE, said  # one value of the sweep is invalid
     assert (tmp_path / "imported").read_text() == "x"
     results = json.loads(gzip.decompress((tmp_path / "reports/model/results.json.gz").read_bytes()))
     rows = results.get("results", results)["measurements"]
@@ -452,7 +452,7 @@ def test_two_workloads_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_one_of_a_value_its_gradient_and_its_sizes_is_chosen(model: Path) -> None:
-    """As `bisect` measures one; the value of a workload that is named."""
+    """For `bisect`, which measures one; by default the value of the named workload."""
     assert users.case(f"{model}:logp", None, None, quick=True).workload == "logp"
     assert users.case(f"{model}:logp+gradient", None, None, quick=True).workload == "logp+gradient"
     assert users.case(f"{model}:logp+gradient", None, [("n", 7)]).parameters["n"] == 7

@@ -1,30 +1,28 @@
-"""Which tests run: ``pytest --tier quick``, without the option what runs before a change lands, ``--tier exhaustive``.
+"""Which tests run: ``pytest --tier quick``, ``--tier exhaustive``, or by default *standard*, before a change lands.
 
-Compiling is what tests cost, so the tiers differ in how often the same is compiled:
+Compiling dominates the tests' cost, so the tiers differ in how often the same is compiled:
 
-- *quick* is the answer to wait for: what needs no minutes, and the core of the contract on the oracle and two other
-  backends.
-- *standard*: all of the contract on two of these (`whole`); all others take turns with its core, so that each check of
-  the core is made by one or two of them.
-- *exhaustive*: the core on every backend. The backends of one environment share one lowering, and take turns with the
-  variants, and those of `COMPILED` with random programs. A backend that is named on the command line makes all.
+- *quick*, to wait for: tests of less than minutes, and the core of the contract on the oracle and two other backends.
+- *standard*: all of the contract on two of these (`whole`). All other backends take turns with its core: one or two of
+  them make each check of the core.
+- *exhaustive*: the core on every backend. The backends of one environment share one lowering and take turns with the
+  variants; those of `COMPILED` take turns with random programs. A backend named on the command line makes all.
 
-A test is in every tier unless something of this says otherwise:
+A test is in every tier, except by these marks:
 
-- ``@pytest.mark.tier("standard")``: the lowest tier that it is in.
-- ``@pytest.mark.parent_decides``: xbackend refuses before a backend is asked. It runs on the first backend of the
-  registry only.
+- ``@pytest.mark.tier("standard")``: its lowest tier.
+- ``@pytest.mark.parent_decides``: xbackend refuses before it calls a backend. Only the registry's first one runs it.
 - ``@pytest.mark.one_each(number)``: below the exhaustive tier every backend runs one of the tests with this mark, and
-  every test is run by some backend.
+  some backend runs each test.
 - ``@pytest.mark.takes_turns``: below the exhaustive tier all but the backends of `QUICK` take turns with these tests.
-- ``@pytest.mark.shared_out``: in the exhaustive tier the backends of `COMPILED` take turns with the ``number`` of these
-  tests, and of the others those of one environment: all of them on one take hours.
+- ``@pytest.mark.shared_out``: in the exhaustive tier the backends of `COMPILED` take turns with these tests by their
+  ``number``, and so do the others of each environment: all tests on one backend take hours.
 - ``@pytest.mark.variant``, or a parameter ``check`` whose ``core`` is false: much like another test. The quick tier has
-  none of them, the standard one those on the backends of `whole`; in the exhaustive tier one backend of each
-  environment makes it, and those on which it is expected to fail.
+  none of them, the standard one those on the backends of `whole`. In the exhaustive tier one backend of each
+  environment makes it, and so do those on which it is expected to fail.
 
-``--backends NAME,...`` leaves only these of the tests that are made for each backend, whatever the tier; the contract
-suite is also made for a name with options, ``--backends "pytensor-jax[rewrites=merge]"``.
+Of the tests for each backend ``--backends NAME,...`` leaves only those of the named ones, in any tier. It also adds the
+contract suite for a name with options, ``--backends "pytensor-jax[rewrites=merge]"``.
 """
 
 from __future__ import annotations
@@ -37,33 +35,33 @@ import pytest
 from xbackend.backends import registry
 
 TIERS = ("quick", "standard", "exhaustive")
-QUICK = ("numpy", "tensorflow", "pytensor-jax")  # the oracle and, of two other environments, what compiles fastest
-TURNS = 6  # a check of the core is made by those, and by one in so many of the others
-SLOW = ("aesara-numba", "theano-gpuarray")  # compile for longest, and take every third of their turns
+QUICK = ("numpy", "tensorflow", "pytensor-jax")  # the oracle, and the fastest compilers of two other environments
+TURNS = 6  # a check of the core runs on those, and on one in so many of the others
+SLOW = ("aesara-numba", "theano-gpuarray")  # compile longest, and take every third of their turns
 COMPILED = ("pytensor", "pytensor-c", "aesara", *SLOW, "theano")  # by gcc or Numba: seconds for each program
 # Set before the modules of the tests are imported: the tier, and the backends that are named on the command line.
 chosen, named = TIERS[-1], tuple[str, ...]()
 
 
 def share(whole: int) -> int:
-    """How many of so many random examples to take: all in the exhaustive tier, else a tenth."""
+    """The number of random examples to take of ``whole``: all in the exhaustive tier, else a tenth."""
     return whole if chosen == TIERS[-1] else max(1, whole // 10)
 
 
 def whole() -> tuple[str, ...]:
-    """Those of which the standard tier makes the whole contract: the oracle and one that compiles fast."""
+    """The backends with the whole contract in the standard tier: the oracle and a fast compiler."""
     return QUICK[:2]
 
 
 def backend_of(item: pytest.Item) -> str | None:
-    """The backend that a test is run on, where it is made for each of them."""
+    """The backend of a test that is made for each backend; else `None`."""
     parameters = getattr(item, "callspec", None)
     values = () if parameters is None else parameters.params.values()
     return next((v for v in values if isinstance(v, str) and registry.base(v) in registry.REGISTRY), None)
 
 
 def its_turn(backend: str, number: int) -> bool:
-    """Whether a backend makes the check with this number: those of `QUICK` make all."""
+    """Whether a backend makes the check of this number. Those of `QUICK` make all."""
     others = [name for name in registry.names() if name not in QUICK]
     base = registry.base(backend)
     if base in SLOW and number // TURNS % 3:
@@ -79,7 +77,7 @@ def compiled(tier: str, backend: str, core: bool, turn: int) -> bool:
 
 
 def variants(tier: str, backend: str, number: int) -> bool:
-    """Whether a backend makes a test of this number that is much like another one."""
+    """Whether a backend makes the variant of this number."""
     if tier == "exhaustive":
         base = registry.base(backend)
         return backend in named or _by_turns(base, number, lambda name: _environment(name) == _environment(base))
@@ -91,14 +89,14 @@ def _environment(backend: str) -> str:
 
 
 def _by_turns(backend: str, number: int, among: Callable[[str], bool]) -> bool:
-    """Whether it is the turn of this backend among those of which this is true."""
+    """Whether it is the turn of this backend, of those accepted by ``among``."""
     own = list(filter(among, registry.names()))
-    # By a step of its own after each round: what comes again after as many tests is not always the same backend's.
+    # Shifted by one after each round: tests with this period do not always go to the same backend.
     return own.index(backend) == (number + number // len(own)) % len(own)
 
 
 def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool:
-    """Whether a test is in a tier, and for one of these backends, if some were chosen."""
+    """Whether a test is in a tier, and for one of ``backends``, if given."""
     lowest = item.get_closest_marker("tier")
     if lowest is not None and TIERS.index(lowest.args[0]) > TIERS.index(tier):
         return False
@@ -138,10 +136,10 @@ def _shares(backend: str, number: int) -> bool:
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the tests of the tier; the others are counted as deselected."""
+    """Keep the tests of the tier. The others count as deselected."""
     tier, backends = config.getoption("--tier"), tuple(config.getoption("--backends"))
     for name in backends:
-        registry.get(name)  # an unknown name is an error that lists those that there are
+        registry.get(name)  # an unknown name is an error that lists the backends
     out = [item for item in items if not wanted(item, tier, backends)]
     if out:
         left = set(map(id, out))

@@ -16,7 +16,7 @@ def numpy_environment():
 
 @pytest.fixture
 def open_worker():
-    """Opens workers that can misbehave; they are closed at the end, and must be gone then."""
+    """Opens workers that may misbehave. They are closed at the end, and must be gone then."""
     opened: list[RemoteBackend] = []
 
     def open_one(**options) -> RemoteBackend:
@@ -39,6 +39,6 @@ def worker(open_worker):
 
 @pytest.fixture(scope="module")
 def steady(numpy_environment):
-    """One worker for the tests that leave it as it was."""
+    """One worker for the tests that do not change it."""
     with RemoteBackend("numpy", modules=MODULES) as backend:
         yield backend

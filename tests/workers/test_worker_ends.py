@@ -81,7 +81,7 @@ def test_killed_with_its_guard(worker):
     with pytest.raises(WorkerDied, match="ended from outside"):
         fault(worker, "hang")
     assert gone(*pids.values(), child)
-    os.kill(daemon, signal.SIGKILL)  # what left the group is beyond reach without the guard
+    os.kill(daemon, signal.SIGKILL)  # without the guard, processes outside the group are out of reach
 
 
 def test_what_it_leaves_is_taken_away(tmp_path, open_worker):
@@ -226,7 +226,7 @@ def test_what_is_written_between_the_messages_ends_the_worker(worker, data):
 
 
 def test_a_child_that_a_function_forked_answers_nothing(worker):
-    """It returns from the function too, and so did the next request get the last one's result."""
+    """The child returns from the function too: its answer would become that of the next request."""
     for turn in range(3):
         word, child = fault(worker, "forks", f"forks {turn}")
         assert word == f"forks {turn}"
@@ -303,7 +303,7 @@ def test_when_xbackend_ends_everything_does(then, number):
 
 
 def test_when_the_connection_ends_everything_does(worker):
-    """As it is when an ssh connection breaks: both processes live, and the worker is deaf."""
+    """As with a broken ssh connection: both processes live, and the worker does not listen."""
     pids = (*worker.worker.pids.values(), *fault(worker, "children"))
     hung = threading.Thread(target=pytest.raises, args=(WorkerDied, fault, worker, "hang_holding_the_gil"))
     hung.start()
@@ -352,7 +352,7 @@ def test_several_threads_may_ask(steady):
 
 
 def own_workers() -> list[int]:
-    """Guards that are children of this process."""
+    """The guards among this process's children."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return [int(pid) for pid in children if b"guard.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
@@ -384,7 +384,7 @@ def test_a_python_that_never_comes_up(tmp_path):
 
 
 def test_a_guard_that_is_stopped_before_it_says_who_it_is(tmp_path, numpy_environment):
-    """Its pids are not known, and it does nothing when it is asked to end."""
+    """Its pids are unknown, and it ignores the request to end."""
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\necho $$ > {tmp_path}/pid\nkill -STOP $$\nexec {numpy_environment.python} "$@"\n')
     script.chmod(0o755)
@@ -394,7 +394,7 @@ def test_a_guard_that_is_stopped_before_it_says_who_it_is(tmp_path, numpy_enviro
 
 
 def test_an_environment_without_numpy_says_so(tmp_path):
-    """The worker is there, cannot serve, and is ended: by xbackend, and not for want of memory."""
+    """The worker starts, cannot serve, and is ended: by xbackend, not for want of memory."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     with pytest.raises(WorkerDied) as caught:
         RemoteBackend("numpy", python=tmp_path / "venv" / "bin" / "python")

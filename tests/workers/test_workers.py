@@ -1,4 +1,4 @@
-"""Workers: the same contract as in this interpreter, in a process of their own."""
+"""Workers: the same contract as in this interpreter, in another process."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_it_imports_what_its_environment_has_and_xbackend(steady):
 
 
 def test_nothing_beside_xbackend_comes_along(tmp_path, numpy_environment):
-    """xbackend installed in a user's site-packages, next to another autograd and next to a package of the user's."""
+    """xbackend in a user's site-packages, beside another autograd and a package of the user's."""
     shutil.copytree(PACKAGE, tmp_path / "xbackend", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("autograd", "intruder"):
         (tmp_path / name).mkdir()

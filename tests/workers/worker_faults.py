@@ -1,4 +1,4 @@
-"""What can go wrong in a worker; the tests run these functions there (`RemoteBackend.call`)."""
+"""Faults of a worker; the tests run these functions there (`RemoteBackend.call`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def variable(backend, name):
 
 
 def path_of(backend, module):
-    """Where a module comes from there; None if it is not to be found."""
+    """The file of a module there; None if it cannot be imported."""
     try:
         return __import__(module).__file__
     except ImportError:
@@ -89,7 +89,7 @@ def shouted(backend):
 
 
 def children(backend):
-    """A child, and a grandchild that left the process group and whose parent is gone."""
+    """A child, and a grandchild outside of the process group whose parent is gone."""
     child = subprocess.Popen(["sleep", "3600"])
     code = "import os\nif os.fork(): os._exit(0)\nos.setsid()\nprint(os.getpid(), flush=True)\n"
     code += "os.dup2(2, 1)\nos.execlp('sleep', 'sleep', '3600')"
@@ -122,19 +122,19 @@ def allocate(backend, size):
 
 
 def held(backend):
-    """The numbers of what the worker keeps for the other side."""
+    """The numbers of objects that the worker keeps for the other side."""
     (host,) = [item for item in gc.get_objects() if isinstance(item, Host)]
     return sorted(host.held)
 
 
 def forks(backend, word):
-    """A child that returns from here too, and its process id."""
+    """Fork a child that returns too. Returns its process id."""
     child = os.fork()
     return word, child or os.getpid()
 
 
 def garbles(backend, item, numbered=True):
-    """Sends what is no answer, in the place of one: the number of the request is that of this call."""
+    """Send something else in place of an answer, with the number of this request."""
     (host,) = [each for each in gc.get_objects() if isinstance(each, Host)]
     frame = sys._getframe()
     while frame.f_code.co_name != "serve":
@@ -149,7 +149,7 @@ def garbles(backend, item, numbered=True):
 
 
 def garbles_bytes(backend):
-    """An answer with an array between whose bytes something else came."""
+    """Send an answer with foreign bytes within an array."""
     frame = sys._getframe()
     while frame.f_code.co_name != "serve":
         frame = frame.f_back
@@ -161,7 +161,7 @@ def garbles_bytes(backend):
 
 
 def writes(backend, data):
-    """Writes to the pipe that the answers go through, as what a framework starts may do."""
+    """Write to the pipe of answers, as a child of a framework may."""
     os.write(MESSAGES, data.tobytes())
     return "fine"
 

@@ -1,4 +1,4 @@
-"""What the tests of the workers ask, of workers and of the system."""
+"""Helpers for the tests of workers: questions to workers and to the system."""
 
 from __future__ import annotations
 
