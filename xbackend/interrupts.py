@@ -1,4 +1,4 @@
-"""Ctrl-C where it must wait."""
+"""Delay of Ctrl-C."""
 
 from __future__ import annotations
 

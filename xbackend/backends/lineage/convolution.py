@@ -20,14 +20,14 @@ def _padded(T: Any, node: Node, images: Any) -> Any:
 
 
 def _of_shape(T: Any, variable: Any, shape: tuple[int, ...]) -> Any:
-    """The variable with its static shape, which Aesara does not know of a sum of products: it computes the shape of the
-    gradient then, and JAX takes no such shape. Theano has no static shapes."""
+    """The variable with its static shape, which Aesara loses in a sum of products: it would compute the gradient's
+    shape, which JAX refuses. Theano has no static shapes."""
     known = getattr(variable.type, "shape", shape)
     return variable if tuple(known) == shape else T.specify_shape(variable, shape)
 
 
 def conv2d(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """For each element of the kernel a product of matrices: with the pixels that it meets."""
+    """A sum of matrix products: of each element of the kernel with the pixels that it multiplies."""
     images, kernel = _padded(T, node, inputs[0]), inputs[1]
     (down, across), (count, rows, columns, _) = node.params["strides"], node.shape
     height, width, channels, _ = lengths(kernel)

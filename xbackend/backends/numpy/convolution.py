@@ -9,7 +9,7 @@ from xbackend.program.program import Node
 
 
 def conv2d(xp: Any, node: Node) -> Callable[[Any, Any], Any]:
-    """For each element of the kernel a product of matrices: with the pixels that it meets."""
+    """A sum of matrix products: of each element of the kernel with the pixels that it multiplies."""
     strides, padding, (_, rows, columns, _) = node.params["strides"], node.params["padding"], node.shape
 
     def conv2d(images: Any, kernel: Any) -> Any:

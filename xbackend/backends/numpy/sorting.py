@@ -13,12 +13,12 @@ from xbackend.program.program import Node
 
 @cache
 def _differentiable() -> Callable[..., Any]:
-    """`np.sort` as autograd differentiates it, also twice."""
+    """`np.sort` with a gradient for autograd, also a second one."""
     from autograd.extend import defvjp, primitive
     from autograd.tracer import getval
 
     def put_back(_: Any, x: Any, axis: int) -> Callable[[Any], Any]:
-        """Each gradient goes to the element that came to its place."""
+        """Move each cotangent to the position of its element before sorting."""
         places: list[Any] = [*np.ogrid[tuple(slice(n) for n in x.shape)]]
         places[axis] = np.argsort(np.argsort(getval(x), axis=axis, kind="stable"), axis=axis)
         return lambda g: g[tuple(places)]
@@ -33,4 +33,4 @@ ROWS: Mapping[str, Callable[[Any, Node], Callable[..., Any]]] = {
     "argsort": lambda xp, node: partial(np.argsort, axis=node.params["axis"], kind="stable"),
     "searchsorted": lambda xp, node: partial(np.searchsorted, side="right" if node.params["right"] else "left"),
 }
-"""What makes the function of ``xp`` (numpy or autograd.numpy) that computes a node from its inputs."""
+"""By op: from ``xp`` (numpy or autograd.numpy) and a node to the function that computes the node from its inputs."""

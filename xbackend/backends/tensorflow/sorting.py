@@ -1,4 +1,4 @@
-"""Sorting and searching lowered to TensorFlow's ops: rows as those of `ops`."""
+"""Sorting and searching lowered to TensorFlow's ops, as in `ops`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from xbackend.program.program import Node
 
 
 def _keys(tf: Any, x: Any) -> Any:
-    """Whole numbers in the order of the numbers, NaN the last, of which no comparison of TensorFlow's is true: the bits
-    of a floating-point number, those of negative ones turned."""
+    """Integer keys in the order of the numbers, NaN last, as TensorFlow's comparisons with NaN are false. Keys are the
+    bits of a floating-point number, inverted below the sign if it is negative."""
     if not x.dtype.is_floating:
         return x
     whole = tf.int32 if x.dtype == tf.float32 else tf.int64
@@ -24,8 +24,7 @@ def _keys(tf: Any, x: Any) -> Any:
 
 
 def _order(tf: Any, node: Node, x: Any) -> Any:
-    """The order of the elements of the last axis, which keeps that of equal ones; NaN are the last. TensorFlow has the
-    largest elements only."""
+    """A stable argsort along the last axis, NaN last, by TensorFlow's only such op: `TopKV2`, the largest first."""
     if not x.shape[-1]:
         return tf.zeros(x.shape, tf.int32)
     largest_first = tf.bitwise.invert(_keys(tf, x))
@@ -34,7 +33,7 @@ def _order(tf: Any, node: Node, x: Any) -> Any:
 
 
 def _last(tf: Any, x: Any, axis: int) -> Any:
-    """The array with that axis exchanged with the last one."""
+    """The array with ``axis`` and the last axis exchanged."""
     rank = len(x.shape)
     if axis == rank - 1:
         return x
