@@ -124,7 +124,7 @@ def test_nothing_in_the_place_of_a_file_of_the_store_hangs_a_command(
     KINDS[kind](path)
     with in_time():
         listed = list(store.runs())
-    # SQLite ignores an empty journal, and whatever beside a file is no file.
+    # SQLite ignores an empty journal, and a journal that is no file.
     harmless = place != FILE and not damages(store)[-1]
     assert harmless or listed[-1][0] == FILE
     codes = commands(folder)

@@ -45,8 +45,8 @@ SMALL = 256  # bytes of the largest outputs that are kept for every step
 
 
 class Attempt:
-    """All tasks, started at the checkpoint ``newest``, which later checkpoints replace. Its model is the fingerprint of
-    the programs. Its step is the one that every worker has reached."""
+    """All tasks, started at a checkpoint. ``newest`` is the newest checkpoint so far: its model is the fingerprint of
+    the programs, its step the one that every worker has reached."""
 
     def __init__(
         self, asked: JobSpec, *, spec: ClusterSpec, programs: Programs, ran: Ran, newest: Checkpoint, tell: status.Told

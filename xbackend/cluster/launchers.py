@@ -25,8 +25,8 @@ def starts(said: Announced, port: int | None = None) -> Iterator[ClusterSpec]:
 
 
 def first_ports(first: int, count: int) -> Iterator[int]:
-    """The first port of each start. Each differs from the last, as lost processes may still hold theirs; after the
-    highest port the numbers begin again."""
+    """The first port of each start, higher each time, as lost processes may still hold theirs. After the highest port
+    the numbers begin again."""
     room = max(1, (1 << 16) - first - count)
     return (first + number * count % room for number in itertools.count())
 

@@ -142,7 +142,7 @@ def ended(backend: TaskBackend) -> bool:
 
 
 def is_stopped_early(guard: Popen[bytes]) -> bool:
-    """Whether a process is stopped of which only the guard is known yet."""
+    """Whether a process known only by its guard is stopped."""
     try:
         children = Path(f"/proc/{guard.pid}/task/{guard.pid}/children").read_text().split()
     except OSError:

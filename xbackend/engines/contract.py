@@ -160,7 +160,7 @@ class Engine(abc.ABC):
         raise NotImplementedError
 
     def reach(self, layout: Layout, version: int, what: str) -> None:
-        """Wait until a server's record has reached a version. Raises `ClusterError`, in which ``what`` was awaited."""
+        """Wait until a server's record has reached a version. Raises `ClusterError`, which names ``what``."""
         now = 0
 
         def due() -> bool:

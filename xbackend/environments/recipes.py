@@ -77,8 +77,8 @@ class Recipe:
 
     @property
     def python(self) -> Interpreter:
-        """The Python of the environment: this machine's newest that the lock covers, whichever runs xbackend, or that
-        of `XBACKEND_PYTHON`."""
+        """The Python of the environment: this machine's newest that the lock covers, or that of `XBACKEND_PYTHON`. The
+        Python that runs xbackend does not matter."""
         return interpreters.choices(self.newest_python)[0]
 
     @property

@@ -63,8 +63,8 @@ class Coordinator(Engine):
 
     @classmethod
     def completed(cls, spec: ClusterSpec) -> ClusterSpec:
-        """The cluster with a coordinator: its own, or one on the first task's host, at a free port of the loopback, or
-        after that host's last port."""
+        """The cluster with a coordinator: its own, or one on the first task's host, at a free port (loopback) or at the
+        port after the last of that host."""
         if CHIEF in spec.jobs:
             return spec
         first = spec.address(spec.tasks[0])
