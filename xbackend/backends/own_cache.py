@@ -19,7 +19,7 @@ class OwnCache:
         self.folder, self._stays, self._forget = folder, frozenset(stays), forget
 
     def begin(self, kept: Path | None = None) -> None:
-        """Replace the content by that of ``kept``, or empty the cache."""
+        """Replace the compiled programs by those in ``kept``; without it, delete them."""
         for path in self._programs():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         if kept is not None:
@@ -27,7 +27,7 @@ class OwnCache:
         self._forget()
 
     def keep(self, kept: Path) -> None:
-        """Copy the content to the folder ``kept``, whole or not at all; an empty cache makes no folder."""
+        """Copy the compiled programs to the folder ``kept``, whole or not at all; without programs there is none."""
         part = kept.with_name(f"{kept.name}.{os.getpid()}")
         for path in self._programs():
             target = part / path.relative_to(self.folder)

@@ -45,8 +45,8 @@ class Executed:
 class Transferred:
     """A framework's report of one transfer: source, target and bytes of the value.
 
-    ``node`` is the program's transfer node; `None` for one of the framework's own, which ``gradient`` says to be of a
-    backward pass or not.
+    ``node`` is the program's transfer node; `None` for one of the framework's own. ``gradient``: whether that was for a
+    backward pass.
     """
 
     source: Device

@@ -78,7 +78,7 @@ class Op:
     @property
     def widened(self) -> bool:
         """Whether tracing casts unsigned integers to a wider dtype, in which the result has the same last bits. Not
-        every framework computes with unsigned ones: TensorFlow's optimiser and PyTensor's rewrites make 0 - x a
+        every framework computes with unsigned ones: TensorFlow's optimiser and PyTensor's rewrites replace 0 - x by a
         negative, which they lack."""
         return self.takes == "signed"
 

@@ -243,7 +243,7 @@ class LineageBackend(Generation):
         return checked
 
     def if_else(self, condition: Variable, then: Variable, otherwise: Variable) -> Variable:
-        """One of two variables by a condition. Modes that can compute only that one."""
+        """One of two variables by a condition; the other one is not computed, if the mode can avoid it."""
         return self.module("ifelse").ifelse(condition, then, otherwise)
 
     def _lower_node(self, graph: Lowered, node: Node, inputs: Sequence[Variable]) -> Variable:

@@ -30,7 +30,7 @@ def _dtype(variable: Any) -> str:
 
 
 def loop_of(node: Any, step: Callable[..., Any], scalar: Callable[..., Any]) -> Callable[..., Any]:
-    """The function from the inputs of a Scan that `has_length` to its outputs.
+    """The function from the inputs of a Scan (with `has_length`) to its outputs.
 
     ``step`` is its compiled inner function and ``scalar`` Aesara's function from an array of rank 0 to a number.
     """

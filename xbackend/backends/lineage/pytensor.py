@@ -62,7 +62,7 @@ class _PyTensor(LineageBackend):
     package = "pytensor"
     added: tuple[str, ...] = (*LineageBackend.added, SLOGDET, SYMMETRIC)
     flags = "PYTENSOR_FLAGS"
-    # It makes acosh(cosh(x)) x, whatever the sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
+    # It replaces acosh(cosh(x)) by x, whatever the sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
     left_out = ("useless_Arccosh_of_Cosh",)
     # push_out_seq_scan leaves a None for an array: "expected an ndarray, not None" (pytensor/scan/rewriting.py).
     moves_out = "scan_push_out_seq"

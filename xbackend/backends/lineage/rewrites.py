@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-# local_func_inv makes acosh(cosh(x)) x, whatever the sign; local_log1p makes log(x + c) log1p(x) for c within 1e-5 of 1
-# (aesara/tensor/rewriting/math.py, theano/tensor/opt.py).
+# local_func_inv replaces acosh(cosh(x)) by x, whatever the sign; local_log1p replaces log(x + c) by log1p(x) for c
+# within 1e-5 of 1 (aesara/tensor/rewriting/math.py, theano/tensor/opt.py).
 LEFT_OUT = ("local_func_inv", "local_log1p")
 
 
@@ -87,8 +87,8 @@ def multiply_integers_exactly(rewriting: Any) -> None:
 
 
 def leave_integers(rewriting: Any) -> None:
-    """Keep rewrites of ``abs(x * y)`` to ``abs(x) * abs(y)``, back, and of ``abs(x * x)`` to ``x * x`` from integers,
-    which overflow. ``rewriting`` is the module of the rewrites."""
+    """For integers, which overflow, stop the rewrites of ``abs(x * y)`` to ``abs(x) * abs(y)`` and back, and of
+    ``abs(x * x)`` to ``x * x``. ``rewriting`` is the module of the rewrites."""
     for name in ("local_abs_lift", "local_abs_merge", "local_useless_abs"):
         rewrite = getattr(rewriting, name, None)
         if rewrite is None or getattr(rewrite, "exact", False):
