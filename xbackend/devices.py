@@ -63,7 +63,7 @@ class Device:
         return cls._read(spelling)
 
     @classmethod
-    @lru_cache(1024)  # a program says the same few for each of its nodes
+    @lru_cache(1024)  # the nodes of a program repeat a few names
     def _read(cls, spelling: str) -> Device:
         match = _DEVICE.fullmatch(spelling.strip())
         kind = _KINDS.get((match["kind"] or ("cpu" if match["task"] else "")).lower()) if match else None

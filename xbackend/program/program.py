@@ -125,9 +125,9 @@ class Nodes:
         return outputs
 
     def program(self, name: str, inputs: Sequence[int], outputs: Sequence[int], *rest: Any) -> Program:
-        """The program of all that is written down. ``rest`` is as of `Program`."""
+        """The program of these nodes. ``rest`` are the other arguments of `Program`."""
         made = Program(name, tuple(self.nodes), tuple(inputs), tuple(outputs), *rest)
-        vars(made)["values"] = tuple(self.values)  # as `Program.values` would make them again
+        vars(made)["values"] = tuple(self.values)  # else `Program.values` would make them again
         return made
 
     def append(self, node: Node) -> None:
@@ -233,7 +233,7 @@ def _plain(value: Any) -> Any:
     return value.fingerprint if isinstance(value, Program) else list(value)
 
 
-_ENCODER = json.JSONEncoder(sort_keys=True, default=_plain)  # json.dumps makes one for each text
+_ENCODER = json.JSONEncoder(sort_keys=True, default=_plain)  # json.dumps makes a new encoder for each text
 
 
 def generate(node: Node | Value) -> np.ndarray:

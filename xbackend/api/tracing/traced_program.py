@@ -36,7 +36,7 @@ class TracedProgram(Program):
 
     @staticmethod
     def of(program: Program) -> TracedProgram:
-        """The same program, with all that is known of it."""
+        """The same program, with its cached properties."""
         made = TracedProgram.__new__(TracedProgram)
         vars(made).update(vars(program))
         return made
