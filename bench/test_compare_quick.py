@@ -19,6 +19,8 @@ def test_compare_quick(choices: Any, say: Any, note: Any, benchmark: Any, replay
     benchmark.group = "quick comparison of all backends"
     targets.install(registry.names(), say)
     cases = users.cases("matpow", None, {}, quick=True, seed=choices.seed)
-    seconds = session.compare(cases, quick=True, seed=choices.seed, on_progress=say).settings.seconds
+    results = session.compare(cases, quick=True, seed=choices.seed, on_progress=say)
+    assert {row.status for row in results.measurements} == {"ok"}
+    seconds = results.settings.seconds
     assert note(targets.quick_comparison(seconds, PRESETS["quick"].most.processes, 1)) > 0
     replay([seconds])

@@ -59,7 +59,7 @@ def test_text_is_shown_as_it_is(foreign: str) -> None:
 
 @pytest.mark.tier("standard")
 @given(any_results())
-@settings(max_examples=150)
+@settings(max_examples=tiers.share(400))
 def test_any_text_and_number_in_any_field_gives_a_sound_document(found: Results) -> None:
     check_document(markdown_of(found))
     check_document(whole_of(found))

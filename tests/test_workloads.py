@@ -402,9 +402,8 @@ def test_a_users_file_is_compared(model: Path, tmp_path: Path, capsys: pytest.Ca
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IMPORTED", str(tmp_path / "imported"))
         patch.chdir(tmp_path)
-        code = main(
-            ["compare", "model.py", "--backends", "numpy,pytensor-jax", "--quick", "--wait", "0", "--set", "n=5,-1"]
-        )
+        measured = ["--backends", "numpy,pytensor-jax", "--quick", "--processes", "1", "--wait", "0"]
+        code = main(["compare", "model.py", *measured, "--set", "n=5,-1"])
     said = capsys.readouterr()
     assert code == INCOMPLETE, said  # one value of the sweep is invalid
     assert (tmp_path / "imported").read_text() == "x"
