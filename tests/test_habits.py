@@ -114,7 +114,7 @@ def test_theanos_keywords_of_shared_are_named() -> None:
         (lambda: xb.open("numpy", device_count=2), r"xb.open takes no device_count: write virtual_devices=\.\.\."),
         (lambda: xb.open("numpy", thread=2), r"xb.open takes no thread: did you mean threads=\?"),
         (lambda: xb.workload(sweeps={"n": 1}), r"xb.workload takes no sweeps: did you mean sweep=\?"),
-        (lambda: xb.open("nupmy"), r"theano-gpuarray; did you mean 'numpy'\?"),
+        (lambda: xb.open("nupmy"), r"pytensor-mlx; did you mean 'numpy'\?"),
         (lambda: xb.workloads.get("matpoww"), r"of your own; did you mean 'matpow'\?"),
         (lambda: xb.power, r"no attribute 'power': write xb.pow\(\.\.\.\)"),
         (lambda: xb.softmaxx, "no attribute 'softmaxx': for softmax write xb.exp"),

@@ -40,8 +40,8 @@ def test_headers_are_those_of_the_python_that_needs_them(tmp_path: Path) -> None
     assert system.missing([system.HEADERS], "3.12", str(tmp_path)) == ("python3.12-dev",)
     (tmp_path / "Python.h").write_text("")
     assert system.missing([system.HEADERS], "3.12", str(tmp_path)) == ()
-    wanted = {entry.name for entry in registry.entries() if system.COMPILER in entry.system}
-    assert wanted == {entry.name for entry in registry.entries() if system.HEADERS in entry.system}
+    wanted = {entry.name for entry in registry.entries() if system.HEADERS in entry.system}
+    assert wanted < {entry.name for entry in registry.entries() if system.COMPILER in entry.system}
 
 
 def test_doctor_says_which_packages_of_the_system_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:

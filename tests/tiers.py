@@ -37,7 +37,7 @@ from xbackend.backends import registry
 TIERS = ("quick", "standard", "exhaustive")
 QUICK = ("numpy", "tensorflow", "pytensor-jax")  # the oracle, and the fastest compilers of two other environments
 TURNS = 6  # a check of the core runs on those, and on one in so many of the others
-SLOW = ("aesara-numba", "theano-gpuarray")  # compile longest, and take every third of their turns
+SLOW = ("aesara-numba", "theano-gpuarray", "pytensor-mlx")  # compile longest, and take every third of their turns
 COMPILED = ("pytensor", "pytensor-c", "aesara", *SLOW, "theano")  # by gcc or Numba: seconds for each program
 # Set before the modules of the tests are imported: the tier, and the backends that are named on the command line.
 chosen, named = TIERS[-1], tuple[str, ...]()
@@ -91,8 +91,8 @@ def _environment(backend: str) -> str:
 def _by_turns(backend: str, number: int, among: Callable[[str], bool]) -> bool:
     """Whether it is the turn of this backend, of those accepted by ``among``."""
     own = list(filter(among, registry.names()))
-    # Shifted by one after each round: tests with this period do not always go to the same backend.
-    return own.index(backend) == (number + number // len(own)) % len(own)
+    # Shifted back by one after each round: tests with this period do not always go to the same backend.
+    return own.index(backend) == (number - number // len(own)) % len(own)
 
 
 def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool:

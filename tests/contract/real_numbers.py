@@ -15,7 +15,7 @@ from xbackend.backends import registry
 nan, inf = np.nan, np.inf
 GROUPS = {
     "XLA": ("tensorflow-xla", "jax", "pytensor-jax", "aesara-jax"),
-    "PyTensor": ("pytensor", "pytensor-c", "pytensor-jax"),
+    "PyTensor": ("pytensor", "pytensor-c", "pytensor-jax", "pytensor-mlx"),
     "Aesara": ("aesara", "aesara-numba", "aesara-jax"),
     "Theano": ("theano", "theano-gpuarray"),
 }

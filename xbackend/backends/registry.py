@@ -113,11 +113,13 @@ _REWRITES = Option(
 _AESARA = "aesara==2.9.4 numba==0.58.1 jax==0.7.1 jaxlib==0.7.1 numpy<2 scipy<1.13 setuptools<74"
 _THEANO = "theano==1.0.5 numpy==1.23.5 scipy<1.10 setuptools==65.7.0 mako>=1.2"
 
+_MLX = "mlx[cpu]>=0.32; sys_platform == 'linux'"
+
 _ENVIRONMENTS = (
     Packaging("numpy", (3, 14), ("autograd>=1.8",), together=True),
     Packaging("tensorflow", (3, 13), ("tensorflow>=2.21",), together=True),
     Packaging("jax", (3, 13), ("jax>=0.10",), together=True),
-    Packaging("pytensor", (3, 13), ("pytensor>=3.0.7", "jax>=0.10", "numba>=0.65"), together=True),
+    Packaging("pytensor", (3, 13), ("pytensor>=3.0.7", "jax>=0.10", "numba>=0.65", _MLX), together=True),
     Packaging("aesara", (3, 11), tuple(_AESARA.split())),
     Packaging("theano", (3, 11), tuple(_THEANO.split()), sources=("theano",)),
 )
@@ -149,6 +151,10 @@ _ENTRIES = (
         *("theano-gpuarray", "gpuarray.adapter:TheanoGpuArray", "theano", "theano pygpu"),
         "the original's contexts: CUDA, or OpenCL through PoCL",
         system=system.GPUARRAY,
+    ),
+    _lineage(
+        *("pytensor-mlx", "pytensor:PyTensorMLX", "pytensor", "pytensor mlx", "PyTensor compiled by MLX"),
+        system=(system.COMPILER,),
     ),
 )
 ENVIRONMENTS: dict[str, Packaging] = {packaging.name: packaging for packaging in _ENVIRONMENTS}

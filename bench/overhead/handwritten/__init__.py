@@ -36,8 +36,9 @@ SUITE = {
     "seir": {"size": 1000},
 }
 # What users of a framework cannot write: Aesara's JAX mode has no Scan over an argument
-# ("JAX does not support slicing arrays with a dynamic slice length", aesara/link/jax/dispatch/subtensor.py).
-NOT_WRITABLE = {"aesara-jax": ("loop", "stencil", "seir")}
+# ("JAX does not support slicing arrays with a dynamic slice length", aesara/link/jax/dispatch/subtensor.py), PyTensor's
+# MLX mode none at all.
+NOT_WRITABLE = dict.fromkeys(("aesara-jax", "pytensor-mlx"), ("loop", "stencil", "seir"))
 
 
 @dataclass(frozen=True, slots=True)

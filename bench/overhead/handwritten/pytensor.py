@@ -20,6 +20,7 @@ def compiled(mode: str, inputs: Sequence[Any], outputs: Any, updates: Any = None
         "": lambda: None,
         "c": lambda: Mode(linker="cvm", optimizer="fast_run"),
         "jax": lambda: "JAX",
+        "mlx": lambda: "MLX",
     }
     return ByHand(pytensor.function(list(inputs), outputs, mode=modes[mode](), updates=updates), np.array, _wait)
 
@@ -30,8 +31,10 @@ def _by_hand(mode: str, dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:
 
 
 def _wait(result: Any) -> None:
-    """In mode JAX the result may still be computed; in the others it is there."""
-    if "jax" in sys.modules:
+    """In mode JAX the result may still be computed, in mode MLX it is when asked for; in the others it is there."""
+    if "mlx.core" in sys.modules:
+        sys.modules["mlx.core"].eval(result)
+    elif "jax" in sys.modules:
         sys.modules["jax"].block_until_ready(result)
 
 

@@ -2,8 +2,8 @@
 
 A program becomes one graph of the framework, with gradients by the framework's own ``grad``. `staged` cuts it into
 stages; the mode compiles each stage and gives its innermost callable. A generation (`pytensor.py`, `aesara.py`) has
-the names of its modules and its differences; a mode (`host_modes.py`, `jax_mode.py`) defines values and compiles
-stages. A backend is a class of both.
+the names of its modules and its differences; a mode (`host_modes.py`, `jax_mode.py`, `mlx_mode.py`) defines values and
+compiles stages. A backend is a class of both.
 """
 
 from __future__ import annotations

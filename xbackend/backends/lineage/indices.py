@@ -17,7 +17,8 @@ READ = frozenset({"take_along_axis"})  # by a position in the merged axes
 INDEXED = READ | {"take", "take_set", "take_add"}
 
 
-def _said(length: int) -> str:
+def said(length: int) -> str:
+    """The message of an error for an index that is out of range."""
     clip = f"xb.clip(i, {-length}, {length - 1})"
     return f"an index is out of bounds for an axis with size {length}; if it may be, write {clip}"
 
@@ -55,7 +56,7 @@ def in_range_op(op_class: type, apply_class: type) -> type:
         def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
             (indices,) = inputs
             if indices.size and not (-self.length <= indices.min() and indices.max() < self.length):
-                raise IndexError(_said(self.length))
+                raise IndexError(said(self.length))
             output_storage[0][0] = indices
 
         def infer_shape(self, *arguments: Any) -> Any:
@@ -66,14 +67,14 @@ def in_range_op(op_class: type, apply_class: type) -> type:
 
 def checked_by_numba(node: Any) -> Callable[[np.ndarray], np.ndarray]:
     """The function for an apply node of `in_range_op`, for Numba to compile."""
-    length, said = node.op.length, _said(node.op.length)
+    length, message = node.op.length, said(node.op.length)
 
     def in_range(indices: np.ndarray) -> np.ndarray:
         outside = False
         for index in indices.flat:
             outside |= index < -length or index >= length
         if outside:
-            raise IndexError(said)
+            raise IndexError(message)
         return indices
 
     return in_range

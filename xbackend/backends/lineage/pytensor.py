@@ -14,6 +14,7 @@ from xbackend.backends.lineage.adapter import LineageBackend, Lowered
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode, copies
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.linear_algebra import SLOGDET, SYMMETRIC
+from xbackend.backends.lineage.mlx_mode import ROWS, MLXMode
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, wide_running
 from xbackend.backends.lineage.special import IN_C
 from xbackend.backends.rows import Row
@@ -149,3 +150,9 @@ class PyTensorJAX(JAXMode, _PyTensor):
                     return function
                 known = int(axis[0].data)
                 return lambda x, _: function(x, known)
+
+
+class PyTensorMLX(MLXMode, _PyTensor):
+    """PyTensor compiled by MLX."""
+
+    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **ROWS}

@@ -28,7 +28,7 @@ _WIDTH = 4.4  # inches: on a page of 400 pixels nearly as drawn
 COLOURS = tuple(outline for outline, _ in PALETTE)
 BACKENDS = (
     *("#2d69b4", "#ff5a00", "#b43c00", "#b4874b", "#5a3cff", "#4b9696", "#4b695a"),
-    *("#7887ff", "#5a693c", "#879678", "#3c5ae1", "#6996c3", "#2d6987"),
+    *("#7887ff", "#5a693c", "#879678", "#3c5ae1", "#6996c3", "#2d6987", "#4b96e1"),
 )
 _MARKERS = ("o", "s", "D", "^", "*", "v", "P", "X", "<", ">", (4, 1, 0), "d", "p", (6, 1, 0), (3, 1, 0), "H", (8, 1, 0))
 _GREY = ("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "grid.color", "legend.labelcolor")
