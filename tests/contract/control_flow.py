@@ -185,6 +185,11 @@ def _kept_after(c: Any, x: Any) -> Any:
     return after, after
 
 
+def _kept_beside(c: Any, e: Any) -> Any:
+    """Something of the state is kept that the loss does not use."""
+    return c - 0.2 * (xb.sin(c) - e) * xb.cos(c), xb.sin(c)
+
+
 def _kept_before(c: Any, x: Any) -> Any:
     return xb.tanh(c * 0.6 + xb.square(x)), c
 
@@ -198,12 +203,13 @@ GRADIENTS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "scan_of_two": (lambda v: _two(v, XS), V),
     "scan_states": (lambda xs: xb.sin(xb.scan(_kept_after, V, xs)[1]), XS),
     "scan_states_before": (lambda xs: xb.sin(xb.scan(_kept_before, V, xs, reverse=True)[1]), XS),
+    "scan_elements": (lambda xs: xb.sin(xb.scan(_kept_beside, V, xs)[0]), XS),
     "scan_in_a_scan": (lambda xs: _nested(V, xs)[0], XS),
     "cond_true": (lambda w: _choice(xb.sum(w) > 0.0, w, V)[0] ** 2, W),
     "cond_false": (lambda w: xb.cond(xb.sum(w) < 0.0, xb.sin, lambda a: a * a * a, w), W),
     "cond_in_a_scan": (lambda xs: _choices_in_a_loop(xs)[0] ** 2, XS),
 }
-SECOND = ("scan_carry", "scan_closed", "scan_of_two", "scan_states", "scan_states_before")
+SECOND = ("scan_carry", "scan_closed", "scan_of_two", "scan_states", "scan_states_before", "scan_elements")
 THIRD = ("scan_carry",)
 
 

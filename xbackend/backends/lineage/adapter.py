@@ -55,6 +55,8 @@ class LineageBackend(Generation):
     unrolled: ClassVar[bool] = False  # whether the mode has no loops
     # The highest right order of gradients through a loop with one carry, one less for several carries; `None`: any.
     most_orders: ClassVar[int | None] = None
+    # Whether a loop overwrites what a specified shape is a view of: then no gradient has one.
+    overwrites_views: ClassVar[bool] = False
     moves_out: ClassVar[str] = ""  # the rewrite that moves ops out of a loop, after which a second gradient failed
     keeps_steps: ClassVar[bool] = False  # whether a while loop allocates memory for its maximum number of steps
     left_out: ClassVar[tuple[str, ...]] = ()  # wrong rewrites of the generation

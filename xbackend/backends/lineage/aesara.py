@@ -56,6 +56,8 @@ class _Aesara(LineageBackend):
 class AesaraC(CMode, _Aesara):
     """Aesara's default."""
 
+    # In the second gradient, Scan's preallocated memory (mit_mot) and the view of an element of a sequence are one.
+    overwrites_views = True
     rows: ClassVar[Mapping[str, Row]] = {
         **C_ROWS,
         "take_set": written_as("take_set"),

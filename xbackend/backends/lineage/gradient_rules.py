@@ -42,6 +42,8 @@ def mended(backend: Any) -> Iterator[None]:
             stack.enter_context(_replaced(type(op), "pullback" if hasattr(op, "pullback") else "L_op", rule))
         for kind in () if has_stacks(T) else of_single_matrices(T):
             stack.enter_context(_replaced(kind, "L_op", _of_matrices(T)))
+        if backend.overwrites_views:
+            stack.enter_context(_replaced(backend.module("tensor.shape").SpecifyShape, "L_op", _of_shape))
         yield
 
 
@@ -61,6 +63,14 @@ def _replaced(kind: type, name: str, rule: Rule) -> Iterator[None]:
             delattr(kind, name)
         else:
             setattr(kind, name, theirs)
+
+
+def _of_shape(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
+    """Of a specified shape: the cotangent itself, unless its type lacks lengths of 1, without which it would not
+    broadcast."""
+    own, *rest = theirs(op, inputs, outputs, cotangents)
+    same = cotangents[0].type.broadcastable == own.type.broadcastable
+    return [cotangents[0] if same else own, *rest]
 
 
 def _of_matrices(T: Any) -> Rule:
