@@ -133,9 +133,8 @@ class _Cut:
         between = [self.nodes[k] for k in sorted(self.between)]
         before = [(self.place[node.outputs[0]][0], node) for node in between]
         order = sorted([*before, *((stage.depth, stage) for stage in giving)], key=lambda item: item[0])
-        return Plan(
-            giving, tuple(between), tuple(item for _, item in order), {v: stages[self.part(v)] for v in self.place}
-        )
+        stage_of = {v: stages[self.part(v)] for v in self.place}
+        return Plan(giving, tuple(between), tuple(item for _, item in order), stage_of)
 
 
 def cut(

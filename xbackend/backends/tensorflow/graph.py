@@ -19,7 +19,7 @@ from xbackend.backends.tensorflow.ops import TABLE
 from xbackend.devices import Device
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.analyses import predecessors
-from xbackend.program.evaluation import Values, evaluate, nodes_of
+from xbackend.program.evaluation import Values, evaluate
 from xbackend.program.host import check_fits
 from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program, generate
@@ -298,7 +298,8 @@ class _Stages:
 
     def _stage(self, stage: Stage) -> None:
         lowering, tf = self.lowering, self.lowering.tf
-        nodes = nodes_of(self.program, predecessors(self.program, stage.outputs, stage.inputs) - {*stage.inputs})
+        computed = predecessors(self.program, stage.outputs, stage.inputs) - {*stage.inputs}
+        nodes = [self.program.values[i].node for i in sorted(computed)]
 
         def function(*values: Any) -> list[Any]:
             # The gradient of a reshape is dense. Without it a gather's sparse gradient left the function, with an
