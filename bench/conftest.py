@@ -14,6 +14,7 @@ own result and replays its own seconds. A backend that cannot run fails its test
 from __future__ import annotations
 
 import datetime
+import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict
@@ -167,6 +168,7 @@ def note(request: pytest.FixtureRequest, benchmark: Any) -> Callable[[Figure], f
         if figure.value is None:
             pytest.fail(f"{figure.name} of {figure.subject} was not measured: {figure.reason}", pytrace=False)
         assert math.isfinite(figure.value), figure
+        json.dumps(figure.detail, allow_nan=False)  # a saved run with NaN or infinity could not be read again
         figures.append({**asdict(figure), "reached": figure.reached})
         benchmark.extra_info["figures"] = figures
         return figure.value

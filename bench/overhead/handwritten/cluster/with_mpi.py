@@ -54,7 +54,7 @@ def views_of(held: np.ndarray, zeros: dict[str, np.ndarray], copies: int) -> lis
 def on_a_window(own: Told) -> None:
     """``add_rank`` and ``served``: what the server holds is one array of a window."""
     comm = MPI.COMM_WORLD
-    zeros = {"total": np.zeros(1)} if own.program == "add_rank" else own.zeros()
+    zeros = {"total": np.zeros(())} if own.program == "add_rank" else own.zeros()
     dtype = next(iter(zeros.values())).dtype
     copies = 1 if own.program == "add_rank" else 2  # weights and velocities
     size = copies * sum(value.size for value in zeros.values())
