@@ -22,7 +22,12 @@ from xbackend.backends.contract import Backend
 REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "xbackend"
 SOURCES = sorted(p for p in PACKAGE.rglob("*.py"))
-FRAMEWORKS = {package for e in registry.entries() for package in e.packages} - {"numpy"} | {"jaxlib", "mpi4py", "torch"}
+FRAMEWORKS = {package for e in registry.entries() for package in e.packages} - {"numpy"} | {
+    "jaxlib",
+    "mpi4py",
+    "pymc",
+    "torch",
+}
 # The parts of xbackend that a worker imports, and their allowed imports beside the standard library and its framework.
 WORKER_SIDE = (
     *(
@@ -35,6 +40,7 @@ WORKER_SIDE = (
         "program",
         "drawing",
         "api",
+        "bring",
         "eager",
         "backends",
         "engines",
@@ -53,7 +59,7 @@ WORKER_SIDE = (
     ),
 )
 WORKER_PACKAGES = {"numpy", "threadpoolctl", "scipy"}
-ADAPTERS = ("xbackend.backends.", "xbackend.engines.")
+ADAPTERS = ("xbackend.backends.", "xbackend.engines.", "xbackend.bring.")
 # The two modules that open a backend for the user: the public names, and the commands' entry.
 DOORS = {"xbackend", "xbackend.__main__"}
 

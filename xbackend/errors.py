@@ -43,6 +43,10 @@ class TraceError(XBackendError):
     """The user's function cannot be traced; the message ends with the user's file and line."""
 
 
+class GraphError(TraceError):
+    """A graph of a framework that does not become a program; the message says what it has that no program has."""
+
+
 class ShapeError(TraceError, ValueError):
     """Shapes that do not fit the operation."""
 

@@ -40,7 +40,7 @@ class _Body(Tracer):
 
     def __init__(self, name: str, outer: Tracer, captured: dict[int, Array]) -> None:
         super().__init__()
-        self.name, self.outer, self.captured = name, outer, captured
+        self.name, self.outer, self.captured, self.source = name, outer, captured, outer.source
         self.inputs: list[int] = []
         self.taken: dict[int, Array] = {}  # a captured value of the enclosing program -> the input for it
 

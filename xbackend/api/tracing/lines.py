@@ -14,7 +14,7 @@ import numpy as np
 
 # Frames in these files and folders are not the user's: this package, and NumPy, whose functions call it back.
 _PACKAGE = Path(__file__).parents[2]
-_FOLDERS = ("program", "api", "eager", "backends", "strategies", "training")
+_FOLDERS = ("program", "api", "eager", "backends", "strategies", "training", "bring")
 _NOT_THE_USERS = (
     str(_PACKAGE / "devices.py"),
     *(f"{folder}{os.sep}" for folder in (*(_PACKAGE / name for name in _FOLDERS), Path(np.__file__).parent)),

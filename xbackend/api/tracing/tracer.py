@@ -35,6 +35,7 @@ class Tracer:
         self.updates: dict[int, int] = {}
         self.constant_bytes = 0
         self.open = True
+        self.source = ""  # the line of all nodes; empty for that of the caller
 
     def emit(self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None) -> Array:
         """Add a node with one result, with casts around an op that is `Op.widened`."""
@@ -57,7 +58,7 @@ class Tracer:
         for array in inputs:
             positions.append(self.own(array).node)
         results = OPS[op].results([values[i].aval for i in positions], params)
-        outputs = self.written.add(op, positions, params, results, device=place(device), source=caller())
+        outputs = self.written.add(op, positions, params, results, device=place(device), source=self.source or caller())
         return [Array(self, i, *aval) for i, aval in zip(outputs, results, strict=True)]
 
     def own(self, array: Array) -> Array:
@@ -107,7 +108,8 @@ class Tracer:
             params = {"name": variable.name, "shape": variable.shape, "dtype": variable.dtype}
             aval = Aval(variable.shape, variable.dtype)
             # It keeps its own device, whatever scope uses it first.
-            (position,) = self.written.add("shared", (), params, [aval], device=variable.device, source=caller())
+            line = self.source or caller()
+            (position,) = self.written.add("shared", (), params, [aval], device=variable.device, source=line)
             self.shared_nodes[variable.uid] = (position, variable)
         position, _ = self.shared_nodes[variable.uid]
         return Array(self, position, variable.shape, variable.dtype)

@@ -1,0 +1,69 @@
+"""Dtypes of the lineage in a program, which has neither int8, int16 nor uint16: they are computed in int32.
+
+Results of arithmetic are wrapped to the range of the dtype, as the framework's wrap, unless the ranges of the operands
+show that there is nothing to wrap.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.api.tracing.array import Array
+from xbackend.errors import GraphError
+from xbackend.program.dtypes import DType
+
+SMALL = {"int8": (8, True), "int16": (16, True), "uint16": (16, False)}  # bits, whether they have a sign
+Range = tuple[int, int]
+
+
+def held(dtype: str) -> DType:
+    """The dtype of the program that holds numbers of a dtype of the framework. Raises `GraphError`."""
+    if dtype in SMALL:
+        return DType.int32
+    try:
+        return DType(dtype)
+    except ValueError:
+        raise GraphError(f"dtype {dtype} has no place in a program: its dtypes are {', '.join(DType)}") from None
+
+
+def whole_range(dtype: str) -> Range:
+    """The smallest and the largest number of a small dtype."""
+    bits, signed = SMALL[dtype]
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+
+
+def wrapped(array: Any, dtype: str, inside: Range | None = None) -> Any:
+    """An int32 array modulo the numbers of a small dtype; ``inside`` is the range that it is known to keep to."""
+    low, high = whole_range(dtype)
+    if inside is not None and low <= inside[0] and inside[1] <= high:
+        return array
+    return xb.subtract(xb.bitwise_and(xb.add(array, -low), high - low), -low)
+
+
+def cast(value: Any, before: str, after: str) -> Any:
+    """The value of dtype ``before`` in dtype ``after``, as C casts."""
+    if isinstance(value, np.ndarray):
+        return value.astype(after)
+    if before == after:
+        return value
+    if after == "bool":
+        return xb.not_equal(value, 0) if before != "bool" else value
+    result = xb.astype(value, held(after))
+    if after not in SMALL or before == "bool":
+        return result
+    kept = (
+        before in SMALL
+        and whole_range(after)[0] <= whole_range(before)[0] <= whole_range(before)[1] <= whole_range(after)[1]
+    )
+    return result if kept or (before == "uint8" and after != "int8") else wrapped(result, after)
+
+
+def array(value: Any) -> Any:
+    """A known value as what `xbackend.api` takes: small dtypes as int32."""
+    if isinstance(value, Array):
+        return value
+    value = np.asarray(value)
+    return value.astype(held(value.dtype.name).value)

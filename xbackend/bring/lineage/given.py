@@ -1,0 +1,124 @@
+"""What users have of the lineage: variables, compiled functions, PyMC's models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.api.tracing.state import shared, update
+from xbackend.api.tracing.trace import ArraySpec
+from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.bring.lineage import arrays, dtypes, indexing, loops, matrices, scalars  # noqa: F401  # fill ROWS
+from xbackend.bring.lineage.walk import Walk, check_rows
+from xbackend.bring.tracing import program_of
+from xbackend.errors import GraphError
+from xbackend.program.dtypes import DType
+
+REWRITES = {"canonicalize": ("canonicalize",), "stabilize": ("canonicalize", "stabilize")}
+
+
+def from_graph(
+    outputs: Any,
+    inputs: Mapping[Any, Any] | Sequence[Any],
+    *,
+    rewrites: str | None = None,
+    name: str = "graph",
+    updates: Mapping[Any, Any] | None = None,
+) -> TracedProgram:
+    """The program of a graph of PyTensor, Aesara or Theano.
+
+    Args:
+        outputs: a variable, or a list of them.
+        inputs: the variables that are arguments, each with an array or an `xbackend.ArraySpec` that has its shape; as a
+            list where their types have all lengths.
+        rewrites: `None` for the graph as it was written; the framework's ``canonicalize``, or ``stabilize`` for both.
+        updates: new values of shared variables.
+
+    Raises `GraphError` with all ops that have no row, or where a shape depends on values.
+    """
+    single = not isinstance(outputs, list | tuple)
+    results: list[Any] = [outputs] if single else list(outputs)
+    given = dict(inputs) if isinstance(inputs, Mapping) else dict.fromkeys(inputs)
+    changed = dict(updates or {})
+    _check_variables([*results, *given, *changed])
+    package = type(results[0]).__module__.partition(".")[0] if results else "pytensor"
+    walked = [*results, *changed.values()]
+    if rewrites is not None:
+        walked = _rewritten(package, walked, rewrites)
+    check_rows(package, name, walked, given)
+    specs = [(one.name or "", *_spec(one, example)) for one, example in given.items()]
+
+    def walk(*traced: Any) -> Any:
+        inside = _Outermost(dict(zip(given, traced, strict=True)))
+        found = [inside.array(one) for one in _walked(inside, walked)]
+        for variable, new in zip(changed, found[len(results) :], strict=True):
+            update(inside.storage(variable), new)
+        values = [xb.asarray(one) for one in found[: len(results)]]
+        return values[0] if single else tuple(values)
+
+    return program_of(name, specs, walk)
+
+
+def _walked(inside: Walk, variables: Sequence[Any]) -> Sequence[Any]:
+    inside.results(variables)
+    return variables
+
+
+class _Outermost(Walk):
+    """The walk of a whole graph, whose shared variables are those of the program."""
+
+    def __init__(self, values: Mapping[Any, Any]) -> None:
+        super().__init__(values)
+        self.shared: dict[Any, Any] = {}
+
+    def value(self, variable: Any) -> Any:
+        if variable not in self.values and hasattr(variable, "get_value"):
+            self.values[variable] = xb.asarray(self.storage(variable))
+        return super().value(variable)
+
+    def storage(self, variable: Any) -> Any:
+        """The program's shared variable of one of the framework."""
+        if variable not in self.shared:
+            value = np.asarray(variable.get_value())
+            self.shared[variable] = shared(dtypes.array(value), variable.name or f"shared{len(self.shared)}")
+        return self.shared[variable]
+
+
+def _check_variables(variables: Sequence[Any]) -> None:
+    for one in variables:
+        if not (hasattr(one, "owner") and hasattr(one, "type")):
+            raise GraphError(
+                f"{one!r:.60} is no variable of PyTensor, Aesara or Theano; of a compiled function give the function"
+            )
+
+
+def _spec(variable: Any, example: Any) -> tuple[tuple[int, ...], DType]:
+    """Shape and dtype of an input. Raises `GraphError`."""
+    dtype = dtypes.held(variable.type.dtype)
+    if variable.type.dtype in dtypes.SMALL:
+        raise GraphError(f"the input {variable} has dtype {variable.type.dtype}, which arguments of a program have not")
+    if isinstance(example, ArraySpec):
+        return example.shape, dtype
+    if example is not None:
+        return tuple(np.shape(example)), dtype
+    lengths = getattr(variable.type, "shape", None) or (None,) * variable.type.ndim
+    if any(n is None for n in lengths):
+        raise GraphError(
+            f"the input {variable} has no fixed shape ({lengths}): give {{variable: array}}, or xb.ArraySpec(shape)"
+        )
+    return tuple(int(n) for n in lengths), dtype
+
+
+def _rewritten(package: str, outputs: Sequence[Any], rewrites: str) -> list[Any]:
+    """The outputs of the graph after the framework's own rewrites of that name. Raises `GraphError`."""
+    if rewrites not in REWRITES:
+        raise GraphError(f"rewrites={rewrites!r}: they are {', '.join(REWRITES)}, or None")
+    try:
+        utils = import_module(f"{package}.graph.rewriting.utils")
+    except ModuleNotFoundError:
+        raise GraphError(f"{package} has no rewrites that are chosen by name: leave rewrites out") from None
+    return list(utils.rewrite_graph(list(outputs), include=REWRITES[rewrites]))

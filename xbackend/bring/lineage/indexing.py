@@ -1,0 +1,95 @@
+"""Reading and writing elements: `Subtensor`, `AdvancedSubtensor` and their `Inc` forms."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.api.tracing.array import Array
+from xbackend.bring.lineage import dtypes
+from xbackend.bring.lineage.walk import Walk, row
+from xbackend.errors import GraphError
+
+
+@row("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1", "AdvancedBooleanSubtensor")
+def read(walk: Walk, node: Any, values: list[Any]) -> Any:
+    array = walk.array(node.inputs[0])
+    array, key, _ = _turned(array, _keys(walk, node, node.inputs[1:], array.shape))
+    return array[key]
+
+
+@row("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1", "AdvancedBooleanIncSubtensor")
+def written(walk: Walk, node: Any, values: list[Any]) -> Any:
+    op, dtype = node.op, node.outputs[0].type.dtype
+    array, value = walk.cast(node.inputs[0], dtype), walk.cast(node.inputs[1], dtype)
+    if getattr(op, "ignore_duplicates", False):
+        raise GraphError("an addition at indices that ignores repeated ones has no row: let it add each")
+    array, key, back = _turned(array, _keys(walk, node, node.inputs[2:], array.shape))
+    place = xb.at(array)[key]
+    result = place.set(value) if op.set_instead_of_inc else place.add(value)
+    return result if back is None else xb.permute_dims(result, back)
+
+
+def _keys(walk: Walk, node: Any, variables: Any, shape: tuple[int, ...]) -> list[Any]:
+    """What stands in the brackets: an entry for each, whose arrays are of whole numbers."""
+    listed = getattr(node.op, "idx_list", None)
+    if listed is not None:
+        module = import_module(f"{type(node.op).__module__.partition('.')[0]}.tensor.subtensor")
+        entries = list(module.get_idx_list([None, *variables], listed))
+    else:
+        entries = list(variables)
+    keys: list[Any] = []
+    for entry in entries:
+        key = _key(walk, entry)
+        if isinstance(key, np.ndarray) and key.dtype == bool and key.ndim:
+            keys += np.nonzero(key)
+        else:
+            keys.append(key)
+    return keys + [slice(None)] * (len(shape) - sum(one is not None for one in keys))
+
+
+def _key(walk: Walk, entry: Any) -> Any:
+    if isinstance(entry, slice):
+        bounds = (entry.start, entry.stop, entry.step)
+        return slice(*(_bound(walk, one) for one in bounds))
+    if entry is None or isinstance(entry, int | np.integer):
+        return entry
+    value = walk.value(entry)
+    if value is None or isinstance(value, slice):
+        return value
+    if not isinstance(value, Array):
+        known = np.asarray(value)
+        return known if known.ndim else int(known)
+    if value.dtype is dtypes.DType.bool:
+        raise GraphError("a mask that depends on the inputs gives a shape that does, too: write a switch in its place")
+    return value
+
+
+def _bound(walk: Walk, one: Any) -> int | None:
+    if one is None or isinstance(one, int):
+        return one
+    value = walk.known(one, "a bound of a slice")
+    return None if value is None else int(value)
+
+
+def _turned(array: Any, keys: list[Any]) -> tuple[Any, tuple[Any, ...], tuple[int, ...] | None]:
+    """The array and the key; where slices stand between arrays, with their axes in front, as NumPy has the result, and
+    the axes that turn the array back."""
+    arrays = [place for place, key in enumerate(keys) if _is_array(key)]
+    between = [key for place, key in enumerate(keys) if arrays and arrays[0] < place < arrays[-1]]
+    if not any(key is None or isinstance(key, slice) for key in between):
+        return array, tuple(keys), None
+    if any(key is None for key in keys):
+        raise GraphError("a new axis beside arrays that stand apart in an index has no row: add the axis before")
+    # A whole number beside arrays counts as an array.
+    front = [place for place, key in enumerate(keys) if not isinstance(key, slice)]
+    order = (*front, *(place for place in range(len(keys)) if place not in front))
+    back = tuple(np.argsort(order).tolist())
+    return xb.permute_dims(xb.asarray(array), order), tuple(keys[place] for place in order), back
+
+
+def _is_array(key: Any) -> bool:
+    return isinstance(key, np.ndarray | Array)

@@ -1,0 +1,226 @@
+"""Products, factorisations and equations, alone or over batches (`Blockwise`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.api import linalg
+from xbackend.api.tracing.array import Array
+from xbackend.bring.lineage import dtypes
+from xbackend.bring.lineage.walk import ROWS, Walk, row
+from xbackend.errors import GraphError, ShapeError
+from xbackend.program.shapes import broadcast_shapes
+
+Core = Callable[..., Any]
+CORES: dict[str, Core] = {}  # by the name of the core op's class: of the op and arrays with batches in front
+
+
+def core(*names: str) -> Callable[[Core], Core]:
+    """Make a function the row of ops on matrices, alone and over batches: of the op and its arrays."""
+
+    def put(function: Core) -> Core:
+        def alone(walk: Walk, node: Any, values: list[Any]) -> Any:
+            return function(node.op, *_arrays(walk, node))
+
+        CORES.update(dict.fromkeys(names, function))
+        ROWS.update(dict.fromkeys(names, alone))
+        return function
+
+    return put
+
+
+def _arrays(walk: Walk, node: Any) -> list[Any]:
+    """The inputs, those of a smaller floating-point dtype cast to that of the result."""
+    dtype = node.outputs[0].type.dtype
+    casts = "float" in dtype
+    return [walk.cast(one, dtype) if casts else walk.array(one) for one in node.inputs]
+
+
+@row("Blockwise")
+def blockwise(walk: Walk, node: Any, values: list[Any]) -> Any:
+    op, name = node.op.core_op, type(node.op.core_op).__name__
+    if name in CORES:
+        return CORES[name](op, *_batched(_arrays(walk, node), node.op.inputs_sig))
+    if any(len(one.type.broadcastable) > len(own) for one, own in zip(node.inputs, node.op.inputs_sig, strict=True)):
+        return _each(walk, node)
+    inside = op.make_node(*(one.type() for one in node.inputs))
+    own = Walk(dict(zip(inside.inputs, values, strict=True)))
+    return own.results(inside.outputs)
+
+
+def _batched(arrays: list[Any], signature: Any) -> list[Any]:
+    """The arrays with equal axes in front of those that the op takes."""
+    batches = [one.shape[: one.ndim - len(own)] for one, own in zip(arrays, signature, strict=True)]
+    common = broadcast_shapes(*batches)
+    return [
+        xb.broadcast_to(one, (*common, *one.shape[one.ndim - len(own) :])) if batch != common else one
+        for one, own, batch in zip(arrays, signature, batches, strict=True)
+    ]
+
+
+def _each(walk: Walk, node: Any) -> Any:
+    """An op without a row of its own over batches: each of the batch, stacked."""
+    op = node.op.core_op
+    arrays = _batched([walk.array(one) for one in node.inputs], node.op.inputs_sig)
+    batch = arrays[0].shape[: arrays[0].ndim - len(node.op.inputs_sig[0])]
+    if int(np.prod(batch, dtype=np.int64)) > _MOST:
+        raise GraphError(f"{type(op).__name__} over a batch of {batch} has no row")
+    found = []
+    for where in np.ndindex(*batch):
+        parts = [one[where] if isinstance(one, Array) else np.asarray(one)[where] for one in arrays]
+        variables = [
+            one.type.clone(shape=(None,) * len(own))() for one, own in zip(node.inputs, node.op.inputs_sig, strict=True)
+        ]
+        inside = op.make_node(*variables)
+        found.append(Walk(dict(zip(inside.inputs, parts, strict=True))).results(inside.outputs))
+    return [
+        xb.reshape(xb.stack([xb.asarray(dtypes.array(one)) for one in each]), (*batch, *np.shape(each[0])))
+        for each in zip(*found, strict=True)
+    ]
+
+
+_MOST = 64
+
+
+@core("Dot", "MatMul", "BatchedDot", "_BatchedDot")
+def dot(op: Any, a: Any, b: Any) -> Any:
+    return xb.matmul(xb.asarray(a), xb.asarray(b))
+
+
+@row("Dot22", "Dot22Scalar", "Gemm", "Gemv", "Ger")
+def blas(walk: Walk, node: Any, values: list[Any]) -> Any:
+    raise GraphError("a call of BLAS comes in before it is compiled only: give the graph as it was written")
+
+
+@core("Cholesky")
+def cholesky(op: Any, x: Any) -> Any:
+    factor = linalg.cholesky(x)
+    return factor if op.lower else xb.matrix_transpose(factor)
+
+
+@core("SolveTriangular")
+def solve_triangular(op: Any, a: Any, b: Any) -> Any:
+    trans, lower = getattr(op, "trans", 0), op.lower
+    if trans in (1, 2, "T", "C"):
+        a, lower = xb.matrix_transpose(a), not lower
+    if op.unit_diagonal:
+        a = xb.add(xb.multiply(a, 1.0 - np.eye(a.shape[-1])), np.eye(a.shape[-1]))
+    return _solved(op, a, b, lambda m, r: linalg.solve_triangular(m, r, lower=lower))
+
+
+@core("Solve")
+def solve(op: Any, a: Any, b: Any) -> Any:
+    if getattr(op, "assume_a", "gen") in (
+        "sym",
+        "her",
+        "pos",
+        "pos_def",
+        "positive definite",
+        "symmetric",
+        "hermitian",
+    ):
+        half = xb.tril(a) if op.lower else xb.triu(a)
+        diagonal = xb.multiply(a, np.eye(a.shape[-1]))
+        a = xb.subtract(xb.add(half, xb.matrix_transpose(half)), diagonal)
+    return _solved(op, a, b, linalg.solve)
+
+
+@core("CholeskySolve", "CholSolve", "CholeskySolver")
+def cholesky_solve(op: Any, a: Any, b: Any) -> Any:
+    first = a if op.lower else xb.matrix_transpose(a)
+
+    def both(m: Any, r: Any) -> Any:
+        half = linalg.solve_triangular(m, r, lower=True)
+        return linalg.solve_triangular(xb.matrix_transpose(m), half, lower=False)
+
+    return _solved(op, first, b, both)
+
+
+def _solved(op: Any, a: Any, b: Any, of: Callable[[Any, Any], Any]) -> Any:
+    """Right-hand sides that are vectors get an axis, which is taken away again."""
+    if getattr(op, "b_ndim", None) == 1 or (getattr(op, "b_ndim", None) is None and b.ndim == a.ndim - 1):
+        return xb.squeeze(of(a, xb.expand_dims(b, axis=-1)), axis=-1)
+    return of(a, b)
+
+
+@core("MatrixInverse")
+def inverse(op: Any, x: Any) -> Any:
+    return linalg.inv(x)
+
+
+@core("MatrixPinv", "MatrixPseudoInverse")
+def pinv(op: Any, x: Any) -> Any:
+    return linalg.pinv(x)
+
+
+@core("Det")
+def det(op: Any, x: Any) -> Any:
+    return linalg.det(x)
+
+
+@core("SLogDet")
+def slogdet(op: Any, x: Any) -> Any:
+    return list(linalg.slogdet(x))
+
+
+@core("Eigh")
+def eigh(op: Any, x: Any) -> Any:
+    return list(linalg.eigh(x))
+
+
+@core("Eigvalsh")
+def eigvalsh(op: Any, x: Any, *others: Any) -> Any:
+    if others:
+        raise GraphError("eigenvalues of a pair of matrices have no row")
+    return linalg.eigvalsh(x)
+
+
+@core("SVD")
+def svd(op: Any, x: Any) -> Any:
+    return list(linalg.svd(x, full_matrices=op.full_matrices)) if op.compute_uv else linalg.svdvals(x)
+
+
+@core("QR", "QRFull")
+def qr(op: Any, x: Any) -> Any:
+    if op.mode not in ("economic", "reduced", "full", "complete") or getattr(op, "pivoting", False):
+        raise GraphError(f"qr with mode={op.mode!r} has no row")
+    return list(linalg.qr(x, mode="complete" if op.mode in ("full", "complete") else "reduced"))
+
+
+@row("ExtractDiag")
+def extract_diag(walk: Walk, node: Any, values: list[Any]) -> Any:
+    op, array = node.op, walk.array(node.inputs[0])
+    first, second = getattr(op, "axis1", 0), getattr(op, "axis2", 1)
+    last = (array.ndim - 2, array.ndim - 1)
+    if (first, second) != last:
+        array = xb.moveaxis(array, (first, second), last)
+    return linalg.diagonal(xb.asarray(array), offset=op.offset)
+
+
+@row("FillDiagonal")
+def fill_diagonal(walk: Walk, node: Any, values: list[Any]) -> Any:
+    array = walk.array(node.inputs[0])
+    if array.ndim != 2:
+        raise ShapeError("fill_diagonal of an array of another rank than 2 has no row")
+    own = np.eye(*array.shape) != 0
+    return xb.where(own, walk.cast(node.inputs[1], node.outputs[0].type.dtype), array)
+
+
+@row("AllocDiag")
+def alloc_diag(walk: Walk, node: Any, values: list[Any]) -> Any:
+    if hasattr(node.op, "fgraph"):
+        return ROWS["OpFromGraph"](walk, node, values)
+    array, offset = walk.array(node.inputs[0]), getattr(node.op, "offset", 0)
+    if array.ndim != 1:
+        raise ShapeError("a diagonal matrix of an array of another rank than 1 has no row")
+    size = array.shape[0] + abs(offset)
+    return xb.multiply(xb.expand_dims(_padded(array, offset), axis=0), np.eye(size, k=offset, dtype=array.dtype.value))
+
+
+def _padded(array: Any, offset: int) -> Any:
+    zeros = xb.zeros((abs(offset),), dtype=array.dtype)
+    return array if not offset else xb.concat([zeros, array] if offset > 0 else [array, zeros])

@@ -1,0 +1,52 @@
+"""PyMC's models: the log-density of one flat vector in unconstrained space, as samplers call it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.bring.lineage.given import from_graph
+from xbackend.errors import GraphError
+
+
+@dataclass(frozen=True)
+class LogDensity:
+    """The graph of a model's log-density: ``logp`` of the vector ``theta``, whose initial value is ``start``.
+
+    ``discrete`` says that a variable is of whole numbers, so there is no gradient.
+    """
+
+    name: str
+    logp: Any
+    theta: Any
+    start: np.ndarray
+    discrete: bool
+
+    def program(self, rewrites: str | None = "stabilize") -> TracedProgram:
+        """The program of the log-density. Raises `GraphError`."""
+        return from_graph(self.logp, {self.theta: self.start}, rewrites=rewrites, name=self.name)
+
+
+def log_density(model: Any, point: Any = None, name: str = "logp") -> LogDensity:
+    """The log-density of a `pymc.Model`. ``point`` is its initial point, by default its own.
+
+    Dimensions and data become constants, as shapes of programs are fixed. Raises `GraphError` for a model without free
+    variables.
+    """
+    from pymc.blocking import DictToArrayBijection
+    from pymc.model.transform.optimization import freeze_dims_and_data
+    from pymc.pytensorf import join_nonshared_inputs
+
+    point = model.initial_point() if point is None else point
+    frozen = freeze_dims_and_data(model)
+    variables = frozen.value_vars
+    if not variables:
+        raise GraphError(f"{name} has no free variable: its log-density is a constant")
+    (logp,), theta = join_nonshared_inputs(point=point, outputs=[frozen.logp()], inputs=variables)
+    theta.name = "theta"
+    start = DictToArrayBijection.map({one.name: point[one.name] for one in variables}).data
+    discrete = any("int" in one.type.dtype or one.type.dtype == "bool" for one in variables)
+    return LogDensity(name, logp, theta, np.asarray(start, theta.type.dtype), discrete)

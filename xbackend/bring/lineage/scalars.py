@@ -1,0 +1,314 @@
+"""Elementwise ops: a row for each scalar op of the lineage, by the name of its class.
+
+An elementwise node knows the dtype of its result. Arithmetic is done in that dtype, comparisons in the one that NumPy
+promotes the operands to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.api.tracing.array import Array
+from xbackend.bring.lineage import dtypes
+from xbackend.bring.lineage.walk import Walk, row
+from xbackend.errors import GraphError
+
+Scalar = Callable[..., Any]
+
+
+def _folded(function: Scalar) -> Scalar:
+    return lambda *arrays: reduce(function, arrays)
+
+
+def _int_pow(x: Any, y: Any) -> Any:
+    return xb.pow(x, y)
+
+
+def _softplus(x: Any) -> Any:
+    return xb.logaddexp(x, 0.0)
+
+
+def _half_away(x: Any) -> Any:
+    size = xb.abs(x)
+    below = xb.floor(size)
+    return xb.multiply(xb.sign(x), xb.where(xb.greater_equal(xb.subtract(size, below), 0.5), xb.add(below, 1.0), below))
+
+
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    return xb.where(xb.less(x, low), low, xb.where(xb.greater(x, high), high, x))
+
+
+def _trigamma(x: Any) -> Any:
+    """The second derivative of gammaln for x > 0: recurrence up to 8, then its asymptotic series (Abramowitz and
+    Stegun, 6.4.6 and 6.4.12)."""
+    total = xb.zeros_like(x)
+    for _ in range(8):
+        low = xb.less(x, 8.0)
+        total = xb.where(low, xb.add(total, xb.reciprocal(xb.square(x))), total)
+        x = xb.where(low, xb.add(x, 1.0), x)
+    z = xb.reciprocal(xb.square(x))
+    series = xb.zeros_like(x)
+    for coefficient in (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6):
+        series = xb.add(xb.multiply(series, z), coefficient)
+    return xb.add(
+        total,
+        xb.add(xb.reciprocal(x), xb.add(xb.multiply(0.5, z), xb.multiply(xb.multiply(series, z), xb.reciprocal(x)))),
+    )
+
+
+def _erfcx(x: Any) -> Any:
+    """exp(x**2) * erfc(x): the product below 2, and beyond it the continued fraction of erfc (Abramowitz and Stegun,
+    7.1.14), whose 60 terms are exact to 1e-16 there."""
+    far = xb.where(xb.less(x, 2.0), 2.0, x)
+    fraction: Any = far
+    for k in range(60, 0, -1):
+        fraction = xb.add(far, xb.divide(k / 2.0, fraction))
+    near = xb.where(xb.less(x, 2.0), x, 0.0)
+    return xb.where(
+        xb.less(x, 2.0),
+        xb.multiply(xb.exp(xb.square(near)), xb.erfc(near)),
+        xb.divide(1.0 / math.sqrt(math.pi), fraction),
+    )
+
+
+def _gamma(x: Any) -> Any:
+    """exp(gammaln(x)) with gamma's sign, which for x < 0 turns at each whole number."""
+    odd = xb.not_equal(xb.remainder(xb.floor(x), 2.0), 0.0)
+    size = xb.exp(xb.gammaln(x))
+    return xb.where(xb.logical_and(xb.less(x, 0.0), odd), xb.negative(size), size)
+
+
+# In the dtype of the result.
+ARITHMETIC: dict[str, Scalar] = {
+    "Add": _folded(xb.add),
+    "Mul": _folded(xb.multiply),
+    "Sub": xb.subtract,
+    "TrueDiv": xb.divide,
+    "IntDiv": xb.floor_divide,
+    "Mod": xb.remainder,
+    "Pow": _int_pow,
+    "Maximum": xb.maximum,
+    "ScalarMaximum": xb.maximum,
+    "Minimum": xb.minimum,
+    "ScalarMinimum": xb.minimum,
+    "Clip": _clip,
+    "Abs": xb.abs,
+    "Sgn": xb.sign,
+    "Sign": xb.sign,
+    "Ceil": xb.ceil,
+    "Floor": xb.floor,
+    "Trunc": xb.trunc,
+    "RoundHalfToEven": xb.round,
+    "RoundHalfAwayFromZero": _half_away,
+    "Neg": xb.negative,
+    "Reciprocal": xb.reciprocal,
+    "Inv": xb.reciprocal,
+    "Log": xb.log,
+    "Log2": xb.log2,
+    "Log10": xb.log10,
+    "Log1p": xb.log1p,
+    "Exp": xb.exp,
+    "Exp2": lambda x: xb.pow(2.0, x),
+    "Expm1": xb.expm1,
+    "Sqr": xb.square,
+    "Sqrt": xb.sqrt,
+    "Cos": xb.cos,
+    "ArcCos": xb.acos,
+    "Sin": xb.sin,
+    "ArcSin": xb.asin,
+    "Tan": xb.tan,
+    "ArcTan": xb.atan,
+    "ArcTan2": xb.atan2,
+    "Cosh": xb.cosh,
+    "ArcCosh": xb.acosh,
+    "Sinh": xb.sinh,
+    "ArcSinh": xb.asinh,
+    "Tanh": xb.tanh,
+    "ArcTanh": xb.atanh,
+    "Deg2Rad": lambda x: xb.multiply(x, math.pi / 180.0),
+    "Rad2Deg": lambda x: xb.multiply(x, 180.0 / math.pi),
+    "Erf": xb.erf,
+    "Erfc": xb.erfc,
+    "Erfcx": _erfcx,
+    "Erfinv": xb.erfinv,
+    "Erfcinv": lambda x: xb.erfinv(xb.subtract(1.0, x)),
+    "Gamma": _gamma,
+    "GammaLn": xb.gammaln,
+    "Psi": xb.digamma,
+    "TriGamma": _trigamma,
+    "Sigmoid": xb.expit,
+    "ScalarSigmoid": xb.expit,
+    "Softplus": _softplus,
+    "ScalarSoftplus": _softplus,
+    "Log1mexp": xb.log1mexp,
+    "Identity": lambda x: x,
+    "Real": lambda x: x,
+    "Conj": lambda x: x,
+}
+COMPARED: dict[str, Scalar] = {
+    "LT": xb.less,
+    "GT": xb.greater,
+    "LE": xb.less_equal,
+    "GE": xb.greater_equal,
+    "EQ": xb.equal,
+    "NEQ": xb.not_equal,
+}
+OF_BOOLS: dict[str, Scalar] = {
+    "Add": _folded(xb.logical_or),
+    "Mul": _folded(xb.logical_and),
+    "Maximum": xb.logical_or,
+    "ScalarMaximum": xb.logical_or,
+    "Minimum": xb.logical_and,
+    "ScalarMinimum": xb.logical_and,
+    "AND": _folded(xb.logical_and),
+    "OR": _folded(xb.logical_or),
+    "XOR": _folded(xb.logical_xor),
+    "Invert": xb.logical_not,
+    "Identity": lambda x: x,
+}
+BITS: dict[str, Scalar] = {
+    "AND": _folded(xb.bitwise_and),
+    "OR": _folded(xb.bitwise_or),
+    "XOR": _folded(xb.bitwise_xor),
+    "Invert": xb.bitwise_invert,
+}
+CLASSIFIED: dict[str, Scalar] = {"IsNan": xb.isnan, "IsInf": xb.isinf}
+OTHERS = ("Switch", "Cast", "Second", "Composite")
+SCALARS = frozenset({*ARITHMETIC, *COMPARED, *OF_BOOLS, *BITS, *CLASSIFIED, *OTHERS})
+
+
+def scalar_name(op: Any) -> str:
+    """The name of the class of a scalar op; casts have one for each dtype in some generations."""
+    return type(op).__name__
+
+
+def _ranged(name: str, ranges: Sequence[dtypes.Range | None]) -> dtypes.Range | None:
+    """The range of a result of small integers; `None` where it is unknown."""
+    if any(one is None for one in ranges):
+        return None
+    lows, highs = zip(*[one for one in ranges if one is not None], strict=True)
+    if name == "Add":
+        return sum(lows), sum(highs)
+    if name == "Sub":
+        return lows[0] - highs[1], highs[0] - lows[1]
+    if name == "Neg":
+        return -highs[0], -lows[0]
+    if name == "Mul" and len(lows) == 2:
+        ends = [a * b for a in (lows[0], highs[0]) for b in (lows[1], highs[1])]
+        return min(ends), max(ends)
+    if name in ("Maximum", "Minimum", "Identity", "Switch", "Second"):
+        return min(lows), max(highs)
+    return None
+
+
+class Elementwise:
+    """One elementwise node: the variables that go in, and the dtype of its result."""
+
+    def __init__(self, walk: Walk, op: Any, inputs: Sequence[Any], output: Any) -> None:
+        self.walk, self.inputs, self.output = walk, inputs, output
+        self.op, self.name, self.dtype = op, scalar_name(op), output.type.dtype
+
+    def result(self) -> Any:
+        """The value of the result. Raises `GraphError`."""
+        name, dtype = self.name, self.dtype
+        if name == "Composite":
+            return self._composite()
+        if name in COMPARED:
+            common = np.result_type(*(one.type.dtype for one in self.inputs)).name
+            return COMPARED[name](*self._cast(self.inputs, common))
+        if name in CLASSIFIED:
+            of = self.inputs[0].type.dtype
+            return CLASSIFIED[name](self.walk.array(self.inputs[0])) if "float" in of else self._whole(False)
+        if name == "Cast":
+            return self.walk.cast(self.inputs[0], dtype)
+        if name == "Second":
+            return xb.broadcast_arrays(*(self.walk.cast(one, dtype) for one in self.inputs))[1]
+        if name == "Switch":
+            condition = self.walk.cast(self.inputs[0], "bool")
+            return xb.where(condition, *self._cast(self.inputs[1:], dtype))
+        table = OF_BOOLS if dtype == "bool" else BITS if name in BITS else ARITHMETIC
+        if name not in table:
+            raise GraphError(f"{name} of {dtype} has no row")
+        result = table[name](*self._cast(self.inputs, dtype))
+        return self._wrapped(result) if dtype in dtypes.SMALL else result
+
+    def _cast(self, variables: Sequence[Any], dtype: str) -> list[Any]:
+        """Operands in one dtype. A known number stays a constant."""
+        return [self.walk.cast(one, dtype) for one in variables]
+
+    def _whole(self, value: bool) -> Any:
+        return xb.full(self.walk.array(self.inputs[0]).shape, value, dtype=dtypes.DType.bool)
+
+    def _wrapped(self, result: Any) -> Any:
+        inside = _ranged(self.name, [self._range(one) for one in self.inputs])
+        if inside is not None:
+            self.walk.ranges[self.output] = inside
+        return dtypes.wrapped(result, self.dtype, inside)
+
+    def _range(self, variable: Any) -> dtypes.Range | None:
+        value, dtype = self.walk.value(variable), variable.type.dtype
+        if not isinstance(value, Array):
+            known = np.asarray(value)
+            return (int(known.min()), int(known.max())) if known.size else (0, 0)
+        if variable in self.walk.ranges:
+            return self.walk.ranges[variable]
+        return (0, 1) if dtype == "bool" else dtypes.whole_range(dtype) if dtype in dtypes.SMALL else None
+
+    def _composite(self) -> Any:
+        inner = self.op.fgraph
+        inside = Walk({one: self.walk.value(own) for one, own in zip(inner.inputs, self.inputs, strict=True)})
+        return inside.results(inner.outputs)
+
+
+@row("Elemwise")
+def elemwise(walk: Walk, node: Any, values: list[Any]) -> Any:
+    one = Elementwise(walk, node.op.scalar_op, node.inputs, node.outputs[0]).result()
+    return one
+
+
+@row("ScalarOp")
+def scalar(walk: Walk, node: Any, values: list[Any]) -> Any:
+    return Elementwise(walk, node.op, node.inputs, node.outputs[0]).result()
+
+
+_REDUCED: dict[str, Callable[..., Any]] = {
+    "Add": xb.sum,
+    "Mul": xb.prod,
+    "Maximum": xb.max,
+    "ScalarMaximum": xb.max,
+    "Minimum": xb.min,
+    "ScalarMinimum": xb.min,
+}
+
+
+@row("CAReduce", "CAReduceDtype", "Sum", "Prod", "Max", "Min", "All", "Any", "FixedOpCAReduce", "NonZeroDimsCAReduce")
+def reduction(walk: Walk, node: Any, values: list[Any]) -> Any:
+    (variable,), dtype = node.inputs, node.outputs[0].type.dtype
+    axes = _axes(node)
+    name = scalar_name(node.op.scalar_op)
+    if name in ("AND", "OR"):
+        if variable.type.dtype != "bool":
+            raise GraphError(f"{name} along axes of {variable.type.dtype} has no row")
+        return (xb.all if name == "AND" else xb.any)(walk.array(variable), axis=axes)
+    inside = getattr(node.op, "acc_dtype", None) or dtype
+    result = _REDUCED[name](walk.cast(variable, inside), axis=axes)
+    return dtypes.cast(result, inside, dtype)
+
+
+@row("ProdWithoutZeros")
+def product_without_zeros(walk: Walk, node: Any, values: list[Any]) -> Any:
+    (variable,), dtype = node.inputs, node.outputs[0].type.dtype
+    array = walk.cast(variable, dtype)
+    return xb.prod(xb.where(xb.equal(array, 0), xb.ones_like(array), array), axis=_axes(node))
+
+
+def _axes(node: Any) -> tuple[int, ...] | None:
+    """The axes of a reduction. A scalar has none, and the lineage lets axis 0 of one pass, as NumPy does."""
+    axes = node.op.axis
+    return None if axes is None or not node.inputs[0].type.ndim else tuple(axes)

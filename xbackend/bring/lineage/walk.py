@@ -1,0 +1,191 @@
+"""The walk through a graph of the lineage: every node becomes what its row makes of it.
+
+What depends on constants and shapes only is computed by the framework's own ops while walking: it is an array of NumPy,
+`known`. Shapes, axes and bounds of slices have to be.
+"""
+
+from __future__ import annotations
+
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.tracer import current
+from xbackend.bring.lineage import dtypes
+from xbackend.bring.missing import Missing
+from xbackend.errors import GraphError, XBackendError
+
+Row = Callable[["Walk", Any, list[Any]], Any]
+ROWS: dict[str, Row] = {}  # by the name of the op's class
+_LIBRARY = sysconfig.get_path("stdlib")
+_NOT_THE_USERS = ("pytensor", "aesara", "theano", "pymc", "xbackend", "site-packages")
+FOLDED = 1 << 16  # elements that are computed while walking, whatever the size of the inputs
+
+
+def row(*names: str) -> Callable[[Row], Row]:
+    """Make a function the row of the ops with these names: it gets the walk, the node and the values of its inputs, and
+    returns the value of its output, or a list of all."""
+
+    def put(function: Row) -> Row:
+        ROWS.update(dict.fromkeys(names, function))
+        return function
+
+    return put
+
+
+class Walk:
+    """Variables of a graph with their values: arrays of the program, or known arrays of NumPy.
+
+    ``assertion`` says what a failed check makes of a value: NaN, or minus infinity (PyMC's).
+    """
+
+    def __init__(self, values: Mapping[Any, Any]) -> None:
+        self.values = dict(values)
+        self.ranges: dict[Any, dtypes.Range] = {}  # of small integers
+
+    def results(self, outputs: Sequence[Any]) -> list[Any]:
+        """The values of variables. Raises `GraphError`."""
+        for node in nodes(outputs, self.values):
+            self._node(node)
+        return [self.value(one) for one in outputs]
+
+    def value(self, variable: Any) -> Any:
+        """The value of a variable whose node was walked, or of a constant."""
+        if variable not in self.values:
+            self.values[variable] = variable.data if hasattr(variable, "data") else _free(variable)
+        return self.values[variable]
+
+    def _node(self, node: Any) -> None:
+        values = [self.value(one) for one in node.inputs]
+        function = row_of(node.op)
+        line = line_of(node)
+        if line:
+            current().source = line
+        try:
+            known = not any(isinstance(value, Array) for value in values) and computed(node, values)
+            found = known or (function or _refused)(self, node, values)
+        except XBackendError as error:
+            raise GraphError(f"{node.op}{f' (at {line})' if line else ''}: {error}") from error
+        each = found if isinstance(found, list | tuple) else [found]
+        self.values.update(zip(node.outputs, each, strict=True))
+
+    def known(self, variable: Any, what: str) -> Any:
+        """The known value of a variable. Raises `GraphError` where it depends on the inputs' values."""
+        value = self.value(variable)
+        if isinstance(value, Array):
+            raise GraphError(f"{what} depends on the values of the inputs, and a program's shapes are fixed")
+        return value
+
+    def whole(self, variable: Any, what: str) -> int:
+        """A known whole number."""
+        return int(self.known(variable, what))
+
+    def cast(self, variable: Any, dtype: str) -> Any:
+        """The value of a variable in a dtype, as what `xbackend.api` takes."""
+        value = self.value(variable)
+        return dtypes.array(dtypes.cast(_numpy(value), variable.type.dtype, dtype))
+
+    def array(self, variable: Any) -> Any:
+        """The value of a variable as what `xbackend.api` takes."""
+        return dtypes.array(_numpy(self.value(variable)))
+
+
+def _numpy(value: Any) -> Any:
+    return value if isinstance(value, Array) else np.asarray(value)
+
+
+def row_of(op: Any) -> Row | None:
+    """The row of an op: that of its class, or for one made of a graph that of the graph."""
+    for name in (
+        type(op).__name__,
+        *(c.__name__ for c in type(op).__mro__ if c.__name__ in ("ScalarOp", "OpFromGraph")),
+    ):
+        if name in ROWS:
+            return ROWS[name]
+    return None
+
+
+def nodes(outputs: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
+    """The nodes that the outputs depend on, each behind those that it depends on, up to given variables."""
+    found: list[Any] = []
+    entered, left = set[Any](), set[Any]()
+    stack = [one.owner for one in reversed(outputs) if one.owner is not None and one not in given]
+    while stack:
+        node = stack[-1]
+        if node in left:
+            stack.pop()
+        elif node in entered:
+            left.add(stack.pop())
+            found.append(node)
+        else:
+            entered.add(node)
+            stack += [one.owner for one in reversed(node.inputs) if one.owner is not None and one not in given]
+    return found
+
+
+def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping[Any, Any]) -> None:
+    """Raises `GraphError` that names all ops without a row, those of inner graphs included."""
+    missing = Missing(framework)
+    graphs = [(outputs, given)]
+    while graphs:
+        results, inputs = graphs.pop()
+        for node in nodes(results, inputs):
+            if hasattr(node.op, "ndim_supp") and hasattr(node.op, "dist_params"):
+                missing.add(
+                    type(node.op).__name__, line_of(node), "it draws random numbers: give the draws as an input"
+                )
+            elif row_of(node.op) is None:
+                missing.add(type(node.op).__name__, line_of(node))
+            for inner in (node.op, getattr(node.op, "core_op", None), getattr(node.op, "scalar_op", None)):
+                graph = getattr(inner, "fgraph", None)
+                if graph is not None and (inner is not node.op or type(inner).__name__ not in ROWS or _is_loop(inner)):
+                    graphs.append((graph.outputs, dict.fromkeys(graph.inputs)))
+    missing.check(name)
+
+
+def _is_loop(op: Any) -> bool:
+    return type(op).__name__ in ("Scan", "IfElse")
+
+
+def line_of(node: Any) -> str:
+    """``file:line`` where the user made a node, as the framework remembers; empty where it does not."""
+    traces = getattr(node.outputs[0].tag, "trace", None) or [[]]
+    frames = traces[-1] if traces else []
+    for frame in reversed(frames):
+        file, line = (frame[0], frame[1]) if isinstance(frame, tuple) else (frame.filename, frame.lineno)
+        if not file.startswith(_LIBRARY) and not any(f"/{one}/" in file for one in _NOT_THE_USERS):
+            return f"{file}:{line}"
+    return ""
+
+
+def computed(node: Any, values: Sequence[Any]) -> list[Any] | None:
+    """The values of a node's outputs, by the framework's own code for one op; `None` where that is compiled, or where
+    more than `FOLDED` elements come of fewer."""
+    if not hasattr(node.op, "perform") or hasattr(node.op, "fgraph") or type(node.op).__name__ in _NOT_FOLDED:
+        return None
+    storage = {one: [value] for one, value in zip(node.inputs, values, strict=True)}
+    storage |= {one: [None] for one in node.outputs}
+    if type(node.op).__name__ in ("Alloc", "AllocEmpty", "Eye", "Second"):
+        size = prod(int(v) for v in values[1:]) if type(node.op).__name__ == "Alloc" else prod(int(v) for v in values)
+        if size > FOLDED:
+            return None
+    done = {one: [True] for one in node.inputs} | {one: [False] for one in node.outputs}
+    node.op.make_py_thunk(node, storage, done, [])()
+    return [storage[one][0] for one in node.outputs]
+
+
+_NOT_FOLDED = ("Scan", "IfElse", "CheckAndRaise", "Assert", "CheckParameterValue", "MakeSlice")
+
+
+def _refused(walk: Walk, node: Any, values: list[Any]) -> Any:
+    raise GraphError("no program has this op")
+
+
+def _free(variable: Any) -> Any:
+    raise GraphError(
+        f"the graph depends on {variable}, which is none of the inputs: give it as one, with its shape or an array"
+    )

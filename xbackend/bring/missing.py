@@ -1,0 +1,29 @@
+"""What a graph has that a program has not: collected, so that one error names all of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xbackend.errors import GraphError
+
+
+@dataclass
+class Missing:
+    """Ops without a row, each with its count, the first line of the user that has it, and what to write instead."""
+
+    framework: str
+    found: dict[str, tuple[int, str, str]] = field(default_factory=dict)
+
+    def add(self, op: str, line: str = "", instead: str = "") -> None:
+        count, first, said = self.found.get(op, (0, line, instead))
+        self.found[op] = (count + 1, first, said)
+
+    def check(self, name: str) -> None:
+        """Raises `GraphError` where something was added."""
+        if self.found:
+            each = (
+                f"\n  {op}, {'once' if count == 1 else f'{count} times'}"
+                f"{f', first at {line}' if line else ''}{f': {instead}' if instead else ''}"
+                for op, (count, line, instead) in sorted(self.found.items())
+            )
+            raise GraphError(f"{name} has ops of {self.framework} that no program has:{''.join(each)}")

@@ -1,0 +1,41 @@
+"""The program that a walk through a graph of a framework makes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xbackend.api.tracing.trace import ArraySpec, trace
+from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.program.dtypes import DType
+
+
+def program_of(
+    name: str, inputs: Sequence[tuple[str, tuple[int, ...], DType]], walk: Callable[..., Any]
+) -> TracedProgram:
+    """The program named ``name`` of ``walk``, which gets a traced array for each of the inputs (name, shape, dtype).
+
+    Raises what `xbackend.trace` raises.
+    """
+    parameters = [
+        inspect.Parameter(one, inspect.Parameter.POSITIONAL_ONLY) for one in identifiers([n for n, *_ in inputs])
+    ]
+
+    def function(*arrays: Any) -> Any:
+        return walk(*arrays)
+
+    function.__name__ = identifiers([name])[0]
+    function.__dict__["__signature__"] = inspect.Signature(parameters)
+    return trace(function, *(ArraySpec(shape, dtype) for _, shape, dtype in inputs))
+
+
+def identifiers(names: Sequence[str]) -> list[str]:
+    """Each name as a Python identifier, no two the same."""
+    found: list[str] = []
+    for number, name in enumerate(names):
+        plain = re.sub(r"\W", "_", name or f"x{number}").strip("_") or f"x{number}"
+        plain = f"x_{plain}" if plain[0].isdigit() else plain
+        found.append(plain if plain not in found else f"{plain}_{number}")
+    return found
