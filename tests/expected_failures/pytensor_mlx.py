@@ -36,6 +36,14 @@ EXPECTED = (
             ("test_gradient_at_other_shapes", "grad-rule-digamma"),
         )
     ),
+    *(
+        ExpectedFailure("test_result_of_op", label, reason, f"{_MLX}/compiled.cpp", AssertionError)
+        for label, reason in (
+            ("special-zeros_with_a_sign", "MLX's compiled code has 0 for -0.0"),
+            ("special-atan2_of_negative_zero", "MLX's compiled code has 0 for -0.0"),
+            ("overflow-int64", "MLX compiles without -fwrapv, so x * 2 // 2 is x where x * 2 overflows"),
+        )
+    ),
     ExpectedFailure(
         "test_gradient", "grad-solve_of_a_number-float64", "PyTensor's arange for MLX takes constants only", _DISPATCH
     ),
