@@ -102,6 +102,7 @@ def compare(
     *,
     suite: Annotated[str | None, _SUITE] = None,
     inputs: options.Inputs = None,
+    brought: options.From = None,
     measuring: Measuring = _USUALLY,
     python: options.Python = None,
     size: Annotated[list[int] | None, _SIZE] = None,
@@ -126,7 +127,7 @@ def compare(
     with progress() as (shown, watch):
         cases = users.cases(
             target or _DEFAULT, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
-            suite=suite, quick=measuring.quick, seed=measuring.seed, on_progress=shown,
+            suite=suite, quick=measuring.quick, seed=measuring.seed, brought=brought, on_progress=shown,
         )  # fmt: skip
         unready = matrix.ready(runs, shown)
         results = session.compare(

@@ -34,6 +34,7 @@ def draw(
     /,
     *,
     inputs: options.Inputs = None,
+    brought: options.From = None,
     settings: options.Settings = None,
     devices_map: options.DevicesMap = None,
     seed: options.Seed = 0,
@@ -43,7 +44,7 @@ def draw(
 ) -> int:
     """Print a drawing: of a program, its logical devices bound if bindings are given, or of what a backend executed."""
     selected = [] if backend is None else matrix.runs([backend])  # before anything is computed
-    program, arrays = _program(target, inputs, settings, seed)
+    program, arrays = _program(target, inputs, settings, seed, brought)
     if backend is not None:
         if len(arrays) != len(program.inputs):
             raise UsageError(f"{target} holds no arguments to run it with; draw a FILE.py:FUNCTION or a workload")
@@ -59,7 +60,7 @@ def draw(
 
 
 def _program(
-    target: str, inputs: list[str] | None, settings: options.Assignments, seed: int
+    target: str, inputs: list[str] | None, settings: options.Assignments, seed: int, brought: str | None
 ) -> tuple[Program, list[np.ndarray]]:
     """The program to draw, and its arguments: none for a program's JSON file."""
     is_workload, is_file = target in workloads.names(), target.endswith(".json")
@@ -75,7 +76,7 @@ def _program(
         if not Path(target).is_file():
             raise missing(Path(target))
         return xb.Program.from_json(Path(target).read_bytes()), []
-    made = traced(target, inputs, settings, seed)
+    made = traced(target, inputs, settings, seed, brought)
     return made.program, made.arrays
 
 

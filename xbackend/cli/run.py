@@ -46,6 +46,7 @@ def run(
     /,
     *,
     inputs: options.Inputs = None,
+    brought: options.From = None,
     settings: options.Settings = None,
     devices_map: options.DevicesMap = None,
     seed: options.Seed = 0,
@@ -59,7 +60,7 @@ def run(
 ) -> int:
     """Run a function on backends; print results' agreement with the oracle, time and placement."""
     selected = matrix.runs(backends)
-    made = traced(target, inputs, settings, seed)
+    made = traced(target, inputs, settings, seed, brought)
     bindings, count = spread(made.program, devices_map, devices)
     right = _right(made, tolerance)
     rows: list[list[str]] = []

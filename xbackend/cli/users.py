@@ -9,7 +9,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ import numpy as np
 from xbackend import errors, workloads
 from xbackend.api.tracing.repeated import noticing_kept, trace_twice
 from xbackend.backends import registry
+from xbackend.bring.origin import Origin
 from xbackend.cli import neighbours
 from xbackend.cli.console import say
 from xbackend.cli.options import Assignments
@@ -35,6 +36,8 @@ from xbackend.results.naming import GRADIENT
 from xbackend.training.model import Model
 from xbackend.training.workload import step_of
 from xbackend.wording import few, join, suggested
+from xbackend.workers.bringing import bring
+from xbackend.workloads.brought import apart, workload_of
 from xbackend.workloads.workload import Workload
 
 N = TypeVar("N", Model, Job)
@@ -104,13 +107,17 @@ class Traced:
             return expected(self.workload, self.program, self.arrays, self.parameters, gradient=self.gradient)
 
 
-def traced(target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int) -> Traced:
+def traced(
+    target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int, brought: str | None = None
+) -> Traced:
     """The program of the function that ``FILE.py:FUNCTION`` names.
 
     ``inputs`` are its arguments as they are typed; by default a workload makes its own, and another function gets those
     of the file's ``inputs()``. Raises `UsageError` for anything missing, not understood or failing, and what
     `xbackend.trace` raises.
     """
+    if brought is not None:
+        return _brought_traced(brought, target, inputs, seed)
     function, module = _weighed(target.removesuffix(GRADIENT))
     static, gradient = dict(settings or ()), target.endswith(GRADIENT)
     if gradient:
@@ -130,6 +137,15 @@ def traced(target: str, inputs: Sequence[str] | None, settings: Assignments, see
         return Traced(trace_twice(function, *arrays, **static), arrays, alone, static)
 
 
+def _brought_traced(kind: str, target: str, inputs: Sequence[str] | None, seed: int) -> Traced:
+    """As `traced`, of a graph that is brought."""
+    plain, gradient = target.removesuffix(GRADIENT), target.endswith(GRADIENT)
+    origin = bring(kind, plain, inputs, seed=seed)
+    workload, arrays = workload_of(origin, plain.rpartition(":")[2]), list(origin.inputs)
+    _derived([workload], gradient)
+    return Traced(trace_twice(workload.traced({}, gradient), *arrays), arrays, workload, {}, gradient)
+
+
 def cases(
     target: str,
     inputs: Sequence[str] | None,
@@ -140,20 +156,25 @@ def cases(
     seed: int = 0,
     gradient: bool | None = None,
     folder: Path = Path(),
+    brought: str | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Case]:
     """The cases of a target: a workload of xbackend, ``FILE.py`` for all workloads of that file, or
-    ``FILE.py:FUNCTION`` for one of them or any other function; or in its place all workloads of a ``suite``.
+     ``FILE.py:FUNCTION`` for one of them or any other function; or in its place all workloads of a ``suite``.
 
-    The value and, where there is one, the gradient are measured; only one where ``gradient`` says which, or the target
-    ends with ``+gradient``. Each combination of the values ``asked`` for is a case. ``inputs`` are the arguments as
-    they are typed; a function without any gets those of the file's ``inputs()``. File names are relative to ``folder``.
+     The value and, where there is one, the gradient are measured; only one where ``gradient`` says which, or the target
+     ends with ``+gradient``. ``brought`` is the kind of graph that ``FILE.py:NAME`` is, as of `bring`.
+    Each combination of the values ``asked`` for is a case. ``inputs`` are the arguments as
+     they are typed; a function without any gets those of the file's ``inputs()``. File names are relative to ``folder``.
 
-    Raises `UsageError` for anything missing, not understood or failing, and what `session.cases_of` raises.
+     Raises `UsageError` for anything missing, not understood or failing, and what `session.cases_of` raises.
     """
     if target.endswith(GRADIENT):
         target, gradient = target.removesuffix(GRADIENT), True
     file = "" if suite is not None else file_of(target, folder)
+    if brought is not None:
+        origin = bring(brought, target, inputs, seed=seed, on_progress=on_progress)
+        return [of_file(one, file) for one in _brought(target, origin, gradient)]
     if suite is not None:
         chosen, module = workloads.of_suite(suite), None
     elif ":" not in target and not target.endswith(".py"):
@@ -189,6 +210,18 @@ def cases(
     return [of_file(one, file) for one in made] if file else made
 
 
+def _brought(target: str, origin: Origin, gradient: bool | None) -> Iterator[Case]:
+    """The cases of a graph that was brought: its value, and its gradient where it has one."""
+    workload = workload_of(origin, target.rpartition(":")[2])
+    if gradient and not origin.gradient:
+        raise UsageError(f"{target} has no gradient: it is no scalar of floating-point inputs")
+    for derived in [False, True] if gradient is None and origin.gradient else [bool(gradient)]:
+        made = candidates.given(workload, origin.inputs, {}, gradient=derived)
+        if said := apart(origin, list(made.expected), made.program):
+            say(f"{made.workload}: NumPy in float64 is {said}", error=True)
+        yield replace(made, parameters={**origin.facts, **made.parameters})
+
+
 def file_of(target: str, folder: Path = Path()) -> str:
     """The path of a target's file, relative to a folder if it lies below, else absolute; empty for xbackend's
     workloads."""
@@ -204,12 +237,13 @@ def case(
     *,
     quick: bool = False,
     seed: int = 0,
+    brought: str | None = None,
 ) -> Case:
     """The one case of a target, as `cases`; the value only of a named workload. Raises `UsageError` where there are
     several, with what to write for each."""
     asked = {name: [value] for name, value in settings or ()}
     gradient = None if target.endswith((".py", GRADIENT)) else False
-    made = cases(target, inputs, asked, quick=quick, seed=seed, gradient=gradient)
+    made = cases(target, inputs, asked, quick=quick, seed=seed, gradient=gradient, brought=brought)
     if len(made) > 1:
         raise UsageError(f"{target} is several, choose one: {'; '.join(_each(target, made))}")
     return made[0]

@@ -16,7 +16,7 @@ from xbackend.api.tracing.lines import raised_at
 from xbackend.api.tracing.pruning import pruned
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.api.tracing.tracer import Tracer, at_work, returned
-from xbackend.errors import ArgumentError, DTypeError, TraceError, XBackendError
+from xbackend.errors import ArgumentError, DTypeError, GraphError, TraceError, XBackendError
 from xbackend.habits import of_keyword
 from xbackend.program import structure
 from xbackend.program.aval import Aval
@@ -99,6 +99,8 @@ def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Tr
             "the function calls itself without end: a traced value has no elements to stop at, so let it stop at a "
             f"Python number, such as a keyword argument (at {raised_at(error.__traceback__, function)})"
         ) from None
+    except GraphError:  # it has the line of the graph, and no function of the user was called
+        raise
     except XBackendError as error:
         where = raised_at(error.__traceback__, function)
         if where in str(error):

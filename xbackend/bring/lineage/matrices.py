@@ -91,9 +91,27 @@ def dot(op: Any, a: Any, b: Any) -> Any:
     return xb.matmul(xb.asarray(a), xb.asarray(b))
 
 
-@row("Dot22", "Dot22Scalar", "Gemm", "Gemv", "Ger")
-def blas(walk: Walk, node: Any, values: list[Any]) -> Any:
-    raise GraphError("a call of BLAS comes in before it is compiled only: give the graph as it was written")
+@row("Dot22", "Dot22Scalar")
+def dot22(walk: Walk, node: Any, values: list[Any]) -> Any:
+    """What compiling makes of a product, and of one times a number."""
+    a, b, *number = _arrays(walk, node)
+    product = xb.matmul(xb.asarray(a), xb.asarray(b))
+    return xb.multiply(product, number[0]) if number else product
+
+
+@row("Gemm", "Gemv", "CGemv")
+def gemm(walk: Walk, node: Any, values: list[Any]) -> Any:
+    """beta * c + alpha * a @ b."""
+    c, alpha, a, b, beta = _arrays(walk, node)
+    product = xb.matmul(xb.asarray(a), xb.asarray(b))
+    return xb.add(xb.multiply(beta, c), xb.multiply(alpha, product))
+
+
+@row("Ger", "CGer")
+def ger(walk: Walk, node: Any, values: list[Any]) -> Any:
+    """a + alpha * outer(x, y)."""
+    a, alpha, x, y = _arrays(walk, node)
+    return xb.add(a, xb.multiply(alpha, linalg.outer(x, y)))
 
 
 @core("Cholesky")

@@ -9,6 +9,7 @@ import numpy as np
 
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring.lineage.given import from_graph
+from xbackend.bring.origin import Origin
 from xbackend.errors import GraphError
 
 
@@ -50,3 +51,29 @@ def log_density(model: Any, point: Any = None, name: str = "logp") -> LogDensity
     start = DictToArrayBijection.map({one.name: point[one.name] for one in variables}).data
     discrete = any("int" in one.type.dtype or one.type.dtype == "bool" for one in variables)
     return LogDensity(name, logp, theta, np.asarray(start, theta.type.dtype), discrete)
+
+
+def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: np.random.Generator) -> Origin:
+    """The log-density of a model, or of what a function without arguments returns: a model, or one and its initial
+    point. Raises `GraphError`."""
+    import pymc
+    import pytensor
+
+    made = found() if callable(found) and not isinstance(found, pymc.Model) else found
+    model, point = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not isinstance(model, pymc.Model):
+        raise GraphError(f"{name} is {type(made).__name__}: it has to be a pm.Model, or a function that returns one")
+    if given:
+        raise GraphError(f"{name}: a model has its own initial point; leave --input out")
+    density = log_density(model, point, name)
+    program = density.program(rewrites or "stabilize")
+    logp = pymc.pytensorf.rewrite_pregrad(density.logp)
+    outputs = [logp] if density.discrete else [logp, pytensor.tensor.grad(logp, density.theta)]
+    own = pymc.pytensorf.compile([density.theta], outputs, on_unused_input="ignore")
+    value, *slopes = own(density.start)
+    facts = {
+        "from": f"PyMC {pymc.__version__}, PyTensor {pytensor.__version__}",
+        "rewrites": rewrites or "stabilize",
+    }
+    gradient = () if density.discrete else ("theta",)
+    return Origin(program, [density.start], gradient, [np.asarray(value)], slopes, facts)

@@ -138,13 +138,18 @@ def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping
                 missing.add(
                     type(node.op).__name__, line_of(node), "it draws random numbers: give the draws as an input"
                 )
-            elif row_of(node.op) is None:
-                missing.add(type(node.op).__name__, line_of(node))
+            elif row_of(lacks := _core(node.op)) is None:
+                missing.add(type(lacks).__name__, line_of(node))
             for inner in (node.op, getattr(node.op, "core_op", None), getattr(node.op, "scalar_op", None)):
                 graph = getattr(inner, "fgraph", None)
                 if graph is not None and (inner is not node.op or type(inner).__name__ not in ROWS or _is_loop(inner)):
                     graphs.append((graph.outputs, dict.fromkeys(graph.inputs)))
     missing.check(name)
+
+
+def _core(op: Any) -> Any:
+    """The op that needs a row: of one over batches, that on matrices."""
+    return getattr(op, "core_op", op)
 
 
 def _is_loop(op: Any) -> bool:
@@ -189,3 +194,10 @@ def _free(variable: Any) -> Any:
     raise GraphError(
         f"the graph depends on {variable}, which is none of the inputs: give it as one, with its shape or an array"
     )
+
+
+def leaves(outputs: Sequence[Any]) -> list[Any]:
+    """The variables that outputs depend on and that nothing computes: no constants, no shared variables."""
+    found = dict.fromkeys(one for node in nodes(outputs, {}) for one in node.inputs if one.owner is None)
+    found |= dict.fromkeys(one for one in outputs if one.owner is None)
+    return [one for one in found if not hasattr(one, "data") and not hasattr(one, "get_value")]

@@ -1,0 +1,40 @@
+"""What can be brought, each with the environment that has its framework and the module that brings it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xbackend.errors import UsageError
+from xbackend.wording import suggested
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of graph. ``module`` has ``brought(found, given, rewrites)``; ``what`` says what NAME may be, ``flags``
+    are a variable of its process and the value that the user's own is put behind."""
+
+    name: str
+    environment: str
+    module: str
+    what: str
+    flags: tuple[str, str] = ("", "")
+
+
+# Without these flags neither of the old ones is imported beside today's packages.
+_LINEAGE = "a variable, a list of variables, or a compiled function"
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("pymc", "pymc", "lineage.pymc", "a pm.Model, or a function that returns one (or one and its point)"),
+        Kind("pytensor", "pytensor", "lineage.found", _LINEAGE),
+        Kind("aesara", "aesara", "lineage.found", _LINEAGE, ("AESARA_FLAGS", "blas__ldflags=")),
+        Kind("theano", "theano", "lineage.found", _LINEAGE, ("THEANO_FLAGS", "blas.ldflags=")),
+    )
+}
+
+
+def kind(name: str) -> Kind:
+    """The kind of that name. Raises `UsageError`."""
+    if name not in KINDS:
+        raise UsageError(f"--from {name}: it is one of {', '.join(KINDS)}{suggested(name, KINDS)}")
+    return KINDS[name]

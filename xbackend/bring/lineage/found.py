@@ -1,0 +1,99 @@
+"""A name of the user's file in the lineage: a variable, several, or a compiled function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from xbackend.bring.lineage import dtypes
+from xbackend.bring.lineage.given import from_graph
+from xbackend.bring.lineage.walk import leaves
+from xbackend.bring.origin import Origin
+from xbackend.bring.tracing import identifiers
+from xbackend.errors import GraphError
+
+
+def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: np.random.Generator) -> Origin:
+    """The graph that a name of the user's file is. Raises `GraphError`."""
+    outputs, inputs, updates = _graph(found, name)
+    single = not isinstance(outputs, list | tuple)
+    results = [outputs] if single else list(outputs)
+    if inputs is None:
+        inputs = leaves([*results, *updates.values()])
+    arrays = _arrays(inputs, given, generator)
+    program = from_graph(outputs, dict(zip(inputs, arrays, strict=True)), rewrites=rewrites, name=name, updates=updates)
+    framework = import_module(type(results[0]).__module__.partition(".")[0])
+    own = _called(found, framework, inputs, results, updates, arrays)
+    # A gradient is of one scalar, with respect to the inputs of floating point.
+    scalar = single and results[0].type.ndim == 0 and "float" in results[0].type.dtype and not updates
+    targets = [one for one in inputs if scalar and "float" in one.type.dtype]
+    slopes = []
+    if targets:
+        grads = framework.tensor.grad(results[0], targets, disconnected_inputs="ignore")
+        slopes = framework.function(list(inputs), grads, on_unused_input="ignore")(*arrays)
+    names = identifiers([one.name or "" for one in inputs])
+    gradient = [own_name for own_name, one in zip(names, inputs, strict=True) if one in targets]
+    facts = {"from": f"{framework.__name__} {framework.__version__}", "rewrites": rewrites or "none"}
+    return Origin(program, arrays, gradient, own, slopes, facts)
+
+
+def _called(
+    found: Any, framework: Any, inputs: Sequence[Any], results: Sequence[Any], updates: Any, arrays: Sequence[Any]
+) -> list[np.ndarray]:
+    """The framework's own results: of a compiled function those of one call, which leaves the state as it was."""
+    if not hasattr(found, "maker"):
+        found = framework.function(list(inputs), list(results), on_unused_input="ignore")
+    before = {one: one.get_value() for one in updates}
+    made = found(*arrays)
+    for variable, value in before.items():
+        variable.set_value(value)
+    return [np.asarray(one) for one in (made if isinstance(made, list | tuple) else [made])]
+
+
+def _graph(found: Any, name: str) -> tuple[Any, Sequence[Any] | None, Mapping[Any, Any]]:
+    """Outputs, inputs (`None` for all that the outputs depend on) and updates. Raises `GraphError`."""
+    maker = getattr(found, "maker", None)
+    if maker is not None:
+        wrapped = list(maker.inputs)
+        explicit = [one.variable for one in wrapped if not one.implicit and not hasattr(one.variable, "get_value")]
+        updates = {one.variable: one.update for one in wrapped if one.update is not None}
+        outputs = maker.outputs if isinstance(maker.outputs, list | tuple) else [maker.outputs]
+        return [one.variable for one in outputs], explicit, updates
+    several = isinstance(found, list | tuple) and found
+    if not all(hasattr(one, "owner") for one in (found if several else [found])):
+        raise GraphError(
+            f"{name} is {type(found).__name__}: it has to be a variable, a list of variables or a compiled function"
+        )
+    return found, None, {}
+
+
+def _arrays(inputs: Sequence[Any], given: Any, generator: np.random.Generator) -> list[np.ndarray]:
+    """The inputs' arrays: given by position or by name, or drawn where the types have all lengths. Raises
+    `GraphError`."""
+    if isinstance(given, Mapping):
+        unknown = set(given) - {one.name for one in inputs}
+        if unknown:
+            raise GraphError(f"inputs() gives {', '.join(sorted(unknown))}, which the graph does not take")
+        given = [given.get(one.name) for one in inputs]
+    if given and len(given) != len(inputs):
+        words = ", ".join(f"{one} ({one.type})" for one in inputs)
+        raise GraphError(f"the graph takes {len(inputs)} inputs, {len(given)} are given: {words}")
+    return [_array(one, value, generator) for one, value in zip(inputs, given or [None] * len(inputs), strict=True)]
+
+
+def _array(variable: Any, value: Any, generator: np.random.Generator) -> np.ndarray:
+    dtype = variable.type.dtype
+    dtypes.held(dtype)
+    if value is not None:
+        return np.asarray(value, dtype)
+    lengths = getattr(variable.type, "shape", None) or (None,) * variable.type.ndim
+    if any(n is None for n in lengths):
+        raise GraphError(
+            f"the input {variable} ({variable.type}) has no fixed shape: give each input with --input, as in "
+            f"--input 'float64[3,4]', in the order of the graph, or write a function inputs() that returns them"
+        )
+    drawn = generator.standard_normal(lengths) if "float" in dtype else generator.integers(0, 10, lengths)
+    return np.asarray(drawn).astype(dtype)

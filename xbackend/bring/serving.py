@@ -1,0 +1,81 @@
+"""The importer's process: it runs in an interpreter that has the framework, loads the user's file and brings a name.
+
+It is started by `xbackend.workers.bringing`, is told what to do as JSON, and writes the program, arrays and facts into
+a folder, or the words of the error.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbackend.bring.kinds import KINDS
+from xbackend.bring.origin import Origin
+from xbackend.errors import UsageError, XBackendError
+from xbackend.program.spelling import spelled
+
+SAID, PROGRAM, ARRAYS = "said.json", "program.json", "arrays.npz"
+
+
+def main(asked: str) -> None:
+    """Bring what is asked for, and write it."""
+    told = json.loads(asked)
+    folder = Path(told["folder"])
+    try:
+        origin = _origin(told)
+    except XBackendError as error:
+        said: dict[str, Any] = {"error": str(error)}
+    except Exception as error:  # the user's code
+        said = {"error": f"{told['file']} raised {type(error).__name__}:\n{_lines(error, told['file'])}"}
+    else:
+        said = {"gradient": list(origin.gradient), "facts": origin.facts}
+        (folder / PROGRAM).write_text(origin.program.to_json())
+        named = {"inputs": origin.inputs, "results": origin.results, "slopes": origin.slopes}
+        arrays: dict[str, Any] = {f"{n}{k}": value for n, each in named.items() for k, value in enumerate(each)}
+        np.savez(folder / ARRAYS, **arrays)
+    (folder / SAID).write_text(json.dumps(said))
+
+
+def _origin(told: dict[str, Any]) -> Origin:
+    kind = KINDS[told["kind"]]
+    module = _loaded(Path(told["file"]))
+    found = getattr(module, told["name"], None)
+    if found is None:
+        there = sorted(name for name in vars(module) if not name.startswith("_"))
+        raise UsageError(f"{told['file']} has no {told['name']}; it has {', '.join(there)}")
+    generator = np.random.default_rng(told["seed"])
+    given = [spelled(text, f"--input {text}", generator) for text in told["inputs"] or ()]
+    if not given and callable(own := getattr(module, "inputs", None)):
+        made = own()
+        given = list(made) if isinstance(made, Sequence) else made
+    bring = import_module(f"xbackend.bring.{kind.module}").brought
+    origin: Origin = bring(found, given, told["rewrites"], told["name"], generator)
+    return origin
+
+
+def _loaded(path: Path) -> Any:
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _lines(error: BaseException, file: str) -> str:
+    """The traceback from the user's file on."""
+    lines = traceback.TracebackException.from_exception(error)
+    kept = [k for k, frame in enumerate(lines.stack) if os.path.samefile(frame.filename, file)] if lines.stack else []
+    if kept:
+        lines.stack = traceback.StackSummary.from_list(lines.stack[kept[0] :])
+    return "".join(lines.format()).rstrip()

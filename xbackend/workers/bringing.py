@@ -1,0 +1,122 @@
+"""A graph of a user's file, brought by a process in an interpreter that has its framework."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from xbackend import environments
+from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.bring.kinds import kind
+from xbackend.bring.origin import Origin
+from xbackend.bring.serving import ARRAYS, PROGRAM, SAID
+from xbackend.errors import GraphError, UsageError
+from xbackend.workers.process import PACKAGE
+
+LIMIT = 3600.0  # seconds: PyTensor compiles some models for minutes
+_START = (
+    "import runpy, sys\n"
+    "made = runpy.run_path(sys.argv[1])\n"
+    "sys.meta_path.insert(0, made['Exposed']({'xbackend': sys.argv[2]}))\n"
+    "from xbackend.bring.serving import main\n"
+    "main(sys.argv[3])\n"
+)
+
+
+def bring(
+    said: str,
+    target: str,
+    inputs: Sequence[str] | None,
+    *,
+    rewrites: str | None = None,
+    seed: int = 0,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Origin:
+    """The graph that ``FILE.py:NAME`` is. ``said`` is its kind, ``pymc``, or with the interpreter (or the folder of its
+    virtual environment) that has the framework: ``pymc=PATH``.
+
+    Raises `UsageError`, `GraphError`, `EnvironmentFailed`.
+    """
+    of, _, place = said.partition("=")
+    chosen = kind(of)
+    file, separator, name = target.rpartition(":")
+    path = Path(file).resolve()
+    if not separator or path.suffix != ".py" or not name.isidentifier():
+        raise UsageError(f"{target!r} is not FILE.py:NAME, where NAME is {chosen.what}")
+    if not path.is_file():
+        raise UsageError(f"there is no file {file}")
+    python = _python(place) if place else _made(chosen.environment, on_progress)
+    on_progress(f"{target}: brought from {of}, by {python}")
+    with tempfile.TemporaryDirectory(prefix="xbackend-bring-") as folder:
+        asked = {
+            "kind": of,
+            "file": str(path),
+            "name": name,
+            "inputs": list(inputs or ()),
+            "rewrites": rewrites,
+            "seed": seed,
+            "folder": folder,
+        }
+        start = [str(python), "-c", _START, str(PACKAGE / "workers" / "bootstrap.py"), str(PACKAGE), json.dumps(asked)]
+        variable, flags = chosen.flags
+        _run(start, {variable: ",".join(filter(None, (flags, os.environ.get(variable))))} if variable else {})
+        return _read(Path(folder), target)
+
+
+def _python(place: str) -> Path:
+    """The user's interpreter. Raises `UsageError`."""
+    path = Path(place).expanduser().absolute()
+    path = path / "bin" / "python" if path.is_dir() else path
+    if not path.is_file() or not os.access(path, os.X_OK):
+        raise UsageError(
+            f"--from ...={place}: there is no interpreter; give that of your virtual environment, or its folder"
+        )
+    return path
+
+
+def _made(name: str, on_progress: Callable[[str], None]) -> Path:
+    found = environments.get(name)
+    return (found if found.state == "ready" else environments.sync(name, on_progress)).python
+
+
+def _run(command: list[str], variables: dict[str, str]) -> None:
+    """Run the importer, in a session of its own, which ends with this call. Raises `GraphError`."""
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        printed, _ = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        raise GraphError(f"the graph was not there after {LIMIT:g} s, and its process was ended") from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if process.returncode:
+        raise GraphError(f"its process ended with {process.returncode}:\n{printed.decode(errors='replace')[-4000:]}")
+
+
+def _read(folder: Path, target: str) -> Origin:
+    said = json.loads((folder / SAID).read_text())
+    if "error" in said:
+        raise GraphError(f"{target}: {said['error']}")
+    program = TracedProgram.from_json((folder / PROGRAM).read_text())
+    with np.load(folder / ARRAYS) as held:
+        each = {name: held[name] for name in held.files}
+
+    def named(prefix: str) -> list[np.ndarray]:
+        return [each[f"{prefix}{k}"] for k in range(sum(name.startswith(prefix) for name in each))]
+
+    return Origin(program, named("inputs"), said["gradient"], named("results"), named("slopes"), said["facts"])
