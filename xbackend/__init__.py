@@ -34,6 +34,8 @@ _HOME = {
     **dict.fromkeys(("workload", "Workload"), "xbackend.workloads.workload"),
     **dict.fromkeys(("model", "Model"), "xbackend.training.model"),
     **dict.fromkeys(("job", "Job"), "xbackend.cluster.job"),
+    **dict.fromkeys(("from_pytensor", "from_aesara", "from_theano"), "xbackend.bring.lineage.given:from_graph"),
+    "from_pymc": "xbackend.bring.lineage.pymc",
     "backend_names": "xbackend.backends.registry",
 }
 _DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint32")
@@ -126,6 +128,10 @@ if TYPE_CHECKING:
     from xbackend.api.tracing.trace import ArraySpec, trace
     from xbackend.api.tracing.traced_program import TracedProgram as Program
     from xbackend.backends.registry import backend_names
+    from xbackend.bring.lineage.given import from_graph as from_aesara
+    from xbackend.bring.lineage.given import from_graph as from_pytensor
+    from xbackend.bring.lineage.given import from_graph as from_theano
+    from xbackend.bring.lineage.pymc import from_pymc
     from xbackend.cluster.job import Job, job
     from xbackend.devices import Device, DeviceMap
     from xbackend.program.dtypes import DType

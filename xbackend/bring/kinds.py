@@ -11,13 +11,15 @@ from xbackend.wording import suggested
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of graph. ``module`` has ``brought(found, given, rewrites)``; ``what`` says what NAME may be, ``flags``
-    are a variable of its process and the value that the user's own is put behind."""
+    are a variable of its process and the value that the user's own is put behind, ``hidden`` is a module that its
+    process must not import."""
 
     name: str
     environment: str
     module: str
     what: str
     flags: tuple[str, str] = ("", "")
+    hidden: str = ""
 
 
 # Without these flags neither of the old ones is imported beside today's packages.
@@ -28,7 +30,14 @@ KINDS = {
         Kind("pymc", "pymc", "lineage.pymc", "a pm.Model, or a function that returns one (or one and its point)"),
         Kind("pytensor", "pytensor", "lineage.found", _LINEAGE),
         Kind("aesara", "aesara", "lineage.found", _LINEAGE, ("AESARA_FLAGS", "blas__ldflags=")),
-        Kind("theano", "theano", "lineage.found", _LINEAGE, ("THEANO_FLAGS", "blas.ldflags=")),
+        Kind(
+            "theano",
+            "theano",
+            "lineage.found",
+            _LINEAGE,
+            ("THEANO_FLAGS", "blas.ldflags="),
+            "theano.scan_module.scan_perform_ext",  # it does not compile for Python 3.11: loops are in Python then
+        ),
     )
 }
 

@@ -47,6 +47,8 @@ def main(asked: str) -> None:
 
 def _origin(told: dict[str, Any]) -> Origin:
     kind = KINDS[told["kind"]]
+    if kind.hidden:
+        sys.modules[kind.hidden] = None  # type: ignore[assignment]
     module = _loaded(Path(told["file"]))
     found = getattr(module, told["name"], None)
     if found is None:
@@ -75,7 +77,7 @@ def _loaded(path: Path) -> Any:
 def _lines(error: BaseException, file: str) -> str:
     """The traceback from the user's file on."""
     lines = traceback.TracebackException.from_exception(error)
-    kept = [k for k, frame in enumerate(lines.stack) if os.path.samefile(frame.filename, file)] if lines.stack else []
+    kept = [k for k, frame in enumerate(lines.stack) if os.path.realpath(frame.filename) == os.path.realpath(file)]
     if kept:
         lines.stack = traceback.StackSummary.from_list(lines.stack[kept[0] :])
     return "".join(lines.format()).rstrip()

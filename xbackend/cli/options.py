@@ -304,8 +304,8 @@ From = Annotated[
     option(
         str,
         "KIND",
-        f"what FILE.py:NAME is a graph of, which becomes a program: {', '.join(KINDS)}; KIND=PATH imports the file with "
-        "your own interpreter, or that of your virtual environment",
+        f"what FILE.py:NAME is a graph of, which becomes a program: {', '.join(KINDS)}; KIND=PATH imports the file "
+        "with your own interpreter, or that of your virtual environment",
         lambda _: KINDS,
     ),
     Parameter(name="--from"),

@@ -164,10 +164,10 @@ def cases(
 
      The value and, where there is one, the gradient are measured; only one where ``gradient`` says which, or the target
      ends with ``+gradient``. ``brought`` is the kind of graph that ``FILE.py:NAME`` is, as of `bring`.
-    Each combination of the values ``asked`` for is a case. ``inputs`` are the arguments as
-     they are typed; a function without any gets those of the file's ``inputs()``. File names are relative to ``folder``.
+    Each combination of the values ``asked`` for is a case. ``inputs`` are the arguments as they are typed; a function
+    without any gets those of the file's ``inputs()``. File names are relative to ``folder``.
 
-     Raises `UsageError` for anything missing, not understood or failing, and what `session.cases_of` raises.
+    Raises `UsageError` for anything missing, not understood or failing, and what `session.cases_of` raises.
     """
     if target.endswith(GRADIENT):
         target, gradient = target.removesuffix(GRADIENT), True

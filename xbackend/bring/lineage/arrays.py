@@ -144,6 +144,13 @@ def argmax(walk: Walk, node: Any, values: list[Any]) -> Any:
     return xb.argmax(xb.reshape(moved, (*(array.shape[axis] for axis in kept), -1)), axis=-1)
 
 
+@row("MaxAndArgmax")
+def max_and_argmax(walk: Walk, node: Any, values: list[Any]) -> Any:
+    axes = node.op.axis
+    largest = xb.max(walk.array(node.inputs[0]), axis=None if axes is None else tuple(axes))
+    return [largest, argmax(walk, node, values)]
+
+
 @row("SortOp")
 def sort(walk: Walk, node: Any, values: list[Any]) -> Any:
     array, axis = _along(walk, node)

@@ -26,7 +26,8 @@ def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: 
     arrays = _arrays(inputs, given, generator)
     program = from_graph(outputs, dict(zip(inputs, arrays, strict=True)), rewrites=rewrites, name=name, updates=updates)
     framework = import_module(type(results[0]).__module__.partition(".")[0])
-    own = _called(found, framework, inputs, results, updates, arrays)
+    compiled = found if hasattr(found, "maker") else framework.function(list(inputs), results, on_unused_input="ignore")
+    own = _called(compiled, updates, arrays)
     # A gradient is of one scalar, with respect to the inputs of floating point.
     scalar = single and results[0].type.ndim == 0 and "float" in results[0].type.dtype and not updates
     targets = [one for one in inputs if scalar and "float" in one.type.dtype]
@@ -40,14 +41,10 @@ def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: 
     return Origin(program, arrays, gradient, own, slopes, facts)
 
 
-def _called(
-    found: Any, framework: Any, inputs: Sequence[Any], results: Sequence[Any], updates: Any, arrays: Sequence[Any]
-) -> list[np.ndarray]:
-    """The framework's own results: of a compiled function those of one call, which leaves the state as it was."""
-    if not hasattr(found, "maker"):
-        found = framework.function(list(inputs), list(results), on_unused_input="ignore")
+def _called(function: Any, updates: Mapping[Any, Any], arrays: Sequence[Any]) -> list[np.ndarray]:
+    """The results of one call of a compiled function, which leaves the state as it was."""
     before = {one: one.get_value() for one in updates}
-    made = found(*arrays)
+    made = function(*arrays)
     for variable, value in before.items():
         variable.set_value(value)
     return [np.asarray(one) for one in (made if isinstance(made, list | tuple) else [made])]
@@ -88,7 +85,10 @@ def _array(variable: Any, value: Any, generator: np.random.Generator) -> np.ndar
     dtype = variable.type.dtype
     dtypes.held(dtype)
     if value is not None:
-        return np.asarray(value, dtype)
+        array = np.asarray(value)
+        if array.ndim != variable.type.ndim:
+            raise GraphError(f"the input {variable} ({variable.type}) was given an array of shape {array.shape}")
+        return array.astype(dtype)
     lengths = getattr(variable.type, "shape", None) or (None,) * variable.type.ndim
     if any(n is None for n in lengths):
         raise GraphError(

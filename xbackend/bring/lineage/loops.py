@@ -6,15 +6,15 @@ from typing import Any
 
 import xbackend.api.functions as xb
 from xbackend.api.control_flow import scan as xb_scan
-from xbackend.bring.lineage.walk import Walk, row
+from xbackend.bring.lineage.walk import Walk, graph_of, row
 from xbackend.errors import GraphError
 
 
 @row("Scan")
 def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
     op, outer = node.op, node.inputs
-    inner_inputs, inner_outputs = _inner(op)
-    info = getattr(op, "info", op)
+    inner_inputs, inner_outputs = graph_of(op) or ([], [])
+    info = op.info if hasattr(op.info, "n_mit_mot") else op  # of Theano it is a dictionary, and the op has the same
     if info.n_mit_mot:
         raise GraphError("the loop of a gradient has no row: give the loss, and each framework makes its own gradient")
     if info.as_while:
@@ -59,14 +59,7 @@ def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
     each = iter(written)
     found = [xb.concat([buffer[:depth], next(each)]) for buffer, depth in zip(buffers, depths, strict=True)]
     found += [xb.concat([state[:1], next(each)]) for state in states]
-    return _ordered(op, found, list(each), list(last))
-
-
-def _inner(op: Any) -> tuple[list[Any], list[Any]]:
-    graph = getattr(op, "fgraph", None)
-    if graph is not None:
-        return list(graph.inputs), list(graph.outputs)
-    return list(op.inputs), list(op.outputs)
+    return [*found, *each, *last]
 
 
 def _shared(op: Any, side: str, variables: Any) -> list[Any]:
@@ -82,7 +75,3 @@ def _parts(
     """The results of a step: states with several taps, with one, outputs without, and shared ones, which come last."""
     end = len(results) - shared
     return results[:windows], results[windows : windows + singles], results[windows + singles : end], results[end:]
-
-
-def _ordered(op: Any, states: list[Any], without: list[Any], shared: list[Any]) -> list[Any]:
-    return [*states, *without, *shared]

@@ -77,3 +77,11 @@ def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: 
     }
     gradient = () if density.discrete else ("theta",)
     return Origin(program, [density.start], gradient, [np.asarray(value)], slopes, facts)
+
+
+def from_pymc(model: Any, point: Any = None, *, rewrites: str | None = "stabilize") -> TracedProgram:
+    """The program of a `pymc.Model`'s log-density, a function of one float64 vector in unconstrained space.
+
+    ``point`` is the initial point that gives the shapes, by default the model's own. Raises `GraphError`.
+    """
+    return log_density(model, point).program(rewrites)

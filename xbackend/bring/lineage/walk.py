@@ -141,9 +141,11 @@ def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping
             elif row_of(lacks := _core(node.op)) is None:
                 missing.add(type(lacks).__name__, line_of(node))
             for inner in (node.op, getattr(node.op, "core_op", None), getattr(node.op, "scalar_op", None)):
-                graph = getattr(inner, "fgraph", None)
-                if graph is not None and (inner is not node.op or type(inner).__name__ not in ROWS or _is_loop(inner)):
-                    graphs.append((graph.outputs, dict.fromkeys(graph.inputs)))
+                graph = graph_of(inner)
+                if graph and (
+                    inner is not node.op or type(inner).__name__ not in ROWS or type(inner).__name__ == "Scan"
+                ):
+                    graphs.append((graph[1], dict.fromkeys(graph[0])))
     missing.check(name)
 
 
@@ -152,8 +154,10 @@ def _core(op: Any) -> Any:
     return getattr(op, "core_op", op)
 
 
-def _is_loop(op: Any) -> bool:
-    return type(op).__name__ in ("Scan", "IfElse")
+def graph_of(op: Any) -> tuple[list[Any], list[Any]] | None:
+    """Inputs and outputs of the graph inside of an op; `None` where there is none."""
+    graph = getattr(op, "fgraph", op if type(op).__name__ == "Scan" else None)
+    return None if graph is None else (list(graph.inputs), list(graph.outputs))
 
 
 def line_of(node: Any) -> str:

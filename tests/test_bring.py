@@ -1,0 +1,180 @@
+"""Graphs that exist become programs: in a real process of the framework's environment, with its own results beside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+import xbackend as xb
+from xbackend.bring.origin import Origin
+from xbackend.errors import GraphError, UsageError
+from xbackend.workers.bringing import bring
+from xbackend.workloads.agreement import relative_error
+from xbackend.workloads.brought import workload_of
+
+HEADS = {
+    "pytensor": "import numpy as np, pytensor as framework, pytensor.tensor as T\nfrom pytensor import scan\n",
+    "aesara": "import numpy as np, aesara as framework, aesara.tensor as T\nfrom aesara import scan\n",
+    "theano": "import numpy as np, theano as framework, theano.tensor as T\nfrom theano import scan\n",
+}
+LINEAGE = pytest.mark.parametrize("kind", list(HEADS))
+ANY_GENERATION = """
+    x, v, i = T.dmatrix("x"), T.dvector("v"), T.lvector("i")
+    small = T.cast(T.round(x * 60.0), "int8")
+    out = [
+        T.exp(-x) + T.log1p(T.sqr(x)) / T.sqrt(1.0 + T.sqr(v)),
+        T.switch(T.gt(x, 0.0), T.tanh(x), v), T.clip(x, -0.5, 0.5), T.maximum(x, v) // 0.3, x % 0.3, abs(x) ** 1.5,
+        small + small, small * small - 5, T.cast(x * 300.0, "int16") + small, T.cast(T.gt(x, 0.1), "int8") + 1,
+        x.sum(axis=0), x.prod(), T.cast(x, "float32").mean(axis=1), x.max(axis=1), T.argmax(x, axis=1), x.std(),
+        T.any(T.gt(x, 1.0)), T.all(T.gt(x, -9.0), axis=0),
+        x.T, x.dimshuffle(0, "x", 1), x.reshape((-1,)), x.flatten()[::-2], x[1:, ::2], x[-1], x[:, None, 0],
+        x[i], x[i, i % 3], x[:, i % 3], T.set_subtensor(x[1:, 0], v[0]), T.inc_subtensor(x[i], v),
+        T.concatenate([x, x * 2.0], axis=1), T.stack([v, v + 1.0]), T.alloc(v, 2, 3), T.arange(x.shape[0]) + v.sum(),
+        T.extra_ops.cumsum(x, axis=1), T.extra_ops.cumprod(v), T.sort(x, axis=0), T.argsort(v), T.eye(3) * v,
+        T.dot(x, x.T), T.dot(x, v), T.outer(v, v), T.nlinalg.det(T.dot(x.T, x)) if hasattr(T, "nlinalg") else v,
+        T.gammaln(2.0 + T.sqr(v)), T.erf(v), T.erfc(v), T.isnan(x), T.eq(x, x) & T.neq(v, 0.0), T.identity_like(x),
+    ]
+    a, b = T.dscalar("a"), T.dvector("b")
+    seq, _ = scan(lambda s, p, q: s * q + p, sequences=b, outputs_info=T.zeros(()) * a, non_sequences=a)
+    fib, _ = scan(lambda m2, m1: m1 + m2 * 0.5, outputs_info=[dict(initial=b[:2], taps=[-2, -1])], n_steps=5)
+    many, _ = scan(lambda s, p: [p + s, s * 2.0], sequences=b, outputs_info=[a, None])
+    loop = seq[-1] + fib.sum() + (many[0] * many[1]).sum()
+    w = framework.shared(np.ones((3, 2)), "w")
+    loss = T.mean(T.tanh(T.dot(x, w)) ** 2)
+    step = framework.function([x], loss, updates=[(w, w - 0.1 * T.grad(loss, w))])
+    def inputs():
+        x, v = np.linspace(-1.0, 2.0, 12).reshape(4, 3), np.array([0.5, -1.5, 2.0])
+        return {"x": x, "v": v, "i": np.array([2, 0, 2])}
+"""
+
+
+@pytest.fixture
+def written(tmp_path: Path):  # type: ignore[no-untyped-def]
+    def write(text: str, head: str = "") -> Path:
+        path = tmp_path / "model.py"
+        path.write_text(head + dedent(text))
+        return path
+
+    return write
+
+
+def check(origin: Origin, backends: tuple[str, ...] = ("numpy", "jax"), limit: float = 1e-12) -> None:
+    """Values and gradients of the program are those of the framework. Raises `AssertionError`."""
+    workload = workload_of(origin, "brought")
+    for name in backends:
+        with xb.open(name) as backend:
+            got = backend.compile(workload.traced({}, bool(origin.gradient)), *origin.inputs)(*origin.inputs)
+        values, slopes = (got[0], got[1]) if origin.gradient else (got, ())
+        flat = list(values) if isinstance(values, tuple) else [values]
+        for number, (one, own) in enumerate(zip([*flat, *slopes], [*origin.results, *origin.slopes], strict=True)):
+            passes = 1e-6 if own.dtype == np.float32 else limit
+            assert relative_error(one, own) <= passes, (name, number, one, own)
+
+
+@LINEAGE
+def test_ops_of_a_generation_are_those_of_its_own_functions(kind: str, written) -> None:
+    """Integers of 8 and 16 bits wrap, and come in 32: their values are compared."""
+    origin = bring(kind, f"{written(ANY_GENERATION, HEADS[kind])}:out", None)
+    check(origin, limit=1e-6 if kind == "theano" else 1e-12)
+
+
+@LINEAGE
+def test_loops_and_their_gradients(kind: str, written) -> None:
+    path = written(ANY_GENERATION, HEADS[kind])
+    check(bring(kind, f"{path}:loop", ["float64[4]", "0.7"]))
+
+
+@LINEAGE
+def test_a_compiled_function_keeps_its_updates(kind: str, written) -> None:
+    origin = bring(kind, f"{written(ANY_GENERATION, HEADS[kind])}:step", ["float64[4,3]"])
+    check(origin)
+    (variable,) = origin.program.shared.values()
+    with xb.open("numpy") as backend:
+        step = backend.compile(origin.program)
+        first, second = step(*origin.inputs), step(*origin.inputs)
+    assert variable.name == "w"
+    assert second < first
+
+
+MODEL = """
+    import numpy as np, pymc as pm
+    y, sigma = np.array([28.0, 8.0, -3.0, 7.0]), np.array([15.0, 10.0, 16.0, 11.0])
+    with pm.Model() as model:
+        mu, tau = pm.Normal("mu", 0, 5), pm.HalfCauchy("tau", 5)
+        theta = pm.Normal("theta", mu, tau, shape=4)
+        cov = pm.LKJCholeskyCov("cov", n=3, eta=2.0, sd_dist=pm.Exponential.dist(1.0), compute_corr=False)
+        pm.MvNormal("z", np.zeros(3), chol=pm.expand_packed_triangular(3, cov), observed=np.eye(3))
+        pm.Normal("obs", theta[np.array([0, 1, 3, 2])], sigma, observed=y)
+        steps = pm.GaussianRandomWalk("steps", sigma=tau, init_dist=pm.Normal.dist(0, 1), shape=6)
+        pm.StudentT("walk", nu=4, mu=steps, sigma=1.0, observed=np.linspace(-1, 1, 6))
+    def build():
+        return model, model.initial_point()
+    with pm.Model() as empty:
+        pass
+"""
+
+
+@pytest.mark.parametrize("name", ["model", "build"])
+def test_a_model_of_pymc_and_its_gradient(name: str, written) -> None:
+    origin = bring("pymc", f"{written(MODEL)}:{name}", None)
+    assert origin.gradient == ["theta"]
+    assert origin.facts["from"].startswith("PyMC 6.")
+    check(origin)
+
+
+REFUSED = """
+    from pytensor.scan.utils import until as stop
+    from pytensor.tensor.random.utils import RandomStream
+    x = T.dmatrix("x")
+    several = T.linalg.expm(x).sum() + RandomStream(1).normal(0, 1, size=(2,)).sum() + T.linalg.expm(x + 1.0).sum()
+    masked = x[x > 0.5].sum()
+    length = T.arange(T.cast(x.sum(), "int64")).sum()
+    until, _ = scan(lambda s: (s * 2.0, stop(s > 10.0)), outputs_info=T.ones(()), n_steps=20)
+    number = 3
+    complex_ = T.zmatrix("c").real.sum()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "says"),
+    [
+        (
+            "several",
+            ["float64[2,2]"],
+            r"(?s)Expm, 2 times, first at .*model.py:7.*NormalRV.*give the draws as an input",
+        ),
+        ("masked", ["float64[2,2]"], "a mask that depends on the inputs"),
+        ("length", ["float64[2,2]"], "the length of an arange depends on the values of the inputs"),
+        ("until", [], "as many results as its values say"),
+        ("number", None, "number is int: it has to be a variable"),
+        ("complex_", ["float64[2,2]"], "complex128"),
+        ("masked", None, r"the input x .* has no fixed shape: give each input with --input"),
+        ("masked", ["1.0", "2.0"], "takes 1 inputs, 2 are given"),
+    ],
+)
+def test_what_no_program_has_is_said_at_once(name, inputs, says, written) -> None:
+    with pytest.raises(GraphError, match=says):
+        bring("pytensor", f"{written(REFUSED, HEADS['pytensor'])}:{name}", inputs)
+
+
+def test_a_model_without_variables_and_a_wrong_name(written) -> None:
+    path = written(MODEL)
+    with pytest.raises(GraphError, match="empty has no free variable"):
+        bring("pymc", f"{path}:empty", None)
+    with pytest.raises(GraphError, match=r"has no modell; it has .*model"):
+        bring("pymc", f"{path}:modell", None)
+    with pytest.raises(UsageError, match="did you mean 'pymc'"):
+        bring("pymk", f"{path}:model", None)
+    with pytest.raises(UsageError, match="there is no interpreter"):
+        bring("pymc=/nowhere", f"{path}:model", None)
+    with pytest.raises(UsageError, match=r"is not FILE.py:NAME"):
+        bring("pymc", str(path), None)
+
+
+def test_a_file_that_raises_shows_its_own_lines(written) -> None:
+    path = written("value = 1\nraise ValueError('of the file')\n")
+    with pytest.raises(GraphError, match=r"(?s)raised ValueError.*model.py\", line 2.*of the file"):
+        bring("pytensor", f"{path}:value", None)
