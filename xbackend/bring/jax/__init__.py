@@ -1,0 +1,1 @@
+"""Jaxprs of JAX: functions that `jax.make_jaxpr` takes become programs."""

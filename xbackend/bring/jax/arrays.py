@@ -1,0 +1,263 @@
+"""Primitives that make, move, join and split arrays, reductions, and sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.bring.jax.scalars import ordered
+from xbackend.bring.jax.walk import Walk, dtype_of, row
+from xbackend.bring.lineage import dtypes
+from xbackend.errors import GraphError
+
+
+@row("copy", "copy_p", "optimization_barrier", "name", "device_put", attributes=None)
+def same(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    return values
+
+
+@row("broadcast_in_dim", attributes=("shape", "broadcast_dimensions"))
+def broadcast_in_dim(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    if len(values) > 1:
+        raise GraphError("a shape that is an array has no row: a program's shapes are fixed")
+    shape, axes = tuple(equation.params["shape"]), tuple(equation.params["broadcast_dimensions"])
+    known = walk.known(equation.invars[0]) if not axes else None
+    if known is not None:
+        return xb.full(shape, known.item(), dtype=dtypes.held(dtype_of(equation.outvars[0])))
+    lengths = [1] * len(shape)
+    for own, axis in enumerate(axes):
+        lengths[int(axis)] = values[0].shape[own]
+    return xb.broadcast_to(xb.reshape(values[0], tuple(lengths)), shape)
+
+
+@row("reshape", attributes=("new_sizes",))
+def reshape(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    return xb.reshape(values[0], tuple(equation.params["new_sizes"]))
+
+
+@row("squeeze", attributes=("dimensions",))
+def squeeze(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    return xb.squeeze(values[0], axis=tuple(int(axis) for axis in equation.params["dimensions"]))
+
+
+@row("expand_dims", attributes=("dimensions",))
+def expand_dims(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    return xb.expand_dims(values[0], axis=tuple(int(axis) for axis in equation.params["dimensions"]))
+
+
+@row("transpose", attributes=("permutation",))
+def transpose(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    return turned(values[0], equation.params["permutation"])
+
+
+def turned(array: Any, axes: Sequence[int]) -> Any:
+    """The array with its axes in another order."""
+    order = tuple(int(axis) for axis in axes)
+    return array if order == tuple(range(len(order))) else xb.permute_dims(array, order)
+
+
+@row("concatenate", attributes=("dimension",))
+def concatenate(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    return xb.concat(values, axis=int(equation.params["dimension"]))
+
+
+@row("stack", attributes=("axis",))
+def stack(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    return xb.stack(values, axis=int(equation.params["axis"]))
+
+
+@row("unstack", attributes=("axis",))
+def unstack(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    axis = int(equation.params["axis"])
+    array = xb.asarray(values[0])
+    return [array[(*(slice(None),) * axis, i)] for i in range(array.shape[axis])]
+
+
+@row("tile", attributes=("reps",))
+def tile(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    return xb.tile(values[0], tuple(int(n) for n in equation.params["reps"]))
+
+
+@row("split", attributes=("axis", "sizes"))
+def split(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    axis, sizes = int(equation.params["axis"]), [int(n) for n in equation.params["sizes"]]
+    array, ends = xb.asarray(values[0]), np.cumsum(sizes).tolist()
+    whole = (slice(None),) * axis
+    return [array[(*whole, slice(end - n, end))] for end, n in zip(ends, sizes, strict=True)]
+
+
+@row("rev", attributes=("dimensions",))
+def reverse(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    axes = tuple(int(axis) for axis in equation.params["dimensions"])
+    return xb.flip(values[0], axis=axes) if axes else values[0]
+
+
+@row("slice", attributes=("start_indices", "limit_indices", "strides"))
+def sliced(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    params = equation.params
+    starts, stops = params["start_indices"], params["limit_indices"]
+    steps = params["strides"] or (1,) * len(starts)
+    key = tuple(slice(int(a), int(b), int(step)) for a, b, step in zip(starts, stops, steps, strict=True))
+    return xb.asarray(values[0])[key]
+
+
+@row("iota", attributes=("dtype", "shape", "dimension"))
+def iota(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    shape, axis = tuple(equation.params["shape"]), int(equation.params["dimension"])
+    line = xb.arange(shape[axis], dtype=dtypes.held(dtype_of(equation.outvars[0])))
+    if len(shape) == 1:
+        return line
+    lengths = tuple(n if own == axis else 1 for own, n in enumerate(shape))
+    return xb.broadcast_to(xb.reshape(line, lengths), shape)
+
+
+@row("pad", attributes=("padding_config",))
+def pad(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    return padded(values[0], values[1], equation.params["padding_config"])
+
+
+def padded(array: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
+    """The array with elements before, behind and between; negative numbers take elements away."""
+    each = [tuple(int(n) for n in one) for one in config]
+    lengths = [n + max(n - 1, 0) * between for n, (_, _, between) in zip(array.shape, each, strict=True)]
+    shape = tuple(n + max(a, 0) + max(b, 0) for n, (a, b, _) in zip(lengths, each, strict=True))
+    result = xb.asarray(array)
+    if shape != result.shape:
+        places = [
+            slice(max(a, 0), max(a, 0) + n, between + 1) for n, (a, _, between) in zip(lengths, each, strict=True)
+        ]
+        result = xb.at(xb.broadcast_to(value, shape))[tuple(places)].set(result)
+    cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b, _) in zip(shape, each, strict=True))
+    return result[cut] if any(a < 0 or b < 0 for a, b, _ in each) else result
+
+
+# --- reductions -------------------------------------------------------------------------------------------------------
+
+
+def _axes(equation: Any) -> tuple[int, ...]:
+    return tuple(int(axis) for axis in equation.params["axes"])
+
+
+@row("reduce_sum", "reduce_prod", attributes=("axes",), wraps=True)
+def accumulated(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    function = xb.sum if equation.primitive.name == "reduce_sum" else xb.prod
+    dtype = dtypes.held(dtype_of(equation.outvars[0]))
+    return function(values[0], axis=_axes(equation), dtype=dtype) if _axes(equation) else values[0]
+
+
+@row("reduce_max", "reduce_min", "reduce_and", "reduce_or", attributes=("axes",))
+def reduced(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    name, axes = equation.primitive.name, _axes(equation)
+    if not axes:
+        return values[0]
+    if dtype_of(equation.outvars[0]) == "bool":
+        return (xb.any if name in ("reduce_max", "reduce_or") else xb.all)(values[0], axis=axes)
+    if name in ("reduce_and", "reduce_or"):
+        raise GraphError(f"{name} of {dtype_of(equation.outvars[0])} has no row: compare the numbers before")
+    return (xb.max if name == "reduce_max" else xb.min)(values[0], axis=axes)
+
+
+@row("argmax", "argmin", attributes=("axes", "index_dtype"))
+def position(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    (axis,) = _axes(equation)
+    function = xb.argmax if equation.primitive.name == "argmax" else xb.argmin
+    found = function(ordered(values[0]), axis=axis)
+    return dtypes.cast(found, "int64", dtype_of(equation.outvars[0]))
+
+
+_JOINED: dict[str, Callable[[Any, Any], Any]] = {
+    "cummax": xb.maximum,
+    "cummin": xb.minimum,
+    "cumlogsumexp": xb.logaddexp,
+}
+
+
+@row("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp", attributes=("axis", "reverse"), wraps=True)
+def cumulative(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    name, axis, array = equation.primitive.name, int(equation.params["axis"]), xb.asarray(values[0])
+    array = xb.flip(array, axis=axis) if equation.params["reverse"] else array
+    if name in _JOINED:
+        result = _doubled(_JOINED[name], array, axis)
+    else:
+        result = (xb.cumulative_sum if name == "cumsum" else xb.cumulative_prod)(array, axis=axis, dtype=array.dtype)
+    return xb.flip(result, axis=axis) if equation.params["reverse"] else result
+
+
+def _doubled(join: Callable[[Any, Any], Any], array: Any, axis: int) -> Any:
+    """All results of a cumulative function of two numbers, in log2(n) steps (Hillis and Steele, Data parallel
+    algorithms, 1986)."""
+    whole, length, distance = (slice(None),) * axis, array.shape[axis], 1
+    while distance < length:
+        first = array[(*whole, slice(None, distance))]
+        both = join(array[(*whole, slice(distance, None))], array[(*whole, slice(None, length - distance))])
+        array, distance = xb.concat([first, both], axis=axis), 2 * distance
+    return array
+
+
+_WINDOWS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
+    "reduce_window_sum": (xb.add, lambda dtype: 0),
+    "reduce_window_max": (xb.maximum, lambda dtype: -np.inf if dtype.is_floating else dtype.least),
+    "reduce_window_min": (xb.minimum, lambda dtype: np.inf if dtype.is_floating else dtype.most),
+}
+_LARGEST_WINDOW = 256  # elements
+_OF_WINDOWS = ("window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation")
+
+
+@row(*_WINDOWS, attributes=_OF_WINDOWS)
+def windows(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    """A slice for each place in the window, joined."""
+    lengths, steps, padding, spread, inside = (
+        [tuple(map(int, n)) if isinstance(n, tuple | list) else int(n) for n in equation.params[name]]
+        for name in _OF_WINDOWS
+    )
+    if np.prod(lengths) > _LARGEST_WINDOW:
+        raise GraphError(f"windows of {lengths} have no row: the largest has {_LARGEST_WINDOW} elements")
+    join, neutral = _WINDOWS[equation.primitive.name]
+    array, shape = xb.asarray(values[0]), equation.outvars[0].aval.shape
+    config = [(*pair, n - 1) for pair, n in zip(padding, spread, strict=True)]
+    array = padded(array, xb.astype(neutral(array.dtype), array.dtype), config)
+    result = None
+    for place in np.ndindex(*lengths):
+        begins = [p * n for p, n in zip(place, inside, strict=True)]
+        key = [slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(begins, shape, steps, strict=True)]
+        part = array[tuple(key)]
+        result = part if result is None else join(result, part)
+    return result
+
+
+# --- sorts ------------------------------------------------------------------------------------------------------------
+
+
+@row("sort", attributes=("dimension", "is_stable", "num_keys"))
+def sort(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    axis, keys = int(equation.params["dimension"]), int(equation.params["num_keys"])
+    dtype = dtype_of(equation.invars[0])
+    if len(values) == 1:
+        return dtypes.cast(xb.sort(ordered(values[0]), axis=axis), "int32" if dtype == "bool" else dtype, dtype)
+    order = None
+    for key in reversed([ordered(one) for one in values[:keys]]):
+        by = key if order is None else xb.take_along_axis(key, order, axis=axis)
+        own = xb.argsort(by, axis=axis)
+        order = own if order is None else xb.take_along_axis(order, own, axis=axis)
+    positions = [is_iota(walk, one, axis) for one in equation.invars]
+    return [
+        dtypes.cast(order, "int64", dtype_of(one)) if position else xb.take_along_axis(value, order, axis=axis)
+        for value, one, position in zip(values, equation.invars, positions, strict=True)
+    ]
+
+
+def is_iota(walk: Walk, atom: Any, axis: int) -> bool:
+    """Whether an input has the positions along an axis."""
+    made = walk.made.get(atom) if not hasattr(atom, "val") else None
+    return made is not None and made.primitive.name == "iota" and int(made.params["dimension"]) == axis
+
+
+@row("top_k", attributes=("k", "axis", "operand", "is_stable"))
+def top_k(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    array = xb.asarray(values[0])
+    count, axis = int(equation.params["k"]), int(equation.params.get("axis", -1)) % array.ndim
+    order = xb.argsort(ordered(array), axis=axis, descending=True)[(*(slice(None),) * axis, slice(None, count))]
+    return [xb.take_along_axis(array, order, axis=axis), dtypes.cast(order, "int64", dtype_of(equation.outvars[1]))]

@@ -1,0 +1,113 @@
+"""What users have of JAX: functions that `jax.make_jaxpr` takes, and jaxprs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import xbackend.api.functions as xb
+from xbackend.api.tracing.trace import ArraySpec
+from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.bring.jax import arrays, calls, gathers, loops, matrices, products, refused, scalars  # noqa: F401
+from xbackend.bring.jax.walk import Walk, check_rows, opened
+from xbackend.bring.lineage import dtypes
+from xbackend.bring.tracing import program_of
+from xbackend.errors import GraphError
+
+
+def from_jax(function: Callable[..., Any], *examples: Any, name: str | None = None) -> TracedProgram:
+    """The program of a function that JAX can trace, for arguments of the shapes and dtypes of the examples.
+
+    Examples are arrays, numbers, `jax.ShapeDtypeStruct`, `xbackend.ArraySpec`, or nested tuples, lists and dictionaries
+    of them. Each array in them is an argument of the program, named after its place. The results keep their form.
+
+    Gradients of the program are those of what the function computes: rules of `jax.custom_jvp` and `jax.custom_vjp`
+    are not taken over. `jax.lax.stop_gradient` is. Raises `GraphError` with all primitives that have no row, or where a
+    shape depends on values.
+    """
+    import jax
+
+    if not callable(function):
+        raise GraphError(f"{function!r:.60} is no function: give one that jax.make_jaxpr takes, and examples")
+    given = jax.tree.map(_example, examples, is_leaf=lambda one: isinstance(one, ArraySpec))
+    closed, form = jax.make_jaxpr(function, return_shape=True)(*given)
+    _, tree = jax.tree.flatten(form)
+    called = name or getattr(function, "__name__", "graph")
+    return from_jaxpr(closed, names=_names(function, given), name=called, form=tree.unflatten)
+
+
+def from_jaxpr(
+    closed: Any,
+    *,
+    names: Sequence[str] = (),
+    name: str = "graph",
+    form: Callable[[list[Any]], Any] | None = None,
+) -> TracedProgram:
+    """The program of a `jax.extend.core.ClosedJaxpr`.
+
+    Args:
+        closed: the jaxpr.
+        names: those of its inputs.
+        name: that of the program.
+        form: makes the program's results of the list of arrays; without it one array, or a tuple.
+
+    Raises `GraphError` as `from_jax`.
+    """
+    if not hasattr(closed, "jaxpr") or not hasattr(closed, "consts"):
+        raise GraphError(f"{closed!r:.60} is no closed jaxpr: give what jax.make_jaxpr(function)(...) returns")
+    jaxpr = opened(closed)[0]
+    check_rows(name, jaxpr)
+    each = names or [f"x{i}" for i in range(len(jaxpr.invars))]
+    specs = [(own, *_spec(own, variable.aval)) for own, variable in zip(each, jaxpr.invars, strict=True)]
+
+    def walk(*traced: Any) -> Any:
+        results = [xb.asarray(one) for one in Walk().results(closed, traced)]
+        if form is not None:
+            return form(results)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return program_of(name, specs, walk)
+
+
+def _example(example: Any) -> Any:
+    import jax
+
+    if isinstance(example, ArraySpec):
+        return jax.ShapeDtypeStruct(example.shape, example.dtype.value)
+    return example
+
+
+def _spec(name: str, aval: Any) -> tuple[tuple[int, ...], dtypes.DType]:
+    """Shape and dtype of an input. Raises `GraphError`."""
+    dtype = getattr(getattr(aval, "dtype", None), "name", str(aval))
+    if dtype in dtypes.SMALL:
+        raise GraphError(f"the input {name} has dtype {dtype}, which arguments of a program have not: give it as int32")
+    if not all(isinstance(n, int) for n in aval.shape):
+        raise GraphError(f"the input {name} has the shape {aval.shape}: give numbers, as a program's shapes are fixed")
+    return tuple(aval.shape), dtypes.held(dtype)
+
+
+def _names(function: Callable[..., Any], examples: tuple[Any, ...]) -> list[str]:
+    """A name for each array in the examples: that of the parameter and the way to it."""
+    import jax
+
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError):  # functions in C
+        parameters = []
+    single = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    paths, _ = jax.tree_util.tree_flatten_with_path(examples)
+    found = []
+    for (first, *rest), _ in paths:
+        own = single[first.idx] if first.idx < len(single) else f"x{first.idx}"
+        found.append("_".join([own, *(str(_step(one)) for one in rest)]))
+    return found
+
+
+def _step(entry: Any) -> Any:
+    """One step on the way to an array: an index, a key or an attribute."""
+    for name in ("idx", "key", "name"):
+        if hasattr(entry, name):
+            return getattr(entry, name)
+    return entry

@@ -1,0 +1,111 @@
+"""`scan`, `while` and `cond`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.api import control_flow
+from xbackend.bring.jax.walk import Walk, dtype_of, is_literal, row
+from xbackend.errors import GraphError
+
+_SCAN = ("reverse", "length", "num_consts", "num_carry", "linear", "unroll", "_split_transpose", "ft_in", "ft_out")
+
+
+@row("scan", attributes=_SCAN, inner=("jaxpr",))
+def scan(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    params = equation.params
+    consts, carries = _counts(params)
+    closed, arrays = params["jaxpr"], [xb.asarray(one) for one in values]
+    given, init, sequences = arrays[:consts], arrays[consts : consts + carries], arrays[consts + carries :]
+
+    def step(carry: Any, rows: Any) -> Any:
+        inner = walk.within(closed, equation.invars[:consts])
+        made = [xb.asarray(one) for one in inner.results(closed, [*given, *carry, *(rows or ())])]
+        return made[:carries], made[carries:]
+
+    length = int(params["length"])
+    last, written = control_flow.scan(step, init, sequences or None, length, reverse=bool(params["reverse"]))
+    return [*last, *written]
+
+
+def _counts(params: Any) -> tuple[int, int]:
+    """The number of constants and of carries."""
+    if "ft_in" in params:
+        consts, carry, _ = params["ft_in"].unpack()
+        return len(consts), len(carry)
+    return int(params["num_consts"]), int(params["num_carry"])
+
+
+@row("while", attributes=("cond_nconsts", "body_nconsts"), inner=("cond_jaxpr", "body_jaxpr"))
+def while_loop(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    params, atoms = equation.params, equation.invars
+    first, second = int(params["cond_nconsts"]), int(params["body_nconsts"])
+    arrays = [xb.asarray(one) for one in values]
+    of_condition, of_body, state = arrays[:first], arrays[first : first + second], arrays[first + second :]
+
+    def condition(carry: list[Any]) -> Any:
+        inner = walk.within(params["cond_jaxpr"], atoms[:first])
+        return xb.asarray(inner.results(params["cond_jaxpr"], [*of_condition, *carry])[0])
+
+    def body(carry: list[Any]) -> list[Any]:
+        inner = walk.within(params["body_jaxpr"], atoms[first : first + second])
+        return [xb.asarray(one) for one in inner.results(params["body_jaxpr"], [*of_body, *carry])]
+
+    return list(control_flow.while_loop(condition, body, state))
+
+
+@row("cond", attributes=("branches_platforms",), inner=("branches",))
+def cond(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    branches, atoms = equation.params["branches"], equation.invars[1:]
+    index = walk.known(equation.invars[0])
+    if index is not None:
+        return walk.inside(branches[min(max(int(index), 0), len(branches) - 1)], atoms)
+    given = [xb.asarray(one) for one in values[1:]]
+
+    def branch(number: int) -> Callable[[], Any]:
+        def made() -> Any:
+            inner = walk.within(branches[number], atoms)
+            return [xb.asarray(one) for one in inner.results(branches[number], given)]
+
+        return made
+
+    if len(branches) == 2:
+        predicate = _bool_of(walk, equation.invars[0])
+        chosen = xb.greater(values[0], 0) if predicate is None else predicate
+        return list(control_flow.cond(chosen, branch(1), branch(0)))
+    return list(_chosen(values[0], [branch(number) for number in range(len(branches))]))
+
+
+def _bool_of(walk: Walk, atom: Any) -> Any:
+    """The bool of which an index was made."""
+    made = None if is_literal(atom) else walk.made.get(atom)
+    if made is None or made.primitive.name != "convert_element_type" or dtype_of(made.invars[0]) != "bool":
+        return None
+    return walk.value(made.invars[0])
+
+
+def _chosen(index: Any, branches: Sequence[Callable[[], Any]]) -> Any:
+    """One of several branches, as choices of two."""
+
+    def rest(number: int) -> Any:
+        if number == len(branches) - 1:
+            return branches[number]()
+        return control_flow.cond(xb.less_equal(index, number), branches[number], lambda: rest(number + 1))
+
+    return rest(0)
+
+
+@row("platform_index", attributes=("platforms",))
+def platform_index(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    """The branch of all platforms, or the CPU's: a program runs on any."""
+    platforms = equation.params["platforms"]
+    for number, one in enumerate(platforms):
+        if one is None or "cpu" in one:
+            found = np.asarray(number, np.int32)
+            walk.found[equation.outvars[0]] = found
+            return found
+    raise GraphError(f"a choice by platform has no row: it has branches of {platforms} only")

@@ -1,0 +1,101 @@
+"""Factorisations and equations, and the functions of `jax.numpy.linalg` that JAX computes by an LU factorisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.api import linalg
+from xbackend.bring.jax.walk import OWN, Walk, is_literal, row
+from xbackend.errors import GraphError
+
+
+@row("cholesky")
+def cholesky(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    return linalg.cholesky(values[0])
+
+
+@row("triangular_solve", attributes=("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"))
+def triangular_solve(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    params = equation.params
+    a, b = values
+    lower = bool(params["lower"])
+    if params["unit_diagonal"]:
+        one = np.eye(a.shape[-1], dtype=str(a.dtype))
+        a = xb.where(one != 0, one, a)
+    # X @ a = b is a.mT @ X.mT = b.mT.
+    left, turned = bool(params["left_side"]), bool(params["transpose_a"])
+    if turned == left:
+        a, lower = xb.matrix_transpose(a), not lower
+    if left:
+        return linalg.solve_triangular(a, b, lower=lower)
+    return xb.matrix_transpose(linalg.solve_triangular(a, xb.matrix_transpose(b), lower=lower))
+
+
+@row("eigh", attributes=("lower", "sort_eigenvalues", "subset_by_index", "algorithm"))
+def eigh(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    """JAX has the vectors first, and reads one triangle."""
+    _no_subset(equation)
+    x = values[0]
+    if not _is_symmetric(walk, equation.invars[0]):
+        lower = bool(equation.params["lower"])
+        half, other = (xb.tril(x), xb.tril(x, k=-1)) if lower else (xb.triu(x), xb.triu(x, k=1))
+        x = xb.add(half, xb.matrix_transpose(other))
+    found = linalg.eigh(x)
+    return [found.eigenvectors, found.eigenvalues]
+
+
+def _no_subset(equation: Any) -> None:
+    if equation.params.get("subset_by_index") is not None:
+        raise GraphError("some of the eigenvalues or singular values alone have no row: take them of all")
+
+
+def _is_symmetric(walk: Walk, atom: Any) -> bool:
+    """Whether an input was made as (x + x.mT) / 2."""
+    half = None if is_literal(atom) else walk.made.get(atom)
+    if half is None or half.primitive.name not in ("div", "mul"):
+        return False
+    total = next((walk.made.get(one) for one in half.invars if not is_literal(one)), None)
+    if total is None or total.primitive.name != "add" or any(is_literal(one) for one in total.invars):
+        return False
+    first, second = total.invars
+    for one, other in ((first, second), (second, first)):
+        made = walk.made.get(other)
+        if made is not None and made.primitive.name == "transpose" and made.invars[0] is one:
+            rank = len(one.aval.shape)
+            order = (*range(rank - 2), rank - 1, rank - 2)
+            return tuple(int(axis) for axis in made.params["permutation"]) == order
+    return False
+
+
+@row("qr", attributes=("full_matrices", "pivoting", "use_magma"))
+def qr(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    if equation.params.get("pivoting"):
+        raise GraphError("qr with pivoting has no row: leave it out")
+    return list(linalg.qr(values[0], mode="complete" if equation.params["full_matrices"] else "reduced"))
+
+
+@row("svd", attributes=("full_matrices", "compute_uv", "subset_by_index", "algorithm"))
+def svd(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    """JAX has the singular values first."""
+    _no_subset(equation)
+    if not equation.params["compute_uv"]:
+        return [linalg.svdvals(values[0])]
+    left, singular, right = linalg.svd(values[0], full_matrices=bool(equation.params["full_matrices"]))
+    return [singular, left, right]
+
+
+def _solve(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    a, b = values
+    vector = equation.outvars[0].aval.ndim == a.ndim - 1 and b.ndim == a.ndim - 1
+    if vector and b.ndim > 1:
+        return xb.squeeze(linalg.solve(a, xb.expand_dims(b, axis=-1)), axis=-1)
+    return linalg.solve(a, b)
+
+
+OWN["solve"] = _solve
+OWN["inv"] = lambda walk, equation, values: linalg.inv(values[0])
+OWN["det"] = lambda walk, equation, values: linalg.det(values[0])
+OWN["slogdet"] = lambda walk, equation, values: list(linalg.slogdet(values[0]))

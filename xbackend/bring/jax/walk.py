@@ -1,0 +1,288 @@
+"""The walk through a jaxpr: every equation becomes what the row of its primitive makes of it.
+
+What depends on constants only is computed by JAX where a row asks for it: starts of slices, indices, the number of a
+branch. A row names the attributes that it reads, or that do not change values. Another one is an error unless it is
+`None`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.tracer import current
+from xbackend.bring.lineage import dtypes
+from xbackend.bring.missing import Missing
+from xbackend.errors import GraphError, XBackendError
+
+Function = Callable[["Walk", Any, list[Any]], Any]
+_PACKAGE = str(Path(__file__).resolve().parents[2])
+
+
+@dataclass(frozen=True)
+class Row:
+    """What makes nodes of an equation. ``attributes``: those that it knows, `None` for all; ``inner``: those that are
+    jaxprs, which it walks; ``wraps``: small integers are wrapped to their range."""
+
+    function: Function
+    attributes: frozenset[str] | None
+    inner: tuple[str, ...]
+    wraps: bool
+
+
+ROWS: dict[str, Row] = {}  # by the name of the primitive
+REFUSED: dict[str, str] = {}  # what to write instead, by the name of the primitive
+OWN: dict[str, Function] = {}  # functions of jax.numpy.linalg that are not looked into, by name
+_OWN_FILE = "jax/_src/numpy/linalg.py"
+
+
+def row(
+    *names: str, attributes: Sequence[str] | None = (), inner: Sequence[str] = (), wraps: bool = False
+) -> Callable[[Function], Function]:
+    """Make a function the row of these primitives: it gets the walk, the equation and the values of its inputs, and
+    returns the value of its result, or a list of all."""
+
+    def put(function: Function) -> Function:
+        known = None if attributes is None else frozenset((*attributes, *inner))
+        ROWS.update(dict.fromkeys(names, Row(function, known, tuple(inner), wraps)))
+        return function
+
+    return put
+
+
+def is_literal(atom: Any) -> bool:
+    """Whether an input of an equation is a number, or an array, that stands in the jaxpr itself."""
+    return hasattr(atom, "val")
+
+
+def opened(closed: Any) -> tuple[Any, Sequence[Any]]:
+    """A jaxpr and its constants."""
+    return (closed.jaxpr, closed.consts) if hasattr(closed, "consts") else (closed, ())
+
+
+class Walk:
+    """Variables of one jaxpr with their values: arrays of the program, or numbers of NumPy."""
+
+    def __init__(self) -> None:
+        self.values: dict[Any, Any] = {}
+        self.outer: dict[Any, tuple[Walk, Any]] = {}  # where an input is constant: the walk and the input outside
+        self.found: dict[Any, np.ndarray] = {}  # what was computed of constants
+        self.made: dict[Any, Any] = {}  # the equation of each variable
+        self._constant: list[Any] = []  # equations that depend on constants only
+        self._constants: set[Any] = set()  # their variables
+
+    def results(self, closed: Any, arguments: Sequence[Any]) -> list[Any]:
+        """The values of a jaxpr's results for the values of its inputs. Raises `GraphError`."""
+        jaxpr, consts = opened(closed)
+        self.values.update(zip(jaxpr.invars, arguments, strict=True))
+        self._constants.update(jaxpr.constvars)
+        self.found.update(zip(jaxpr.constvars, (np.asarray(one) for one in consts), strict=True))
+        for equation in live(jaxpr):
+            self._equation(equation)
+        return [self.value(one) for one in jaxpr.outvars]
+
+    def inside(self, closed: Any, atoms: Sequence[Any]) -> list[Any]:
+        """The results of an inner jaxpr, for inputs of an equation of this one."""
+        return self.within(closed, atoms).results(closed, [self.value(one) for one in atoms])
+
+    def within(self, closed: Any, atoms: Sequence[Any]) -> Walk:
+        """The walk of an inner jaxpr, whose first inputs are those of an equation of this one."""
+        inner = Walk()
+        for variable, atom in zip(opened(closed)[0].invars, atoms, strict=False):
+            if self.is_constant(atom):
+                inner.outer[variable] = (self, atom)
+                inner._constants.add(variable)
+        return inner
+
+    def value(self, atom: Any) -> Any:
+        """The value of an input of an equation, as what `xbackend.api` takes."""
+        if is_literal(atom):
+            return dtypes.array(np.asarray(atom.val))
+        if atom not in self.values:
+            self.values[atom] = xb.asarray(dtypes.array(self.found[atom]))
+        return self.values[atom]
+
+    def is_constant(self, atom: Any) -> bool:
+        """Whether an input of an equation does not depend on the inputs of the program."""
+        return is_literal(atom) or atom in self._constants
+
+    def known(self, atom: Any) -> np.ndarray | None:
+        """The value of an input that depends on constants only, computed by JAX; `None` for another one."""
+        if is_literal(atom):
+            return np.asarray(atom.val)
+        if atom not in self._constants:
+            return None
+        if atom not in self.found and atom in self.outer:
+            walk, outside = self.outer[atom]
+            value = walk.known(outside)
+            assert value is not None  # it is constant outside
+            self.found[atom] = value
+        if atom not in self.found:
+            self._compute(atom)
+        return self.found[atom]
+
+    def _compute(self, atom: Any) -> None:
+        needed, todo = {atom}, []
+        for equation in reversed(self._constant):
+            if any(one in needed and one not in self.found for one in equation.outvars):
+                todo.append(equation)
+                needed.update(one for one in equation.invars if not is_literal(one))
+        for equation in reversed(todo):
+            values = [self.known(one) for one in equation.invars]
+            params = equation.primitive.get_bind_params(equation.params)
+            functions, params = ((), params) if isinstance(params, dict) else params  # functions: before JAX 0.10
+            made = equation.primitive.bind(*functions, *values, **params)
+            each = made if equation.primitive.multiple_results else [made]
+            self.found.update(zip(equation.outvars, (np.asarray(one) for one in each), strict=True))
+
+    def _equation(self, equation: Any) -> None:
+        line = line_of(equation)
+        if line:
+            current().source = line
+        if all(self.is_constant(one) for one in equation.invars) and not equation.effects:
+            self._constant.append(equation)
+            self._constants.update(equation.outvars)
+        try:
+            found = self._made(equation)
+        except XBackendError as error:
+            if isinstance(error.__cause__, XBackendError):  # it has its place
+                raise
+            raise GraphError(f"{equation.primitive}{f' (at {line})' if line else ''}: {error}") from error
+        self.values.update(zip(equation.outvars, found, strict=True))
+        self.made.update(dict.fromkeys(equation.outvars, equation))
+
+    def _made(self, equation: Any) -> list[Any]:
+        values = [self.value(one) for one in equation.invars]
+        own = own_function(equation)
+        used = ROWS[equation.primitive.name]
+        if own is None and used.attributes is not None:
+            unknown = [
+                f"{name}={value!r:.60}"
+                for name, value in equation.params.items()
+                if name not in used.attributes and value is not None
+            ]
+            if unknown:
+                raise GraphError(f"the attribute {', '.join(unknown)} has no row")
+        made = (own or used.function)(self, equation, values)
+        each = list(made) if isinstance(made, list | tuple) else [made]
+        if used.wraps and own is None:
+            each = [_wrapped(one, variable) for one, variable in zip(each, equation.outvars, strict=True)]
+        for one, variable in zip(each, equation.outvars, strict=True):
+            _check(one, variable.aval)
+        return each
+
+
+def _wrapped(value: Any, variable: Any) -> Any:
+    dtype = variable.aval.dtype.name
+    return dtypes.wrapped(value, dtype) if dtype in dtypes.SMALL else value
+
+
+def _check(value: Any, aval: Any) -> None:
+    """Raises `GraphError` unless a value has the shape and dtype that JAX has."""
+    dtype = value.dtype if isinstance(value, Array) else dtypes.held(value.dtype.name)
+    if tuple(value.shape) != tuple(aval.shape) or dtype is not dtypes.held(aval.dtype.name):
+        raise GraphError(f"its row made {dtype}{list(value.shape)}, and JAX has {aval.str_short()}: report this")
+
+
+def dtype_of(variable: Any) -> str:
+    """The name of the dtype of an input or a result of an equation."""
+    return str(variable.aval.dtype.name)
+
+
+def own_function(equation: Any) -> Function | None:
+    """What makes nodes of a call of a function of `jax.numpy.linalg` that has a row of its own."""
+    inner = equation.params.get("jaxpr")
+    if equation.primitive.name not in ("jit", "pjit") or inner is None:
+        return None
+    said = str(getattr(opened(inner)[0].debug_info, "func_src_info", None) or "")
+    name, _, file = said.partition(" at ")
+    return OWN.get(name) if file.rpartition(":")[0].replace("\\", "/").endswith(_OWN_FILE) else None
+
+
+def live(jaxpr: Any) -> list[Any]:
+    """The equations that the results depend on, or that do something beside."""
+    needed = {one for one in jaxpr.outvars if not is_literal(one)}
+    found = []
+    for equation in reversed(jaxpr.eqns):
+        if equation.effects or any(one in needed for one in equation.outvars):
+            found.append(equation)
+            needed.update(one for one in equation.invars if not is_literal(one))
+    return found[::-1]
+
+
+def inner_jaxprs(equation: Any) -> list[Any]:
+    """The jaxprs that the row of an equation walks."""
+    names = ROWS[equation.primitive.name].inner
+    each = [equation.params[name] for name in names if name in equation.params]
+    return [opened(one)[0] for value in each for one in (value if isinstance(value, tuple) else (value,))]
+
+
+def check_rows(name: str, jaxpr: Any) -> None:
+    """Raises `GraphError` that names all primitives without a row, those of inner jaxprs included."""
+    missing = Missing("JAX")
+    todo, seen = [jaxpr], set[int]()
+    while todo:
+        inner = todo.pop()
+        if id(inner) in seen:
+            continue
+        seen.add(id(inner))
+        for equation in live(inner):
+            _check_row(missing, equation)
+            if equation.primitive.name in ROWS and own_function(equation) is None:
+                todo += inner_jaxprs(equation)
+    missing.check(name)
+
+
+def _check_row(missing: Missing, equation: Any) -> None:
+    primitive, line = equation.primitive.name, line_of(equation)
+    if primitive not in ROWS:
+        missing.add(primitive, line, REFUSED.get(primitive, ""))
+        return
+    for one in (*equation.invars, *equation.outvars):
+        dtype = getattr(one.aval, "dtype", None)
+        name = getattr(dtype, "name", str(one.aval))
+        try:
+            if not name.startswith("key<"):  # of random numbers, whose primitives are refused
+                dtypes.held(name)
+        except GraphError:
+            missing.add(f"{primitive} of {dtype}", line, "cast to a dtype that a program has, such as float32")
+            return
+
+
+_users: dict[str, bool] = {}  # whether a file is one of the user's
+
+
+def line_of(equation: Any) -> str:
+    """``file:line`` where the user made an equation, as JAX remembers; empty where it does not."""
+    traceback = getattr(equation.source_info, "traceback", None)
+    for frame in getattr(traceback, "frames", None) or ():
+        file = str(frame.file_name)
+        if file not in _users:
+            _users[file] = not (file.startswith(_not_the_users()) or "site-packages" in file)
+        if _users[file]:
+            return f"{file}:{frame.line_num}"
+    return ""
+
+
+def _not_the_users() -> tuple[str, ...]:
+    jax = str(Path(sys.modules["jax"].__file__ or "").parent)
+    return (sysconfig.get_path("stdlib") + os.sep, _PACKAGE + os.sep, jax + os.sep, "<frozen ")
+
+
+def mapping(names: Mapping[str, Callable[..., Any]], attributes: Sequence[str] = (), wraps: bool = False) -> None:
+    """Rows of primitives that are one function of their values."""
+
+    def made(function: Callable[..., Any]) -> Function:
+        return lambda walk, equation, values: function(*values)
+
+    for name, function in names.items():
+        row(name, attributes=attributes, wraps=wraps)(made(function))
