@@ -82,8 +82,7 @@ def _read(path: Path) -> Brought:
     said = json.loads(path.read_text())
     with np.load(path.with_suffix(".npz")) as arrays:
         each: dict[str, list[Any]] = {
-            what: [arrays[f"{what}{i}"] if f"{what}{i}" in arrays else None for i in range(count)]
-            for what, count in said["counts"].items()
+            what: [arrays.get(f"{what}{i}") for i in range(count)] for what, count in said["counts"].items()
         }
     return Brought(said["program"], of=said["of"], error=said["error"], **each)
 

@@ -3,6 +3,8 @@
 It runs in an environment of JAX and writes programs, inputs, results and gradients of each function.
 """
 
+# ruff: noqa: B008  # the defaults are examples
+
 from __future__ import annotations
 
 import inspect
@@ -31,7 +33,7 @@ B = R.normal(size=(4, 2))
 S = R.normal(size=(4, 4)) + 4.0 * np.eye(4)
 T = R.normal(size=(2, 3, 4))
 P = R.uniform(0.2, 0.9, size=5)
-I = np.array([2, 0, 1])
+J = np.array([2, 0, 1])
 K = np.array([5, -7, 3, 12, -1])
 N = np.int64(1)
 
@@ -139,7 +141,7 @@ def known_indices(a=A, t=T):
     return [*each, t[np.array([[0, 1], [1, 0]])], t[0, :, np.array([1, 2])], a[np.array([-1, 0])], jnp.diag(a[:, :3])]
 
 
-def indices(a=A, t=T, i=I, n=N):
+def indices(a=A, t=T, i=J, n=N):
     each = [a[i], a[:, i], a[i, i], t[:, i, i], t[n, i], t[:, :, i], a[n], a[:, n], a[i[:, None], i], t[n, :, i]]
     return [*each, a[-i], jnp.take(a, i, axis=1), jnp.take(a, i + 2, axis=0, mode="clip"), t[n, n, n]]
 
@@ -157,7 +159,7 @@ def batched_indices(t=T, i=np.array([[1, 0], [2, 1]])):
     return jax.vmap(lambda one, k: one[k])(t, i), jax.vmap(lambda one, k: one[:, k], (0, 1))(t, i)
 
 
-def written(a=A, i=I, n=N, v=V):
+def written(a=A, i=J, n=N, v=V):
     each = [a.at[1].set(2.0), a.at[:, 1:3].add(v[:2]), a.at[i].add(1.5), a.at[:, i].set(v[:3]), a.at[n].set(0.0)]
     more = [a.at[i, i].add(v[:3]), a.at[np.array([0, 0])].add(1.0), a.at[n, 1:].set(7.0), a.at[-1, n].add(v[0])]
     return [*each, *more, a.at[i, 0].set(v[:3]), a.at[1, 2].set(v[0])]
@@ -173,7 +175,11 @@ def batched_writes(t=T, i=np.array([[1, 0], [2, 1]]), v=V):
 
 def dynamic_slices(a=A, t=T, n=N):
     each = [lax.dynamic_slice(a, (1, 2), (2, 2)), lax.dynamic_slice(a, (n, n + 9), (2, 3))]
-    more = [lax.dynamic_slice_in_dim(t, n, 2, 2), lax.dynamic_index_in_dim(t, n, 1), lax.dynamic_slice(a, (n, 0), (1, 4))]
+    more = [
+        lax.dynamic_slice_in_dim(t, n, 2, 2),
+        lax.dynamic_index_in_dim(t, n, 1),
+        lax.dynamic_slice(a, (n, 0), (1, 4)),
+    ]
     return [*each, *more]
 
 
@@ -185,7 +191,15 @@ def dynamic_updates(a=A, n=N, b=R.normal(size=(2, 2))):
 def products(a=A, b=B, t=T, v=V[:4], k=K):
     each = [a @ b, a @ v, v @ b, jnp.dot(v, v), jnp.outer(v, v), t @ b, jnp.einsum("bij,kj->bki", t, a), k @ k]
     more = [jnp.einsum("bij,bkj->bik", t, t), jnp.tensordot(t, t, ((0, 2), (0, 2))), jnp.einsum("ij,ij->i", a, a)]
-    return [*each, *more, jnp.vdot(a, a), jnp.kron(a, a[:2, :2]), jnp.einsum("bij->j", t), jnp.matmul(t, v), t.swapaxes(0, 1) @ b]
+    return [
+        *each,
+        *more,
+        jnp.vdot(a, a),
+        jnp.kron(a, a[:2, :2]),
+        jnp.einsum("bij->j", t),
+        jnp.matmul(t, v),
+        t.swapaxes(0, 1) @ b,
+    ]
 
 
 def convolutions(x=R.normal(size=(2, 6, 5, 2)), k=R.normal(size=(3, 2, 2, 4)), d=R.normal(size=(2, 2, 1, 2))):
@@ -195,7 +209,12 @@ def convolutions(x=R.normal(size=(2, 6, 5, 2)), k=R.normal(size=(3, 2, 2, 4)), d
         return lax.conv_general_dilated(image, kernel, strides, padding, dimension_numbers=numbers, **more)
 
     turned = lax.conv(x.transpose(0, 3, 1, 2), k.transpose(3, 2, 0, 1), (1, 2), "VALID")
-    each = [of(x, k), of(x, k, (2, 1), "VALID"), of(x, k, rhs_dilation=(2, 1)), of(x, k, lhs_dilation=(2, 2))]
+    each = [
+        of(x, k),
+        of(x, k, (2, 1), "VALID"),
+        of(x, k, rhs_dilation=(2, 1)),
+        of(x, k, (1, 1), ((2, 1), (0, 3)), lhs_dilation=(2, 2)),
+    ]
     return [*each, of(x, d, feature_group_count=2), turned, jnp.convolve(x[0, :, 0, 0], k[:, 0, 0, 0])]
 
 
@@ -207,7 +226,15 @@ def pooling(x=R.normal(size=(1, 6, 4, 2))):
 
 def sorts(a=A, k=K, x=V):
     several = lax.sort((k % 3, x, k), num_keys=2)
-    return [jnp.sort(a, 0), jnp.argsort(a, 1), jnp.sort(k), *several, *lax.top_k(a, 2), jnp.median(x), jnp.quantile(x, 0.3)]
+    return [
+        jnp.sort(a, 0),
+        jnp.argsort(a, 1),
+        jnp.sort(k),
+        *several,
+        *lax.top_k(a, 2),
+        jnp.median(x),
+        jnp.quantile(x, 0.3),
+    ]
 
 
 def solves(s=S, b=B, v=V[:4]):
@@ -226,7 +253,14 @@ def more_matrices(s=S):
     left, singular, right = jnp.linalg.svd(s[:, :3], full_matrices=False)
     q, r = jnp.linalg.qr(s)
     each = [sign, size, values, (vectors * values) @ vectors.T, singular, (left * singular) @ right, q @ r, jnp.abs(r)]
-    return [*each, jnp.linalg.eigvalsh(spd), jnp.linalg.svd(s, compute_uv=False), jnp.trace(s), jnp.tril(s), jnp.triu(s, 1)]
+    return [
+        *each,
+        jnp.linalg.eigvalsh(spd),
+        jnp.linalg.svd(s, compute_uv=False),
+        jnp.trace(s),
+        jnp.tril(s),
+        jnp.triu(s, 1),
+    ]
 
 
 def one_triangle(s=S):
@@ -272,7 +306,7 @@ def whiles(x=V, n=np.int64(4)):
 
 
 def conditions(x=V, n=N, y=np.float64(0.3)):
-    two = lax.cond(y > 0.0, lambda a: a * 2.0, lambda a: jnp.sin(a), x)
+    two = lax.cond(y > 0.0, lambda a: a * 2.0, jnp.sin, x)
     three = lax.switch(n, [jnp.sin, jnp.cos, lambda a: a * y], x)
     return two, three, lax.cond(True, jnp.tanh, jnp.exp, x), lax.cond(n, lambda: x, lambda: -x)
 
@@ -309,7 +343,15 @@ def stopped(x=V * np.array([1.0, 1e-3, 1e20, 1e-250, 0.0])):
 def layers(x=A, w=B):
     nn = jax.nn
     y = x @ w
-    each = [nn.relu(y), nn.gelu(y), nn.gelu(y, approximate=False), nn.softmax(y), nn.log_softmax(y), nn.silu(y), nn.elu(y)]
+    each = [
+        nn.relu(y),
+        nn.gelu(y),
+        nn.gelu(y, approximate=False),
+        nn.softmax(y),
+        nn.log_softmax(y),
+        nn.silu(y),
+        nn.elu(y),
+    ]
     more = [nn.sigmoid(y), nn.softplus(y), nn.leaky_relu(y), nn.standardize(y), nn.one_hot(jnp.array([0, 1, 1]), 2)]
     return [*each, *more, nn.logsumexp(y, axis=1), nn.relu6(y), nn.selu(y), nn.hard_tanh(y), nn.mish(y), nn.celu(y)]
 
@@ -320,7 +362,11 @@ def nested(p={"w": B, "layers": [V[:2], (W[:2], {"b": P[:2]})]}, x=A):  # noqa: 
 
 
 def own_gradient(x=V, w=W):
-    return jax.grad(lambda a: jnp.sum(jnp.tanh(a * w) ** 2))(x), jax.jacfwd(jnp.sin)(x), jax.hessian(lambda a: (a**3).sum())(x)
+    return (
+        jax.grad(lambda a: jnp.sum(jnp.tanh(a * w) ** 2))(x),
+        jax.jacfwd(jnp.sin)(x),
+        jax.hessian(lambda a: (a**3).sum())(x),
+    )
 
 
 def vectorised(a=A, b=B):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -137,8 +138,12 @@ def padded(array: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> An
 # --- reductions -------------------------------------------------------------------------------------------------------
 
 
+def _ints(numbers: Any) -> tuple[int, ...]:
+    return tuple(int(n) for n in numbers)
+
+
 def _axes(equation: Any) -> tuple[int, ...]:
-    return tuple(int(axis) for axis in equation.params["axes"])
+    return _ints(equation.params["axes"])
 
 
 @row("reduce_sum", "reduce_prod", attributes=("axes",), wraps=True)
@@ -203,21 +208,19 @@ _WINDOWS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
     "reduce_window_min": (xb.minimum, lambda dtype: np.inf if dtype.is_floating else dtype.most),
 }
 _LARGEST_WINDOW = 256  # elements
-_OF_WINDOWS = ("window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation")
+_OF_WINDOWS = ("window_dimensions", "window_strides", "base_dilation", "window_dilation", "padding")
 
 
 @row(*_WINDOWS, attributes=_OF_WINDOWS)
 def windows(walk: Walk, equation: Any, values: list[Any]) -> Any:
     """A slice for each place in the window, joined."""
-    lengths, steps, padding, spread, inside = (
-        [tuple(map(int, n)) if isinstance(n, tuple | list) else int(n) for n in equation.params[name]]
-        for name in _OF_WINDOWS
-    )
-    if np.prod(lengths) > _LARGEST_WINDOW:
+    params = equation.params
+    lengths, steps, spread, inside = (_ints(params[name]) for name in _OF_WINDOWS[:4])
+    if prod(lengths) > _LARGEST_WINDOW:
         raise GraphError(f"windows of {lengths} have no row: the largest has {_LARGEST_WINDOW} elements")
     join, neutral = _WINDOWS[equation.primitive.name]
     array, shape = xb.asarray(values[0]), equation.outvars[0].aval.shape
-    config = [(*pair, n - 1) for pair, n in zip(padding, spread, strict=True)]
+    config = [(*_ints(pair), n - 1) for pair, n in zip(params["padding"], spread, strict=True)]
     array = padded(array, xb.astype(neutral(array.dtype), array.dtype), config)
     result = None
     for place in np.ndindex(*lengths):

@@ -232,7 +232,7 @@ def _filling(equation: Any) -> Any:
         if dtype.kind == "f":
             value = np.nan
         else:
-            value = True if dtype == bool else np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
+            value = True if dtype.kind == "b" else np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
     held = dtype if dtype.name not in ("int8", "int16", "uint16") else np.dtype("int32")
     return np.asarray(value, held)
 

@@ -33,7 +33,7 @@ def from_jax(function: Callable[..., Any], *examples: Any, name: str | None = No
     given = jax.tree.map(_example, examples, is_leaf=lambda one: isinstance(one, ArraySpec))
     closed, form = jax.make_jaxpr(function, return_shape=True)(*given)
     _, tree = jax.tree.flatten(form)
-    called = name or getattr(function, "__name__", "graph")
+    called = name or str(getattr(function, "__name__", "graph"))
     return from_jaxpr(closed, names=_names(function, given), name=called, form=tree.unflatten)
 
 

@@ -47,15 +47,26 @@ def while_loop(walk: Walk, equation: Any, values: list[Any]) -> Any:
     arrays = [xb.asarray(one) for one in values]
     of_condition, of_body, state = arrays[:first], arrays[first : first + second], arrays[first + second :]
 
-    def condition(carry: list[Any]) -> Any:
+    def asked(carry: list[Any]) -> Any:
         inner = walk.within(params["cond_jaxpr"], atoms[:first])
         return xb.asarray(inner.results(params["cond_jaxpr"], [*of_condition, *carry])[0])
 
+    def condition(carry: list[Any]) -> Any:
+        going = asked(carry)
+        return xb.any(going) if going.ndim else going
+
     def body(carry: list[Any]) -> list[Any]:
         inner = walk.within(params["body_jaxpr"], atoms[first : first + second])
-        return [xb.asarray(one) for one in inner.results(params["body_jaxpr"], [*of_body, *carry])]
+        after = [xb.asarray(one) for one in inner.results(params["body_jaxpr"], [*of_body, *carry])]
+        going = asked(carry)
+        return [_kept(going, new, old) for new, old in zip(after, carry, strict=True)] if going.ndim else after
 
     return list(control_flow.while_loop(condition, body, state))
+
+
+def _kept(going: Any, new: Any, old: Any) -> Any:
+    """The new value of those loops of `jax.vmap` that go on, and the old one of the others."""
+    return xb.where(xb.reshape(going, (*going.shape, *(1,) * (new.ndim - going.ndim))), new, old)
 
 
 @row("cond", attributes=("branches_platforms",), inner=("branches",))

@@ -12,7 +12,8 @@ from xbackend.bring.jax.walk import Walk, dtype_of, mapping, row
 from xbackend.bring.lineage import dtypes
 from xbackend.errors import GraphError
 
-# Of `stop_gradient`: numbers from the first bound are whole; the scales of these, of those from the second, and of others.
+# Of `stop_gradient`: numbers from the first bound are whole. There is a scale for these, for those from the second
+# bound, and for others.
 _BOUNDS = {"float32": (2.0**24, 2.0**-40), "float64": (2.0**53, 2.0**-400)}
 _SCALES = {"float32": (1.0, 2.0**64, 2.0**126), "float64": (1.0, 2.0**500, 2.0**1000)}
 
