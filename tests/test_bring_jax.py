@@ -127,11 +127,17 @@ def test_what_no_program_has_is_refused_with_what_to_do(name: str, refusals: dic
     assert re.search(REFUSED[name], refusals[name]), refusals[name]
 
 
-def test_a_wrong_number_would_be_found(graphs: dict[str, Brought], oracle: xb.Backend) -> None:
-    graph = graphs["arithmetic"]
-    with pytest.raises(AssertionError):
-        compare([one * (1.0 + 1e-10) for one in graph.results], graph.results)
-    planted = graph.program.replace('"subtract"', '"add"')
-    assert planted != graph.program
-    with pytest.raises(AssertionError):
-        check(Brought(**{**vars(graph), "program": planted}), oracle, xb)
+def test_a_wrong_row_would_be_found(tmp_path: Path, oracle: xb.Backend) -> None:
+    """A row of `sub` that adds, planted in the importer."""
+    names = ("arithmetic", "powers")
+    found = brought(ready_environment("jax").python, SCRIPT, tmp_path, "--planted", *names, **CPU)
+    check(found["powers"], oracle, xb)
+    with pytest.raises(AssertionError, match="result 0"):
+        check(found["arithmetic"], oracle, xb)
+
+
+def test_a_wrong_number_would_be_found(graphs: dict[str, Brought]) -> None:
+    results = graphs["arithmetic"].results
+    compare(results, results)
+    with pytest.raises(AssertionError, match="result 0"):
+        compare([one * (1.0 + 1e-10) for one in results], results)

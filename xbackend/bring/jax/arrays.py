@@ -220,7 +220,7 @@ def windows(walk: Walk, equation: Any, values: list[Any]) -> Any:
         raise GraphError(f"windows of {lengths} have no row: the largest has {_LARGEST_WINDOW} elements")
     join, neutral = _WINDOWS[equation.primitive.name]
     array, shape = xb.asarray(values[0]), equation.outvars[0].aval.shape
-    config = [(*_ints(pair), n - 1) for pair, n in zip(params["padding"], spread, strict=True)]
+    config = [(int(before), int(behind), n - 1) for (before, behind), n in zip(params["padding"], spread, strict=True)]
     array = padded(array, xb.astype(neutral(array.dtype), array.dtype), config)
     result = None
     for place in np.ndindex(*lengths):

@@ -106,7 +106,7 @@ class Walk:
     def value(self, atom: Any) -> Any:
         """The value of an input of an equation, as what `xbackend.api` takes."""
         if is_literal(atom):
-            return dtypes.array(np.asarray(atom.val))
+            return dtypes.array(np.asarray(atom.val, atom.aval.dtype))
         if atom not in self.values:
             self.values[atom] = xb.asarray(dtypes.array(self.found[atom]))
         return self.values[atom]
@@ -118,7 +118,7 @@ class Walk:
     def known(self, atom: Any) -> np.ndarray | None:
         """The value of an input that depends on constants only, computed by JAX; `None` for another one."""
         if is_literal(atom):
-            return np.asarray(atom.val)
+            return np.asarray(atom.val, atom.aval.dtype)
         if atom not in self._constants:
             return None
         if atom not in self.found and atom in self.outer:
