@@ -168,7 +168,7 @@ class Walk:
             unknown = [
                 f"{name}={value!r:.60}"
                 for name, value in equation.params.items()
-                if name not in used.attributes and value is not None
+                if name not in used.attributes and _is_given(name, value)
             ]
             if unknown:
                 raise GraphError(f"the attribute {', '.join(unknown)} has no row")
@@ -179,6 +179,12 @@ class Walk:
         for one, variable in zip(each, equation.outvars, strict=True):
             _check(one, variable.aval)
         return each
+
+
+def _is_given(name: str, value: Any) -> bool:
+    """Whether an attribute says something: `None` and a sharding over no devices do not."""
+    over_none = name.endswith("sharding") and getattr(getattr(value, "mesh", None), "empty", False)
+    return value is not None and not over_none
 
 
 def _wrapped(value: Any, variable: Any) -> Any:
