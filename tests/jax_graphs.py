@@ -387,6 +387,25 @@ def gaussian_process(x=np.linspace(0.0, 1.0, 4), y=V[:4], scale=np.float64(0.4))
     return -0.5 * half @ half - jnp.log(jnp.diag(root)).sum()
 
 
+def searches(v=np.sort(V), x=A):
+    each = [jnp.searchsorted(v, x), jnp.searchsorted(v, x[0], side="right"), jnp.digitize(x[0], v)]
+    return [*each, jnp.interp(x[0], v, v**2), jnp.nonzero(x[0] > 0.0, size=4)[0], jnp.histogram(x, bins=3)[0]]
+
+
+def more_numpy(x=S, v=P[:4], k=np.arange(4)):
+    each = [jnp.linalg.pinv(x), jnp.linalg.matrix_power(x, 3), jnp.cov(x), jnp.nan_to_num(x), jnp.isclose(v, v + 1e-9)]
+    more = [jax.scipy.stats.norm.logpdf(v), jax.scipy.stats.beta.logpdf(v, 2.0, 3.0), jnp.bincount(k, length=5)]
+    last = [jax.ops.segment_sum(v, k // 2, 2), jnp.percentile(v, 30.0), jnp.select([x > 1, x > 0], [x, 2.0 * x])]
+    return [*each, *more, *last, jax.scipy.stats.multivariate_normal.logpdf(v, v + 1.0, x @ x.T), jnp.hypot(v, v + 1.0)]
+
+
+def gradients_inside(x=S, v=V[:4]):
+    summed = [jnp.linalg.cholesky, jax.nn.relu, lambda a: jnp.sort(a, 0), lambda a: jnp.cumprod(a, 1), jnp.abs]
+    each = [jax.grad(lambda a, f=f: jnp.sum(f(a)))(x @ x.T) for f in summed]
+    loop = jax.grad(lambda a: lax.scan(lambda c, r: (jnp.tanh(c * r), c), 0.5, a)[0])
+    return [*each, loop(v), jax.grad(lambda a: lax.cond(a[0] > 0, jnp.sum, lambda b: jnp.sum(b * b), a))(v)]
+
+
 def attention(x=R.normal(size=(2, 3, 4)), w=R.normal(size=(3, 4, 4))):
     q, k, v = (x @ one for one in w)
     scores = jnp.einsum("bqd,bkd->bqk", q, k) / jnp.sqrt(4.0)

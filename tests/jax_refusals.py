@@ -58,6 +58,11 @@ def own_solver(x: Any) -> Any:
     return jax.scipy.sparse.linalg.cg(lambda y: 2.0 * y, x)[0]
 
 
+def own_gradient_of_a_solution(x: Any) -> Any:
+    matrix = jnp.eye(4) + x[:, None] * x
+    return jax.vjp(lambda b: jnp.linalg.solve(matrix + jnp.triu(matrix), b), x)[1](x)[0]
+
+
 def nothing(x: Any) -> None:
     return None
 
@@ -90,7 +95,10 @@ CALLS: dict[str, Callable[[], Any]] = {
     "unknown_attribute": unknown_attribute(),
 }
 FUNCTIONS = (random, callback, printing, several, inside_of_a_loop, half, complex_numbers, applied, logical_shift)
-CALLS |= {one.__name__: (lambda one=one: from_jax(one, V)) for one in (*FUNCTIONS, own_solver, nothing, one_line)}
+CALLS |= {
+    one.__name__: (lambda one=one: from_jax(one, V))
+    for one in (*FUNCTIONS, own_solver, own_gradient_of_a_solution, nothing, one_line)
+}
 
 if __name__ == "__main__":
     for name, call in CALLS.items():

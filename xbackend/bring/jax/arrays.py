@@ -115,6 +115,12 @@ def iota(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return xb.broadcast_to(xb.reshape(line, lengths), shape)
 
 
+@row("empty", "empty2", attributes=None)
+def empty(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    """What an array begins with that is written later: zeros."""
+    return xb.zeros(equation.outvars[0].aval.shape, dtype=dtypes.held(dtype_of(equation.outvars[0])))
+
+
 @row("pad", attributes=("padding_config",))
 def pad(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return padded(values[0], values[1], equation.params["padding_config"])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from xbackend.bring.jax.walk import Walk, row
+import xbackend.api.functions as xb
+from xbackend.bring.jax.walk import EXPANDED, Walk, dtype_of, expanded, is_search, row
+from xbackend.bring.lineage import dtypes
 
 
 @row("jit", "pjit", "remat2", "remat", "checkpoint", "composite", attributes=None, inner=("jaxpr",))
@@ -26,3 +28,12 @@ def custom_vjp(walk: Walk, equation: Any, values: list[Any]) -> Any:
 @row("custom_vmap_call", attributes=None, inner=("call",))
 def custom_vmap(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return walk.inside(equation.params["call"], equation.invars)
+
+
+@row(EXPANDED, attributes=("_prim",))
+def high(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    """`xb.searchsorted` of a vector, or what JAX makes of it."""
+    if is_search(equation):
+        found = xb.searchsorted(*values, side=equation.params["_prim"].side)
+        return dtypes.cast(found, "int64", dtype_of(equation.outvars[0]))
+    return walk.inside(expanded(equation), equation.invars)

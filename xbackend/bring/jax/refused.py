@@ -8,7 +8,7 @@ _DRAWS = "it draws random numbers: draw them outside, and give them as an argume
 _CALLS = "it calls Python while it runs: leave it out, or compute that outside"
 _SPREAD = "it spreads arrays over devices: give the function of one device, and spread the program by a strategy"
 _WRITES = "it changes an array in place: return the new value instead"
-_FACTORS = "write jnp.linalg.solve, inv, det or slogdet, which have rows"
+_FACTORS = "write jnp.linalg.solve, inv, det or slogdet; of their gradients give the loss in place of jax.grad"
 _BITS = "it looks at the bits of numbers, which no program does"
 _COMPLEX = "no program has complex numbers"
 _CODE = "it is code outside of JAX: write it with jax.numpy"
@@ -29,6 +29,13 @@ for names, instead in (
     ("ffi_call custom_partitioning pallas_call custom_call tpu_custom_call", _CODE),
 ):
     REFUSED.update(dict.fromkeys(names.split(), instead))
-REFUSED["custom_linear_solve"] = "write jnp.linalg.solve of the matrix"
+REFUSED["custom_linear_solve"] = (
+    "write jnp.linalg.solve of the matrix; of its gradient give the loss in place of jax.grad"
+)
 REFUSED["reduce"] = "write a sum, product, largest, smallest, all or any of jax.numpy"
 REFUSED["platform_index"] = "write the branch of one platform"
+_ORDER = "it orders NaN and the signs of zeros: compare by <, or search in a vector"
+REFUSED.update(dict.fromkeys(("lt_to", "le_to", "eq_to"), _ORDER))
+REFUSED.update(dict.fromkeys(("scatter-mul", "scatter-max", "scatter-min"), "read the part, compute it, and set it"))
+REFUSED["select_and_scatter_add"] = "it is the gradient of a largest of windows: give the loss in place of jax.grad"
+REFUSED["polygamma"] = "where it is the gradient of digamma, give the loss in place of jax.grad"

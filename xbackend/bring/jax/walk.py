@@ -12,6 +12,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class Row:
 ROWS: dict[str, Row] = {}  # by the name of the primitive
 REFUSED: dict[str, str] = {}  # what to write instead, by the name of the primitive
 OWN: dict[str, Function] = {}  # functions of jax.numpy.linalg that are not looked into, by name
+EXPANDED = "call_hi_primitive"  # from JAX 0.11 on
 _OWN_FILE = "jax/_src/numpy/linalg.py"
 
 
@@ -211,7 +213,26 @@ def own_function(equation: Any) -> Function | None:
         return None
     said = str(getattr(opened(inner)[0].debug_info, "func_src_info", None) or "")
     name, _, file = said.partition(" at ")
-    return OWN.get(name) if file.rpartition(":")[0].replace("\\", "/").endswith(_OWN_FILE) else None
+    if name not in OWN or not file.rpartition(":")[0].replace("\\", "/").endswith(_OWN_FILE):
+        return None
+    return OWN[name] if str(inner) in _traced(name, tuple(one.aval for one in equation.invars)) else None
+
+
+@cache
+def _traced(name: str, avals: tuple[Any, ...]) -> frozenset[str]:
+    """The jaxprs of a function of `jax.numpy.linalg`, called alone and by `jax.vmap`. A gradient of the function has its
+    name, too."""
+    import jax
+
+    examples = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in avals]
+    function, found = getattr(jax.numpy.linalg, name), set[str]()
+    for called in (function, jax.vmap(function)):
+        try:
+            equations = jax.make_jaxpr(called)(*examples).jaxpr.eqns
+        except (TypeError, ValueError):  # arrays of other ranks than the function takes
+            continue
+        found |= {str(one.params["jaxpr"]) for one in equations if one.params.get("name") == name}
+    return frozenset(found)
 
 
 def live(jaxpr: Any) -> list[Any]:
@@ -227,9 +248,29 @@ def live(jaxpr: Any) -> list[Any]:
 
 def inner_jaxprs(equation: Any) -> list[Any]:
     """The jaxprs that the row of an equation walks."""
+    if equation.primitive.name == EXPANDED:
+        return [] if is_search(equation) else [opened(expanded(equation))[0]]
     names = ROWS[equation.primitive.name].inner
     each = [equation.params[name] for name in names if name in equation.params]
     return [opened(one)[0] for value in each for one in (value if isinstance(value, tuple) else (value,))]
+
+
+@cache
+def _expanded(own: Any) -> Any:
+    import jax
+
+    avals = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in own.in_avals_flat]
+    return jax.make_jaxpr(lambda *flat: jax.tree.leaves(own.expand(*jax.tree.unflatten(own.in_tree, flat))))(*avals)
+
+
+def is_search(equation: Any) -> bool:
+    """Whether a primitive of that kind searches in a vector."""
+    return type(equation.params["_prim"]).__name__ == "SearchSorted" and len(equation.invars[0].aval.shape) == 1
+
+
+def expanded(equation: Any) -> Any:
+    """The jaxpr of a primitive that JAX itself writes as other ones, later."""
+    return _expanded(equation.params["_prim"])
 
 
 def check_rows(name: str, jaxpr: Any) -> None:
