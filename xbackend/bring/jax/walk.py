@@ -220,8 +220,8 @@ def own_function(equation: Any) -> Function | None:
 
 @cache
 def _traced(name: str, avals: tuple[Any, ...]) -> frozenset[str]:
-    """The jaxprs of a function of `jax.numpy.linalg`, called alone and by `jax.vmap`. A gradient of the function has its
-    name, too."""
+    """The jaxprs of a function of `jax.numpy.linalg`, called alone and by `jax.vmap`. A gradient of the function has
+    its name, too."""
     import jax
 
     examples = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in avals]
