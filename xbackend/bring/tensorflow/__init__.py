@@ -1,0 +1,1 @@
+"""Graphs of TensorFlow: of functions, and GraphDefs of TensorFlow 1."""

@@ -1,0 +1,241 @@
+"""Operations that make, reshape, join, split, pad and repeat arrays."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.api.tracing.array import Array
+from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole
+from xbackend.errors import GraphError
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    return tuple(value.shape) if isinstance(value, np.ndarray) else array(value).shape
+
+
+@row("Const", attributes="value")
+def const(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return np.asarray(import_module("tensorflow").make_ndarray(operation.get_attr("value")))
+
+
+@row("NoOp")
+def nothing(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return []
+
+
+@row("Identity", "Snapshot", "DebugGradientIdentity")
+def identity(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    """The value itself, or on the device that the operation asks for."""
+    value = values[0]
+    return xb.asarray(value) if isinstance(value, Array) and walk.within is None else value
+
+
+@row("IdentityN")
+def identities(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    if _attribute(operation, "_gradient_op_type") is not None:
+        _other_gradient(walk, values, "tf.custom_gradient has a gradient of its own")
+    return list(values)
+
+
+@row("StopGradient", folds=False)
+def stop_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    _other_gradient(walk, values, "tf.stop_gradient lets no gradient pass")
+    return values[0]
+
+
+@row("PreventGradient", attributes="message", folds=False)
+def prevent_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    _other_gradient(walk, values, "tf.raw_ops.PreventGradient lets no gradient pass")
+    return values[0]
+
+
+def _other_gradient(walk: Walk, values: list[Any], why: str) -> None:
+    if walk.whole.gradients and any(isinstance(one, Array) and one.dtype.is_floating for one in values):
+        raise GraphError(
+            f"{why}, and a gradient of a program would: bring it with gradients=False where none is asked for, or take "
+            "it out"
+        )
+
+
+def _attribute(operation: Any, name: str) -> Any:
+    try:
+        return operation.get_attr(name)
+    except ValueError:  # it is not there
+        return None
+
+
+@row("Placeholder", "PlaceholderV2", attributes="shape")
+def placeholder(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    raise GraphError(f"it is none of the inputs: give it as one, {operation.name!r}, with an array or its shape")
+
+
+@row("PlaceholderWithDefault", attributes="shape")
+def placeholder_with_default(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return values[0]
+
+
+@row("EnsureShape", attributes="shape")
+def ensure_shape(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    wanted = import_module("tensorflow").TensorShape(operation.get_attr("shape"))
+    if not wanted.is_compatible_with(shape_of(values[0])):
+        raise GraphError(f"the shape is {shape_of(values[0])} and has to be {wanted}")
+    return values[0]
+
+
+@row("Shape")
+def shape(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return np.asarray(shape_of(values[0]), held(operation.get_attr("out_type")).value)
+
+
+@row("ShapeN")
+def shapes(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return [np.asarray(shape_of(one), held(operation.get_attr("out_type")).value) for one in values]
+
+
+@row("Size")
+def size(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return np.asarray(np.prod(shape_of(values[0]), dtype=np.int64), held(operation.get_attr("out_type")).value)
+
+
+@row("Rank")
+def rank(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return np.asarray(len(shape_of(values[0])), np.int32)
+
+
+@row("BroadcastGradientArgs", "BroadcastArgs", "ConcatOffset", "InvertPermutation")
+def of_shapes(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    raise GraphError("a shape, or an order of axes, depends on the values of the inputs")
+
+
+@row("Reshape")
+def reshape(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return xb.reshape(array(values[0]), lengths(values[1], "the shape of a reshape"))
+
+
+@row("ExpandDims")
+def expand_dims(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return xb.expand_dims(array(values[0]), axis=whole(values[1], "the axis of expand_dims"))
+
+
+@row("Squeeze", attributes="squeeze_dims")
+def squeeze(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x, axes = array(values[0]), tuple(operation.get_attr("squeeze_dims"))
+    axes = axes or tuple(a for a, n in enumerate(x.shape) if n == 1)
+    return xb.squeeze(x, axis=axes) if axes else x
+
+
+@row("Transpose")
+def transpose(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return xb.permute_dims(array(values[0]), lengths(values[1], "the order of axes"))
+
+
+@row("BroadcastTo")
+def broadcast_to(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return xb.broadcast_to(array(values[0]), lengths(values[1], "the shape of a broadcast"))
+
+
+@row("Tile")
+def tile(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return xb.tile(array(values[0]), lengths(values[1], "the repetitions of a tile"))
+
+
+@row("Fill", attributes="index_type")
+def fill(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    target = lengths(values[0], "the shape of a fill")
+    if isinstance(values[1], np.ndarray):
+        return xb.full(target, values[1].item(), dtype=held(operation.get_attr("T")))
+    return xb.broadcast_to(array(values[1]), target)
+
+
+@row("Range", "LinSpace")
+def range_(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    start, stop, step = (known(one, "the bound of a range").item() for one in values)
+    if operation.type == "LinSpace":
+        return xb.linspace(start, stop, int(step), dtype=held(operation.get_attr("T")))
+    return xb.arange(start, stop, step, dtype=held(operation.get_attr("Tidx")))
+
+
+@row("Pack", attributes="axis")
+def pack(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return xb.stack([array(one) for one in values], axis=operation.get_attr("axis"))
+
+
+@row("Unpack", attributes="axis num")
+def unpack(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return list(xb.unstack(array(values[0]), axis=operation.get_attr("axis")))
+
+
+@row("ConcatV2", "Concat")
+def concat(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    *parts, axis = values if operation.type == "ConcatV2" else [*values[1:], values[0]]
+    return xb.concat([array(one) for one in parts], axis=whole(axis, "the axis of a concat"))
+
+
+@row("Split", attributes="num_split")
+def split(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    axis, x, count = whole(values[0], "the axis of a split"), array(values[1]), operation.get_attr("num_split")
+    length = x.shape[axis] // count
+    if length * count != x.shape[axis]:
+        raise GraphError(f"{x.shape[axis]} elements are split into {count} parts")
+    return _parts(x, axis, [length] * count)
+
+
+@row("SplitV", attributes="num_split")
+def split_v(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x, axis = array(values[0]), whole(values[2], "the axis of a split")
+    each = list(lengths(values[1], "the lengths of a split"))
+    if -1 in each:
+        each[each.index(-1)] = x.shape[axis] - sum(each) - 1
+    return _parts(x, axis, each)
+
+
+def _parts(x: Any, axis: int, each: list[int]) -> list[Any]:
+    before: tuple[Any, ...] = (slice(None),) * (axis % x.ndim)
+    ends = np.cumsum(each).tolist()
+    return [x[(*before, slice(end - n, end))] for end, n in zip(ends, each, strict=True)]
+
+
+@row("Pad", "PadV2")
+def pad(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x, around = array(values[0]), known(values[1], "the width of a padding").tolist()
+    target = tuple(n + sum(pair) for n, pair in zip(x.shape, around, strict=True))
+    inside = tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, around, strict=True))
+    if not target:
+        return x
+    frame = xb.broadcast_to(array(values[2]), target) if len(values) > 2 else xb.zeros(target, dtype=x.dtype)
+    return xb.at(frame)[inside].set(x)
+
+
+@row("MirrorPad", attributes="mode")
+def mirror_pad(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x, around = array(values[0]), known(values[1], "the width of a padding").tolist()
+    mode = {"REFLECT": "reflect", "SYMMETRIC": "symmetric"}[operation.get_attr("mode").decode()]
+    for axis, pair in enumerate(around):
+        if any(pair):
+            x = xb.take(x, np.pad(np.arange(x.shape[axis]), pair, mode=mode), axis=axis)  # type: ignore[call-overload]
+    return x
+
+
+@row("ReverseV2")
+def reverse(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return xb.flip(array(values[0]), axis=lengths(values[1], "the axes of a reverse"))
+
+
+@row("Roll")
+def roll(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    shift, axis = lengths(values[1], "the shift of a roll"), lengths(values[2], "the axes of a roll")
+    return xb.roll(array(values[0]), shift, axis=axis)
+
+
+@row("OneHot", attributes="axis")
+def one_hot(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    where, depth, axis = array(values[0]), whole(values[1], "the depth of a one_hot"), operation.get_attr("axis")
+    on, off = map(array, values[2:])
+    number = where.ndim if axis == -1 else axis
+    classes = xb.arange(depth, dtype=where.dtype)
+    own = xb.reshape(classes, tuple(depth if a == number else 1 for a in range(where.ndim + 1)))
+    return xb.where(xb.equal(xb.expand_dims(where, axis=number), own), on, off)

@@ -1,0 +1,283 @@
+"""Functions that a graph calls: inlined, as choices, as loops.
+
+A loop whose number of steps does not depend on the inputs is a `scan`, through which gradients go; others are a
+`while_loop`. Variables that are assigned inside are carried, and have their new value behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.api.control_flow import cond as xb_cond
+from xbackend.api.control_flow import scan as xb_scan
+from xbackend.api.control_flow import while_loop as xb_while_loop
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.scopes import device as scope
+from xbackend.bring.tensorflow.lists import TensorList
+from xbackend.bring.tensorflow.placed import device_of
+from xbackend.bring.tensorflow.state import Seen, Variable, value_of, written
+from xbackend.bring.tensorflow.variables import WRITES
+from xbackend.bring.tensorflow.walk import Key, Walk, array, key, operations, row
+from xbackend.errors import GraphError
+
+_CALLED = {  # where a function's name stands, and the number of the first input that it gets
+    "PartitionedCall": (("f",), 0),
+    "StatefulPartitionedCall": (("f",), 0),
+    "If": (("then_branch", "else_branch"), 1),
+    "StatelessIf": (("then_branch", "else_branch"), 1),
+    "Case": (("branches",), 1),
+    "StatelessCase": (("branches",), 1),
+    "While": (("cond", "body"), 0),
+    "StatelessWhile": (("cond", "body"), 0),
+}
+MOST_STEPS = 1 << 14  # of a loop, counted while walking
+
+
+def called(walk_function: Any, operation: Any) -> list[tuple[Any, int]]:
+    """The graphs of the functions that an operation calls, with the number of the first input that each gets."""
+    names, first = _CALLED.get(operation.type, ((), 0))
+    found: list[Any] = []
+    for name in names:
+        value = operation.get_attr(name)
+        found += value if isinstance(value, list) else [value]
+    return [(walk_function(operation.graph, one.name), first) for one in found]
+
+
+def _inputs(graph: Any, values: Sequence[Any]) -> dict[Key, Any]:
+    return {key(tensor): value for tensor, value in zip(graph.inputs, values, strict=True)}
+
+
+def _inlined(walk: Walk, operation: Any, graph: Any, values: Sequence[Any]) -> list[Any]:
+    inner = walk.inner(_inputs(graph, values), walk.seen[operation.name])
+    found = inner.results(graph.outputs, graph.control_outputs)
+    walk.seen[operation.name] = inner.final()
+    return found
+
+
+@row("PartitionedCall", "StatefulPartitionedCall", attributes="f config config_proto executor_type", folds=False)
+def call(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    named = operation.get_attr("f").name if operation.type in _CALLED else operation.type
+    return _inlined(walk, operation, walk.whole.function(operation.graph, named), values)
+
+
+@row("If", "StatelessIf", "Case", "StatelessCase", attributes="then_branch else_branch branches output_shapes", folds=False)
+def choice(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    chosen, given = values[0], values[1:]
+    graphs = [graph for graph, _ in called(walk.whole.function, operation)]
+    if operation.type.endswith("If"):
+        chosen = _truth(chosen)
+    if isinstance(chosen, np.ndarray):
+        number = int(chosen) if operation.type.endswith("Case") else 1 - int(chosen)
+        number = number if 0 <= number < len(graphs) else len(graphs) - 1
+        return _inlined(walk, operation, graphs[number], given)
+    before, changed = walk.seen[operation.name], _changed(walk, graphs, given)
+    within = _device(walk, operation, graphs)
+    templates: list[Any] = []
+
+    def branch(graph: Any) -> Any:
+        def function() -> Any:
+            inner = walk.inner(_inputs(graph, given), before, within)
+            found = inner.results(graph.outputs, graph.control_outputs)
+            templates[:] = found
+            return tuple([*map(_packed, found), *(array(value_of(one, inner.final())) for one in changed)])
+
+        return function
+
+    with scope(within[0]) if within[0] else nullcontext():
+        made = _chosen(operation, chosen, [branch(one) for one in graphs]) if graphs[0].outputs or changed else ()
+    found = [_unpacked(one, template) for one, template in zip(made, templates, strict=False)]
+    _put(walk, operation, before, changed, made[len(templates) :])
+    return found
+
+
+def _chosen(operation: Any, chosen: Any, branches: list[Any]) -> Any:
+    if operation.type.endswith("If"):
+        return xb_cond(chosen, *branches)
+
+    def from_(number: int) -> Any:
+        if number == len(branches) - 1:
+            return branches[number]()
+        return xb_cond(xb.equal(chosen, number), branches[number], lambda: from_(number + 1))
+
+    return from_(0)
+
+
+def _truth(value: Any) -> Any:
+    """The bool that TensorFlow takes a number for: whether it is not 0."""
+    if isinstance(value, np.ndarray):
+        return np.asarray(bool(value.size) if value.ndim else bool(value))
+    if value.ndim:
+        return np.asarray(bool(value.size))
+    return value if not value.dtype.is_numeric else xb.not_equal(value, 0)
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, Variable):
+        raise GraphError("a choice or a loop gives a variable: give its value")
+    return value.there() if isinstance(value, TensorList) else array(value)
+
+
+def _unpacked(value: Any, template: Any) -> Any:
+    return TensorList(value, value.shape[0], value.dtype) if isinstance(template, TensorList) else value
+
+
+def _put(walk: Walk, operation: Any, before: Seen, changed: Sequence[Variable], values: Sequence[Any]) -> None:
+    for variable, value in zip(changed, values, strict=True):
+        before = written(before, variable, value)
+    walk.seen[operation.name] = before
+
+
+def _changed(walk: Walk, graphs: Sequence[Any], values: Sequence[Any]) -> list[Variable]:
+    """The variables among the values that functions assign."""
+    numbers = sorted({number for graph in graphs for number in assigned(walk.whole.function, graph)})
+    return [values[n] for n in numbers if isinstance(values[n], Variable)]
+
+
+def assigned(function: Any, graph: Any) -> set[int]:
+    """The numbers of the inputs of a function which are variables that it assigns."""
+    inputs = {key(tensor): number for number, tensor in enumerate(graph.inputs)}
+    found = set[int]()
+
+    def add(tensor: Any) -> None:
+        while tensor.op.type == "Identity":
+            tensor = tensor.op.inputs[0]
+        if key(tensor) in inputs:
+            found.add(inputs[key(tensor)])
+
+    for operation in graph.get_operations():
+        if operation.type in WRITES:
+            for tensor in operation.inputs[: 2 if "Momentum" in operation.type else 1]:
+                add(tensor)
+        for inner, first in called(function, operation):
+            for number in assigned(function, inner):
+                add(operation.inputs[first + number])
+    return found
+
+
+def _device(walk: Walk, operation: Any, graphs: Sequence[Any]) -> tuple[str | None]:
+    """The one device of a loop or a choice. Raises `GraphError`."""
+    if walk.within is not None:
+        return walk.within
+    found = {one for one in [device_of(operation)] if one}
+    todo = list(graphs)
+    while todo:
+        for inner in todo.pop().get_operations():
+            if inner.type not in ("Const", "NoOp", "Placeholder", "ReadVariableOp", *WRITES):
+                found |= {one for one in [device_of(inner)] if one}
+            todo += [graph for graph, _ in called(walk.whole.function, inner)]
+    if len(found) > 1:
+        raise GraphError(
+            f"it is on {' and '.join(sorted(found))}: a program has a loop or a choice on one device, so move arrays "
+            "before or behind it"
+        )
+    return (found.pop() if found else None,)
+
+
+@row(
+    "While",
+    "StatelessWhile",
+    attributes="cond body output_shapes parallel_iterations",
+    folds=False,
+)
+def loop(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    (condition, _), (body, _) = called(walk.whole.function, operation)
+    carried = [i for i in range(len(values)) if not _stays(body, i)]
+    before, changed = walk.seen[operation.name], _changed(walk, [condition, body], values)
+    within, steps = _device(walk, operation, [condition, body]), _steps(walk, condition, body, values)
+    start = [_first(body, i, values[i]) for i in carried]
+    init = [*map(_packed, start), *(array(value_of(one, before)) for one in changed)]
+
+    def inside(graph: Any, state: Sequence[Any]) -> tuple[Walk, dict[Key, Any]]:
+        given = list(values)
+        for i, one, template in zip(carried, state, start, strict=False):
+            given[i] = _unpacked(one, template)
+        seen = before
+        for variable, value in zip(changed, state[len(carried) :], strict=True):
+            seen = written(seen, variable, value)
+        inputs = _inputs(graph, given)
+        return walk.inner(inputs, seen, within), inputs
+
+    def ask(state: Sequence[Any]) -> Any:
+        inner, _ = inside(condition, state)
+        return _truth(array(inner.results(condition.outputs)[0]))
+
+    def step(state: Sequence[Any]) -> Any:
+        inner, _ = inside(body, state)
+        found = inner.results(body.outputs, body.control_outputs)
+        final = inner.final()
+        return [*(_packed(found[i]) for i in carried), *(array(value_of(one, final)) for one in changed)]
+
+    with scope(within[0]) if within[0] else nullcontext():
+        if steps is None:
+            made = xb_while_loop(ask, step, init)
+        else:
+            made, _ = xb_scan(lambda state, _: (step(state), None), init, None, steps)
+    result = list(values)
+    for i, one, template in zip(carried, made, start, strict=False):
+        result[i] = _unpacked(one, template)
+    _put(walk, operation, before, changed, made[len(carried) :])
+    return result
+
+
+def _stays(body: Any, number: int) -> bool:
+    """Whether a loop leaves one of its values as it is."""
+    tensor = body.outputs[number]
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return key(tensor) == key(body.inputs[number])
+
+
+def _first(body: Any, number: int, value: Any) -> Any:
+    """The value that a loop begins with. A list gets its shape from what the body writes to it."""
+    if not isinstance(value, TensorList) or value.items is not None:
+        return value
+    tensor = body.outputs[number]
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    item = tensor.op.inputs[2].shape if tensor.op.type == "TensorListSetItem" else None
+    if item is None or not item.is_fully_defined():
+        return value
+    return TensorList(value.filled(tuple(item.as_list())), value.length, value.dtype)
+
+
+def _steps(walk: Walk, condition: Any, body: Any, values: Sequence[Any]) -> int | None:
+    """The number of steps of a loop whose condition depends on known values only; else `None`."""
+    needed, todo = set[int](), list(_used(condition, condition.outputs[0]))
+    while todo:
+        number = todo.pop()
+        if number not in needed:
+            needed.add(number)
+            todo += _used(body, body.outputs[number])
+    if not all(isinstance(values[i], np.ndarray) for i in needed):
+        return None
+    state = {i: values[i] for i in needed}
+    for count in range(MOST_STEPS + 1):
+        (going,) = _known(walk, condition, state, [condition.outputs[0]])
+        if isinstance(going, Array):
+            return None
+        if not _truth(going):
+            return count
+        numbers = list(state)
+        state = dict(zip(numbers, _known(walk, body, state, [body.outputs[i] for i in numbers]), strict=True))
+        if any(isinstance(one, Array) for one in state.values()):
+            return None
+    return None
+
+
+def _known(walk: Walk, graph: Any, state: dict[int, Any], outputs: Sequence[Any]) -> list[Any]:
+    inner = walk.inner({key(graph.inputs[i]): value for i, value in state.items()}, {})
+    return inner.results(outputs, data_only=True)
+
+
+def _used(graph: Any, tensor: Any) -> set[int]:
+    """The numbers of the inputs of a function that a tensor depends on."""
+    inputs = {key(one): number for number, one in enumerate(graph.inputs)}
+    found = {inputs[key(tensor)]} if key(tensor) in inputs else set[int]()
+    for operation in operations([tensor], (), inputs, data_only=True):
+        found |= {inputs[key(one)] for one in operation.inputs if key(one) in inputs}
+    return found

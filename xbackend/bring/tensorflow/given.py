@@ -1,0 +1,287 @@
+"""What users have of TensorFlow: functions, and graphs of TensorFlow 1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from xbackend.api.tracing.trace import ArraySpec
+from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.bring.tensorflow import (  # noqa: F401  # fill ROWS
+    arrays,
+    calls,
+    elementwise,
+    indexing,
+    lists,
+    matrices,
+    networks,
+    reductions,
+    variables,
+)
+from xbackend.bring.tensorflow.functions import Functions
+from xbackend.bring.tensorflow.placed import spelled
+from xbackend.bring.tensorflow.refused import check_rows
+from xbackend.bring.tensorflow.state import Variable, put_updates
+from xbackend.bring.tensorflow.walk import Key, Walk, Whole, array, held, key
+from xbackend.bring.tracing import program_of
+from xbackend.errors import GraphError
+from xbackend.program.dtypes import DType
+
+Spec = tuple[str, tuple[int, ...], DType]
+
+
+def from_tensorflow(function: Any, *examples: Any, name: str | None = None, gradients: bool = True) -> TracedProgram:
+    """The program of a function of TensorFlow.
+
+    Args:
+        function: a `tf.function`, a ConcreteFunction (a signature of a SavedModel is one), or what `tf.function` takes.
+        examples: its arguments: arrays, or an `xbackend.ArraySpec` with the shape, alone or nested; anything else is
+            passed as it is. Of a ConcreteFunction whose shapes are fixed they may be left out.
+        name: of the program; the function's own if it is left out.
+        gradients: whether a gradient of the program may be asked for: what has another gradient than the operations
+            that it is made of (`tf.stop_gradient`, `tf.custom_gradient`) is refused then.
+
+    Variables are shared variables of the program, with their present values, and assignments its updates. Raises
+    `GraphError` with all operations that have no row, or where a shape depends on values.
+    """
+    concrete = _concrete(function, examples)
+    graph, count = concrete.graph, len(concrete.inputs) - len(concrete.captured_inputs)
+    own, captured = concrete.inputs[:count], concrete.inputs[count:]
+    called = name or _name(function, concrete)
+    specs = _specs(own, examples)
+    values = {key(t): _captured(t, v, concrete.variables) for t, v in zip(captured, concrete.captured_inputs, strict=True)}
+    whole = Whole(Functions(), gradients)
+    given = {**values, **{key(one): None for one in own}}
+    check_rows(called, graph.outputs, graph.control_outputs, given, whole.function)
+
+    def walk(*traced: Any) -> Any:
+        inside = Walk(whole, {**values, **{key(t): x for t, x in zip(own, traced, strict=True)}})
+        found = [array(one) for one in inside.results(graph.outputs, graph.control_outputs)]
+        put_updates(inside.final())
+        return _packed(concrete.structured_outputs, iter(found)) if found else None
+
+    return program_of(called, specs, walk)
+
+
+def _concrete(function: Any, examples: Sequence[Any]) -> Any:
+    """The traced function. Raises `GraphError`."""
+    tensorflow = import_module("tensorflow")
+    if hasattr(function, "captured_inputs") and hasattr(function, "graph"):
+        return function
+    if not callable(function):
+        raise GraphError(f"{function!r:.60} is no function of TensorFlow; of a GraphDef use from_graph_def")
+    traced = function if hasattr(function, "get_concrete_function") else tensorflow.function(function)
+    return traced.get_concrete_function(*tensorflow.nest.map_structure(_tensor_spec, examples))
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, ArraySpec | np.ndarray | np.generic) or type(value).__name__ in ("EagerTensor", "TensorSpec")
+
+
+def _tensor_spec(value: Any) -> Any:
+    tensorflow = import_module("tensorflow")
+    if not _is_array(value) or type(value).__name__ == "TensorSpec":
+        return value
+    return tensorflow.TensorSpec(tuple(value.shape), str(getattr(value.dtype, "name", value.dtype)).lower())
+
+
+def _name(function: Any, concrete: Any) -> str:
+    found = getattr(function, "__name__", "") or getattr(concrete, "name", "function")
+    return re.sub(r"^__inference_|_\d+$", "", str(found)) or "function"
+
+
+def _specs(inputs: Sequence[Any], examples: Sequence[Any]) -> list[Spec]:
+    """Name, shape and dtype of each input. Raises `GraphError`."""
+    leaves = [one for one in import_module("tensorflow").nest.flatten(examples) if _is_array(one)]
+    if leaves and len(leaves) != len(inputs):
+        raise GraphError(f"the function has {len(inputs)} arrays as arguments, and {len(leaves)} are given")
+    return [_spec(one, leaves[i] if leaves else None) for i, one in enumerate(inputs)]
+
+
+def _spec(tensor: Any, example: Any) -> Spec:
+    label, dtype = tensor.op.name, held(tensor.dtype)
+    if example is None:
+        if not tensor.shape.is_fully_defined():
+            raise GraphError(
+                f"the input {label!r} has the shape {tensor.shape}, which is not fixed: give an array, or xb.ArraySpec"
+            )
+        return label, tuple(tensor.shape.as_list()), dtype
+    if not isinstance(example, ArraySpec) and not hasattr(example, "dtype"):
+        example = np.asarray(example, dtype.value)
+    shape = tuple(int(n) for n in example.shape)
+    own = str(getattr(example.dtype, "name", example.dtype)).lower()
+    if not tensor.shape.is_compatible_with(shape):
+        raise GraphError(f"the input {label!r} has the shape {tensor.shape}, was given {shape}")
+    if own != dtype.value:
+        raise GraphError(f"the input {label!r} has the dtype {dtype.value}, was given {own}")
+    return label, shape, dtype
+
+
+def _captured(tensor: Any, value: Any, variables: Sequence[Any]) -> Any:
+    """What a function takes from outside: a variable, or a number that stays. Raises `GraphError`."""
+    for one in variables:
+        if one.handle is value:
+            own = one.name.partition(":")[0]
+            return Variable(own, lambda one=one: np.asarray(one.numpy()), _chosen_device(one.device))
+    if tensor.dtype.name in ("resource", "variant"):
+        raise GraphError(
+            f"{tensor.op.name} is a resource of TensorFlow that is no variable, such as a table or an iterator: give "
+            "what is read from it as an input"
+        )
+    if not hasattr(value, "numpy"):
+        raise GraphError(f"the function uses {tensor.op.name} of another function's graph: give it as an argument")
+    return np.asarray(value.numpy())
+
+
+def _chosen_device(text: str) -> str | None:
+    """The device of a variable; `None` for the one where TensorFlow puts all."""
+    listed = import_module("tensorflow").config.list_logical_devices()
+    default = next((one.name for one in listed if one.device_type == "GPU"), "/device:CPU:0")
+    found = spelled(text)
+    return None if found == spelled(default) else found
+
+
+def _packed(form: Any, values: Iterator[Any]) -> Any:
+    """The values in the form that the function returns them in: tuples, lists and dictionaries. Raises `GraphError`."""
+    if isinstance(form, Mapping):
+        order = {name: _packed(form[name], values) for name in sorted(form)}  # as tf.nest has them
+        return {name: order[name] for name in form}
+    if isinstance(form, tuple):
+        return tuple(_packed(one, values) for one in form)
+    if isinstance(form, list):
+        return [_packed(one, values) for one in form]
+    if type(form).__name__ not in ("Tensor", "SymbolicTensor", "TensorSpec", "EagerTensor"):
+        raise GraphError(f"the function returns {type(form).__name__} in the place of an array")
+    return next(values)
+
+
+def from_graph_def(
+    graph_def: Any,
+    outputs: str | Sequence[str],
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    variables: Mapping[str, Any] | None = None,
+    name: str = "graph",
+    gradients: bool = True,
+) -> TracedProgram:
+    """The program of a graph of TensorFlow 1.
+
+    Args:
+        graph_def: a GraphDef, its bytes, or a `tf.Graph`, which knows its user's lines.
+        outputs: the tensors that a session would fetch (``loss``, ``loss:0``), and operations without a result
+            (``train``), whose assignments are updates. One name gives one array.
+        inputs: what a session would feed, with arrays or `xbackend.ArraySpec`.
+        variables: first values of variables, where their initializers do not say them (random ones).
+        gradients: as for `from_tensorflow`.
+
+    Raises `GraphError`.
+    """
+    graph, functions = _graph(graph_def)
+    whole = Whole(functions, gradients)
+    fetched = [_fetched(graph, one) for one in ([outputs] if isinstance(outputs, str) else outputs)]
+    tensors = [one for one in fetched if hasattr(one, "value_index")]
+    controls = [one for one in fetched if not hasattr(one, "value_index")]
+    fed = [(_tensor(graph, one), example) for one, example in (inputs or {}).items()]
+    specs = [_spec(tensor, example) for tensor, example in fed]
+    values = _variables(graph, whole, dict(variables or {}))
+    given = {**values, **{key(tensor): None for tensor, _ in fed}}
+    check_rows(name, tensors, controls, given, whole.function)
+
+    def walk(*traced: Any) -> Any:
+        inside = Walk(whole, {**values, **{key(t): x for (t, _), x in zip(fed, traced, strict=True)}})
+        found = [array(one) for one in inside.results(tensors, controls)]
+        put_updates(inside.final())
+        return None if not found else found[0] if isinstance(outputs, str) else tuple(found)
+
+    return program_of(name, specs, walk)
+
+
+def _graph(given: Any) -> tuple[Any, Functions]:
+    """The graph, with the functions of its library. Nothing of it is executed. Raises `GraphError`."""
+    tensorflow = import_module("tensorflow")
+    if isinstance(given, tensorflow.Graph):
+        return given, Functions(given, given.as_graph_def().library.function)
+    definition = given
+    if isinstance(given, bytes):
+        definition = tensorflow.compat.v1.GraphDef()
+        try:
+            definition.ParseFromString(given)
+        except Exception as error:  # the parser's own kinds
+            raise GraphError(f"the bytes are no GraphDef: {error}") from None
+    if type(definition).__name__ != "GraphDef":
+        raise GraphError(f"{given!r:.60} is no GraphDef; of a function use from_tensorflow")
+    graph = tensorflow.Graph()
+    try:
+        with graph.as_default():
+            tensorflow.import_graph_def(definition, name="")
+    except (ValueError, tensorflow.errors.OpError) as error:
+        raise GraphError(f"TensorFlow does not take the GraphDef: {str(error).splitlines()[0]:.200}") from None
+    return graph, Functions(graph, definition.library.function)
+
+
+def _tensor(graph: Any, name: str) -> Any:
+    found = _fetched(graph, name)
+    if not hasattr(found, "value_index"):
+        raise GraphError(f"{name!r} is an operation without a result, and no input")
+    return found
+
+
+def _fetched(graph: Any, name: str) -> Any:
+    """A tensor by its name, or an operation that has none. Raises `GraphError`."""
+    try:
+        if ":" in name:
+            return graph.get_tensor_by_name(name)
+        operation = graph.get_operation_by_name(name)
+    except (KeyError, ValueError):
+        close = [one.name for one in graph.get_operations() if name.partition(":")[0] in one.name][:5]
+        raise GraphError(
+            f"the graph has no {name!r}{f'; it has {", ".join(close)}' if close else ''}"
+        ) from None
+    if len(operation.outputs) > 1:
+        raise GraphError(f"{name!r} has {len(operation.outputs)} results: write {name}:0 for the first")
+    return operation.outputs[0] if operation.outputs else operation
+
+
+def _variables(graph: Any, whole: Whole, first: dict[str, Any]) -> dict[Key, Variable]:
+    """The variables of a graph. Their first values are those given, or what their initializers assign."""
+    found: dict[Key, Variable] = {}
+    for operation in graph.get_operations():
+        if operation.type in ("VariableV2", "Variable", "VarHandleOp"):
+            given = first.pop(operation.name, None)
+            initial = _given(given) if given is not None else _initial(graph, whole, operation, found)
+            found[operation.name, 0] = Variable(operation.name, initial, spelled(operation.device))
+    if first:
+        raise GraphError(f"the graph has no variable {', '.join(map(repr, first))}")
+    return found
+
+
+def _given(value: Any) -> Callable[[], np.ndarray]:
+    return lambda: np.asarray(value)
+
+
+def _initial(graph: Any, whole: Whole, operation: Any, found: Mapping[Key, Variable]) -> Callable[[], np.ndarray]:
+    def value() -> np.ndarray:
+        refused = f"the first value of the variable {operation.name!r} is not known: give variables={{{operation.name!r}: array}}"
+        try:
+            assign = graph.get_operation_by_name(f"{operation.name}/Assign")
+        except KeyError:
+            raise GraphError(refused) from None
+        if assign.type not in ("Assign", "AssignVariableOp") or assign.inputs[0].op is not operation:
+            raise GraphError(refused)
+        try:
+            check_rows(refused, [assign.inputs[1]], (), found, whole.function)
+            made = Walk(whole, found, limit=_LARGEST).results([assign.inputs[1]])[0]
+        except GraphError as error:
+            raise GraphError(f"{refused} ({error})") from None
+        if not isinstance(made, np.ndarray):
+            raise GraphError(refused)
+        return made
+
+    return value
+
+
+_LARGEST = 1 << 28  # elements of a variable's first value

@@ -1,0 +1,165 @@
+"""Reading and writing elements: slices, gathers and scatters."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.api.tracing.array import Array
+from xbackend.bring.tensorflow.walk import Walk, array, key, known, lengths, row, whole
+from xbackend.errors import GraphError
+from xbackend.program.dtypes import DType
+
+_MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
+
+
+@row("StridedSlice", attributes=_MASKS)
+def strided_slice(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return array(values[0])[_key(walk, operation, values[1:4])]
+
+
+@row("StridedSliceGrad", attributes=_MASKS)
+def strided_slice_grad(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    shape, dy = lengths(values[0], "the shape of an array"), array(values[4])
+    return xb.at(xb.zeros(shape, dtype=dy.dtype))[_key(walk, operation, values[1:4])].add(dy)
+
+
+@row("TensorStridedSliceUpdate", attributes=_MASKS)
+def strided_slice_update(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return xb.at(array(values[0]))[_key(walk, operation, values[1:4])].set(array(values[4]))
+
+
+def _key(walk: Walk, operation: Any, values: list[Any]) -> tuple[Any, ...]:
+    """What stands in the brackets."""
+    masks = {name: int(operation.get_attr(name)) for name in _MASKS.split()}
+    begins, ends, steps = (_entries(walk, operation.inputs[i + 1], one) for i, one in enumerate(values))
+    found: list[Any] = []
+    for place, (begin, end, step) in enumerate(zip(begins, ends, steps, strict=True)):
+        bit = 1 << place
+        if masks["ellipsis_mask"] & bit:
+            found.append(Ellipsis)
+        elif masks["new_axis_mask"] & bit:
+            found.append(None)
+        elif masks["shrink_axis_mask"] & bit:
+            found.append(begin)
+        else:
+            bounds = (
+                None if masks["begin_mask"] & bit else begin,
+                None if masks["end_mask"] & bit else end,
+                step,
+            )
+            if any(isinstance(one, Array) for one in bounds):
+                raise GraphError("a bound of a slice depends on the values of the inputs: use tf.slice of a fixed size")
+            found.append(slice(*bounds))
+    return tuple(found)
+
+
+def _entries(walk: Walk, tensor: Any, value: Any) -> list[Any]:
+    """The elements of a vector of bounds: those that are known, and the others as arrays."""
+    if isinstance(value, np.ndarray):
+        return [int(n) for n in value]
+    if tensor.op.type == "Pack" and tensor.op.inputs:
+        each = [walk.values[key(one)] for one in tensor.op.inputs]
+        return [int(one) if isinstance(one, np.ndarray) else one for one in each]
+    return [value[i] for i in range(value.shape[0])]
+
+
+@row("Slice")
+def slice_(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    """A part of fixed size, whose begin may depend on the inputs."""
+    x = array(values[0])
+    begins = _entries(walk, operation.inputs[1], values[1])
+    sizes = lengths(values[2], "the size of a slice")
+    if any(isinstance(b, Array) and n == -1 for b, n in zip(begins, sizes, strict=True)):
+        raise GraphError("the size of a slice depends on the values of the inputs: give tf.slice a size")
+    part = x[tuple(slice(b, None if n == -1 else b + n) if isinstance(b, int) else slice(None) for b, n in _pairs(begins, sizes))]
+    for axis, (begin, size) in enumerate(_pairs(begins, sizes)):
+        if isinstance(begin, Array):
+            where = xb.add(xb.arange(size, dtype=DType.int64), xb.astype(begin, DType.int64))
+            part = xb.take(part, where, axis=axis)
+    return part
+
+
+def _pairs(begins: list[Any], sizes: tuple[int, ...]) -> list[tuple[Any, int]]:
+    return list(zip(begins, sizes, strict=True))
+
+
+@row("GatherV2", attributes="batch_dims")
+def gather(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    axis, batch = whole(values[2], "the axis of a gather"), operation.get_attr("batch_dims")
+    return gathered(array(values[0]), values[1], axis, batch)
+
+
+@row("Gather", attributes="validate_indices")
+def gather_rows(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return xb.take(array(values[0]), values[1], axis=0)
+
+
+def gathered(x: Any, where: Any, axis: int, batch: int) -> Any:
+    """The elements of an axis at indices, of the first ``batch`` axes each for itself."""
+    if not batch:
+        return xb.take(x, where, axis=axis)
+    where = array(where)
+    batch, axis = batch % max(where.ndim, 1), axis % x.ndim
+    length, lead = x.shape[axis], x.shape[:batch]
+    between, rest, inner = x.shape[batch:axis], x.shape[axis + 1 :], where.shape[batch:]
+    rows = xb.reshape(xb.moveaxis(x, axis, batch), (prod(lead) * length, *between, *rest))
+    first = np.arange(prod(lead), dtype=np.int64).reshape(-1, 1) * length
+    found = xb.take(rows, xb.add(xb.reshape(xb.astype(where, DType.int64), (prod(lead), -1)), first), axis=0)
+    found = xb.reshape(found, (*lead, *inner, *between, *rest))
+    source = tuple(range(batch, batch + len(inner)))
+    return xb.moveaxis(found, source, tuple(n + len(between) for n in source))
+
+
+@row("GatherNd", attributes="bad_indices_policy")
+def gather_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    _check_policy(operation)
+    return array(values[0])[places(values[1])]
+
+
+def places(where: Any) -> tuple[Any, ...]:
+    """The index that the last axis of an array of indices has."""
+    count = where.shape[-1]
+    if not count:
+        raise GraphError("indices of no axis have no row")
+    return tuple(where[..., i] for i in range(count))
+
+
+def _check_policy(operation: Any) -> None:
+    if operation.get_attr("bad_indices_policy") not in (b"", b"DEFAULT"):
+        raise GraphError("a policy for indices out of range has no row: leave bad_indices_policy out")
+
+
+@row("ScatterNd", attributes="bad_indices_policy")
+def scatter_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    _check_policy(operation)
+    new = array(values[1])
+    shape = lengths(values[2], "the shape of a scatter")
+    return xb.at(xb.zeros(shape, dtype=new.dtype))[places(values[0])].add(new)
+
+
+@row("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", attributes="bad_indices_policy")
+def tensor_scatter(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    _check_policy(operation)
+    place, new = xb.at(array(values[0]))[places(values[1])], array(values[2])
+    if operation.type == "TensorScatterUpdate":
+        return place.set(new)
+    return place.add(new if operation.type == "TensorScatterAdd" else xb.negative(new))
+
+
+@row("DynamicStitch", "ParallelDynamicStitch")
+def stitch(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    """Rows of several arrays at the places that are given; the last of the same place stays."""
+    count = operation.get_attr("N")
+    where = [known(one, "the places of a stitch") for one in values[:count]]
+    inner = array(values[count]).shape[where[0].ndim :]
+    rows = [xb.reshape(array(one), (-1, *inner)) for one in values[count:]]
+    flat = np.concatenate([one.ravel() for one in where])
+    order = np.full(int(flat.max()) + 1 if flat.size else 0, -1)
+    order[flat] = np.arange(flat.size)
+    if (order < 0).any():
+        raise GraphError("a stitch leaves rows out, whose values TensorFlow does not say")
+    return xb.take(xb.concat(rows), order, axis=0)

@@ -1,0 +1,159 @@
+"""Products, factorisations and equations of matrices, and their diagonals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.api import linalg
+from xbackend.bring.tensorflow.walk import Walk, array, held, known, row, whole
+from xbackend.errors import GraphError
+
+
+@row("MatMul", attributes="transpose_a transpose_b grad_a grad_b")
+def matmul(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    turned = (operation.get_attr("transpose_a"), operation.get_attr("transpose_b"))
+    return xb.matmul(*_turned(values, turned))
+
+
+@row("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", attributes="adj_x adj_y grad_x grad_y")
+def batch_matmul(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    a, b = _turned(values, (operation.get_attr("adj_x"), operation.get_attr("adj_y")))
+    if operation.type == "BatchMatMulV3":
+        dtype = held(operation.get_attr("Tout"))
+        a, b = (one if one.dtype is dtype else xb.astype(one, dtype) for one in (a, b))
+    return xb.matmul(a, b)
+
+
+def _turned(values: list[Any], turned: tuple[bool, bool]) -> list[Any]:
+    return [
+        xb.matrix_transpose(array(one)) if turn else array(one) for one, turn in zip(values, turned, strict=True)
+    ]
+
+
+@row("Einsum", attributes="equation")
+def einsum(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return xb.einsum(operation.get_attr("equation").decode(), *map(array, values))
+
+
+@row("Cross")
+def cross(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return linalg.cross(*map(array, values), axis=-1)
+
+
+def _lower(x: Any) -> Any:
+    """The symmetric matrices of a lower triangle: the other one is not read."""
+    return xb.add(xb.tril(x), xb.matrix_transpose(xb.tril(x, k=-1)))
+
+
+@row("Cholesky")
+def cholesky(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return linalg.cholesky(array(values[0]))
+
+
+@row("MatrixInverse", attributes="adjoint")
+def inverse(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x = array(values[0])
+    return linalg.inv(xb.matrix_transpose(x) if operation.get_attr("adjoint") else x)
+
+
+@row("MatrixDeterminant")
+def determinant(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return linalg.det(array(values[0]))
+
+
+@row("LogMatrixDeterminant")
+def log_determinant(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return list(linalg.slogdet(array(values[0])))
+
+
+@row("MatrixSolve", attributes="adjoint")
+def solve(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    a, b = map(array, values)
+    return linalg.solve(xb.matrix_transpose(a) if operation.get_attr("adjoint") else a, b)
+
+
+@row("MatrixTriangularSolve", "BatchMatrixTriangularSolve", attributes="lower adjoint")
+def triangular_solve(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    (a, b), lower = map(array, values), bool(operation.get_attr("lower"))
+    if operation.get_attr("adjoint"):
+        a, lower = xb.matrix_transpose(a), not lower
+    return linalg.solve_triangular(a, b, lower=lower)
+
+
+@row("SelfAdjointEigV2", attributes="compute_v")
+def eigh(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x = _lower(array(values[0]))
+    if operation.get_attr("compute_v"):
+        return list(linalg.eigh(x))
+    return [linalg.eigvalsh(x), np.zeros((0,), x.dtype.value)]
+
+
+@row("Qr", attributes="full_matrices")
+def qr(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return list(linalg.qr(array(values[0]), mode="complete" if operation.get_attr("full_matrices") else "reduced"))
+
+
+@row("Svd", attributes="compute_uv full_matrices")
+def svd(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    """TensorFlow has the right singular vectors as columns."""
+    x = array(values[0])
+    if not operation.get_attr("compute_uv"):
+        nothing = np.zeros((0,), x.dtype.value)
+        return [linalg.svdvals(x), nothing, nothing]
+    left, sizes, right = linalg.svd(x, full_matrices=operation.get_attr("full_matrices"))
+    return [sizes, left, xb.matrix_transpose(right)]
+
+
+@row("MatrixBandPart")
+def band(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x = array(values[0])
+    below, above = (whole(one, "the width of a band") for one in values[1:])
+    apart = np.arange(x.shape[-2]).reshape(-1, 1) - np.arange(x.shape[-1])
+    kept = (below < 0) | (apart <= below)
+    kept &= (above < 0) | (-apart <= above)
+    return xb.where(kept, x, xb.zeros_like(x))
+
+
+@row("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3", "DiagPart", attributes="align")
+def diagonal(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x = array(values[0])
+    if operation.type == "DiagPart" and x.ndim != 2:
+        raise GraphError("a diagonal of an array of another rank than 2 has no row: use tf.linalg.diag_part")
+    return linalg.diagonal(x, offset=_offset(values[1]) if len(values) > 1 else 0)
+
+
+def _offset(value: Any) -> int:
+    each = np.unique(known(value, "the number of a diagonal"))
+    if each.size != 1:
+        raise GraphError("several diagonals at once have no row: take one after the other")
+    return int(each[0])
+
+
+@row("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3", "Diag", attributes="align")
+def diagonal_matrix(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x, k = array(values[0]), _offset(values[1]) if len(values) > 1 else 0
+    if operation.type == "Diag" and x.ndim != 1:
+        raise GraphError("a diagonal matrix of an array of another rank than 1 has no row: use tf.linalg.diag")
+    rows, columns = (x.shape[-1] + max(-k, 0), x.shape[-1] + max(k, 0))
+    if len(values) > 2:
+        given = [whole(one, "the shape of a diagonal matrix") for one in values[2:4]]
+        rows, columns = (own if n == -1 else n for own, n in zip((rows, columns), given, strict=True))
+    filling = array(values[4]) if len(values) > 4 else xb.zeros((), dtype=x.dtype)
+    return xb.where(np.eye(rows, columns, k, dtype=bool), _spread(x, rows, k), filling)
+
+
+@row("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", attributes="align")
+def set_diagonal(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x, new = array(values[0]), array(values[1])
+    k = _offset(values[2]) if len(values) > 2 else 0
+    rows, columns = x.shape[-2:]
+    return xb.where(np.eye(rows, columns, k, dtype=bool), _spread(new, rows, k), x)
+
+
+def _spread(x: Any, rows: int, k: int) -> Any:
+    """An array whose rows have their element of the k-th diagonal in all columns; other rows have any."""
+    where = np.clip(np.arange(rows) + min(k, 0), 0, max(x.shape[-1] - 1, 0))
+    return xb.expand_dims(xb.take(x, where, axis=-1), axis=-1)

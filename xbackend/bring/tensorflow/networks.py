@@ -1,0 +1,141 @@
+"""Layers of neural networks: biases, softmax, losses, convolution and pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from math import inf
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.bring.tensorflow.walk import Walk, array, row
+from xbackend.errors import GraphError
+from xbackend.program.dtypes import DType
+
+
+@row("BiasAdd", "BiasAddV1", attributes="data_format")
+def bias_add(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x, bias = map(array, values)
+    return xb.add(x, xb.reshape(bias, (-1, *[1] * (x.ndim - 2))) if _channels_first(operation) else bias)
+
+
+@row("BiasAddGrad", attributes="data_format")
+def bias_add_grad(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    dy = array(values[0])
+    kept = 1 if _channels_first(operation) else dy.ndim - 1
+    return xb.sum(dy, axis=tuple(a for a in range(dy.ndim) if a != kept), dtype=dy.dtype)
+
+
+def _channels_first(operation: Any) -> bool:
+    return operation.type != "BiasAddV1" and operation.get_attr("data_format") == b"NCHW"
+
+
+def _log_softmax(x: Any) -> Any:
+    moved = xb.subtract(x, xb.max(x, axis=-1, keepdims=True))
+    return xb.subtract(moved, xb.log(xb.sum(xb.exp(moved), axis=-1, keepdims=True)))
+
+
+def _softmax(x: Any) -> Any:
+    each = xb.exp(xb.subtract(x, xb.max(x, axis=-1, keepdims=True)))
+    return xb.divide(each, xb.sum(each, axis=-1, keepdims=True))
+
+
+@row("Softmax", "LogSoftmax")
+def softmax(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return (_softmax if operation.type == "Softmax" else _log_softmax)(array(values[0]))
+
+
+@row("SoftmaxCrossEntropyWithLogits")
+def cross_entropy(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    """The loss, and its gradient with respect to the logits. Labels of 0 add nothing, whatever their logit is."""
+    logits, labels = xb.broadcast_arrays(*map(array, values))
+    zero = xb.equal(labels, 0.0)
+    each = xb.where(zero, 0.0, xb.multiply(labels, _log_softmax(logits)))
+    return [xb.negative(xb.sum(each, axis=-1)), xb.subtract(_softmax(logits), labels)]
+
+
+@row("SparseSoftmaxCrossEntropyWithLogits")
+def sparse_cross_entropy(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    logits, labels = map(array, values)
+    where = xb.expand_dims(xb.astype(labels, DType.int64), axis=-1)
+    loss = xb.negative(xb.squeeze(xb.take_along_axis(_log_softmax(logits), where), axis=-1))
+    own = xb.equal(xb.arange(logits.shape[-1], dtype=DType.int64), where)
+    return [loss, xb.subtract(_softmax(logits), xb.astype(own, logits.dtype))]
+
+
+@row(
+    "Conv2D",
+    attributes="strides use_cudnn_on_gpu padding explicit_paddings data_format dilations",
+)
+def conv2d(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x, kernel = map(array, values)
+    first = _channels_first(operation)
+    if any(n != 1 for n in operation.get_attr("dilations")):
+        raise GraphError("a convolution with dilations has no row")
+    rows, columns = _of_pixels(operation.get_attr("strides"), first)
+    padding: Any = operation.get_attr("padding").decode()
+    if padding == "EXPLICIT":
+        each = list(operation.get_attr("explicit_paddings"))
+        begin = 4 if first else 2
+        padding = ((each[begin], each[begin + 1]), (each[begin + 2], each[begin + 3]))
+    x = xb.permute_dims(x, (0, 2, 3, 1)) if first else x
+    if x.shape[3] != kernel.shape[2]:
+        raise GraphError("a convolution of groups of channels has no row: split the channels, and concatenate after it")
+    found = xb.conv2d(x, kernel, strides=(rows, columns), padding=padding)
+    return xb.permute_dims(found, (0, 3, 1, 2)) if first else found
+
+
+def _of_pixels(each: Any, first: bool) -> tuple[int, int]:
+    """The numbers for rows and columns. Raises `GraphError` where images or channels have another one than 1."""
+    begin = 2 if first else 1
+    if any(n != 1 for a, n in enumerate(each) if a not in (begin, begin + 1)):
+        raise GraphError(f"steps of {list(each)} through images or channels have no row")
+    return int(each[begin]), int(each[begin + 1])
+
+
+@row("MaxPool", "AvgPool", attributes="ksize strides padding explicit_paddings data_format")
+def pool(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    """The largest number, or the mean, of each window."""
+    x, first, padding = array(values[0]), _channels_first(operation), operation.get_attr("padding")
+    if padding not in (b"SAME", b"VALID"):
+        raise GraphError("pooling with its own paddings has no row: use tf.pad before")
+    x = xb.permute_dims(x, (0, 2, 3, 1)) if first else x
+    window = _of_pixels(operation.get_attr("ksize"), first)
+    steps = _of_pixels(operation.get_attr("strides"), first)
+    largest = operation.type == "MaxPool"
+    around = [_around(n, k, s, padding == b"SAME") for n, k, s in zip(x.shape[1:3], window, steps, strict=True)]
+    parts = list(_windows(_framed(x, around, -inf if largest else 0.0), window, steps))
+    if largest:
+        found = reduce(xb.maximum, parts)
+    else:
+        inside = np.pad(np.ones(x.shape[1:3]), around)[None, :, :, None]
+        count = sum(_windows(inside, window, steps))
+        found = xb.divide(reduce(xb.add, parts), np.asarray(count, x.dtype.value))
+    return xb.permute_dims(found, (0, 3, 1, 2)) if first else found
+
+
+def _around(length: int, window: int, step: int, same: bool) -> tuple[int, int]:
+    total = max((-(-length // step) - 1) * step + window - length, 0) if same else 0
+    return total // 2, total - total // 2
+
+
+def _framed(x: Any, around: list[tuple[int, int]], value: float) -> Any:
+    if not any(map(any, around)):
+        return x
+    n, rows, columns, channels = x.shape
+    (above, below), (left, right) = around
+    frame = xb.full((n, above + rows + below, left + columns + right, channels), value, dtype=x.dtype)
+    return xb.at(frame)[:, above : above + rows, left : left + columns].set(x)
+
+
+def _windows(x: Any, window: tuple[int, int], steps: tuple[int, int]) -> Iterator[Any]:
+    """For each place in the window, the pixels that stand there."""
+    rows, columns = ((n - k) // s + 1 for n, k, s in zip(x.shape[1:3], window, steps, strict=True))
+    for i in range(window[0]):
+        for j in range(window[1]):
+            down = slice(i, i + (rows - 1) * steps[0] + 1, steps[0])
+            yield x[:, down, j : j + (columns - 1) * steps[1] + 1 : steps[1]]
+
+

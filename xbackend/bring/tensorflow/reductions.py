@@ -1,0 +1,110 @@
+"""Operations along axes: sums and their like, positions, running sums, sorts, sums of segments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole
+from xbackend.errors import GraphError
+
+
+def _sum(x: Any, **over: Any) -> Any:
+    return xb.sum(x, dtype=x.dtype, **over)
+
+
+def _prod(x: Any, **over: Any) -> Any:
+    return xb.prod(x, dtype=x.dtype, **over)
+
+
+def _mean(x: Any, **over: Any) -> Any:
+    if not x.dtype.is_floating:
+        raise GraphError(f"a mean of {x.dtype} drops its fraction and has no row: use tf.cast before")
+    return xb.mean(x, **over)
+
+
+_REDUCED: dict[str, Callable[..., Any]] = {
+    "Sum": _sum,
+    "Prod": _prod,
+    "Mean": _mean,
+    "Max": xb.max,
+    "Min": xb.min,
+    "Any": xb.any,
+    "All": xb.all,
+    "EuclideanNorm": lambda x, **over: xb.sqrt(_sum(xb.square(x), **over)),
+}
+
+
+@row(*_REDUCED, attributes="keep_dims")
+def reduction(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    axes = lengths(values[1], "the axes of a reduction")
+    x = array(values[0])
+    if not axes:
+        return x if operation.type != "EuclideanNorm" else xb.abs(x)
+    return _REDUCED[operation.type](x, axis=axes, keepdims=operation.get_attr("keep_dims"))
+
+
+@row("ArgMax", "ArgMin")
+def position(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    axis, dtype = whole(values[1], "the axis of a position"), held(operation.get_attr("output_type"))
+    return xb.astype((xb.argmax if operation.type == "ArgMax" else xb.argmin)(array(values[0]), axis=axis), dtype)
+
+
+@row("Cumsum", "Cumprod", attributes="exclusive reverse")
+def cumulative(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x, axis = array(values[0]), whole(values[1], "the axis of a running sum") % array(values[0]).ndim
+    backward = operation.get_attr("reverse")
+    x = xb.flip(x, axis=axis) if backward else x
+    of, first = (xb.cumulative_sum, 0) if operation.type == "Cumsum" else (xb.cumulative_prod, 1)
+    if operation.get_attr("exclusive") and x.shape[axis]:
+        front = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+        kept = x[(*[slice(None)] * axis, slice(None, -1))]
+        x = xb.concat([xb.full(front, first, dtype=x.dtype), kept], axis=axis)
+    result = of(x, axis=axis, dtype=x.dtype)
+    return xb.flip(result, axis=axis) if backward else result
+
+
+@row("TopKV2", attributes="sorted")
+def top_k(walk: Walk, operation: Any, values: list[Any]) -> list[Any]:
+    """The largest elements, of equal ones the first, whether they have to be sorted or not."""
+    x, count = array(values[0]), whole(values[1], "the number of the largest elements")
+    where = xb.argsort(x, descending=True)[..., :count]
+    return [xb.take_along_axis(x, where), xb.astype(where, held(operation.outputs[1].dtype))]
+
+
+@row("UnsortedSegmentSum", "SegmentSum", "SparseSegmentSum")
+def segment_sum(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    if operation.type == "SparseSegmentSum":
+        values = [xb.take(array(values[0]), values[1], axis=0), values[2]]
+    x, segments = array(values[0]), values[1]
+    if len(values) > 2:
+        count = whole(values[2], "the number of segments")
+    else:
+        numbers = known(segments, "the number of segments")
+        count = int(numbers[-1]) + 1 if numbers.size else 0
+    rank = np.ndim(segments) if isinstance(segments, np.ndarray) else segments.ndim
+    inner = x.shape[rank:]
+    rows, where = xb.reshape(x, (-1, *inner)), xb.reshape(array(segments), (-1,))
+    # A negative number of a segment drops its row.
+    where = xb.where(xb.less(where, 0), count, where)
+    return xb.at(xb.zeros((count + 1, *inner), dtype=x.dtype))[where].add(rows)[:count]
+
+
+@row("LowerBound", "UpperBound")
+def searchsorted(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    """Positions in the rows of a matrix, one row after the other."""
+    side, dtype = "left" if operation.type == "LowerBound" else "right", held(operation.get_attr("out_type"))
+    rows, wanted = map(array, values)
+    found = [xb.searchsorted(rows[i], wanted[i], side=side) for i in range(rows.shape[0])]
+    return xb.astype(xb.stack(found), dtype)
+
+
+@row("Where", "Unique", "UniqueV2", "DynamicPartition", "NonMaxSuppressionV3", "ListDiff")
+def of_values(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    raise GraphError(
+        "the shape of its result depends on the values of the inputs, and a program's shapes are fixed: write tf.where "
+        "with three arguments, a choice for each element"
+    )

@@ -1,0 +1,104 @@
+"""Operations that no program has, and what to write instead; and the check that names all of a graph at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from xbackend.bring.missing import Missing
+from xbackend.bring.tensorflow.calls import called
+from xbackend.bring.tensorflow.walk import ROWS, line_of, operations
+
+_INSTEAD = {  # by a pattern of the type
+    r"(Ref)?(Switch|Merge|Enter|Exit|NextIteration|LoopCond)|ControlTrigger": (
+        "it is a loop or a choice of TensorFlow 1: call tf.compat.v1.enable_control_flow_v2() before the graph is made, "
+        "or write tf.while_loop and tf.cond in a tf.function"
+    ),
+    r"(Eager)?PyFunc(Stateless)?": "it calls Python, which no program does: write it in TensorFlow's operations",
+    r"Print(V2)?|StringFormat|.*Summary(V2)?|Write\w*Summary|Timestamp": (
+        "it has a side effect, which no program has: take it out, and return the array"
+    ),
+    r"Assert": "it stops TensorFlow, which no program does: take the check out, or check the inputs before",
+    r"CheckNumerics(V2)?": "it stops TensorFlow, which no program does: take it out, and look at xb.isfinite",
+    r"(Mutable)?(Anonymous)?(Mutable)?(HashTable|DenseHashTable).*|LookupTable.*|InitializeTable.*": (
+        "it looks up in a table: look it up before, and give the numbers as an input, for tf.gather"
+    ),
+    r"(Stateless)?(Random|Truncated|Parameterized|Multinomial|Stateful).*|RngReadAndSkip|RngSkip|Multinomial": (
+        "it draws random numbers: give the draws as an input"
+    ),
+    r".*Ragged.*": "it is ragged: pad it, with a mask (RaggedTensor.to_tensor)",
+    r"Sparse.*|.*Sparse.*": "it is sparse: use tf.sparse.to_dense before, or tf.gather and tf.scatter_nd",
+    r".*String.*|Decode.*|Encode.*|Parse.*|AsString|Substr.*|Regex.*|Unicode.*": (
+        "it works on text: do it before, and give numbers as an input"
+    ),
+    r".*Queue.*|.*Reader.*|Iterator.*|.*Dataset.*|ReadFile|WriteFile|Save.*|Restore.*|MatchingFiles": (
+        "it reads or writes data: give the batch as an input"
+    ),
+    r"Collective.*|Nccl.*": "it joins devices: write xb.all_reduce, or a strategy",
+    r".*FFT.*|Complex.*|Real|Imag|Angle|Conj": "it is of complex numbers, which no program has",
+    r"Stack.*|TensorArray.*": "it is a list of TensorFlow 1: use tf.TensorArray in a tf.function",
+}
+_PATTERNS = [(re.compile(pattern), said) for pattern, said in _INSTEAD.items()]
+
+
+def instead(kind: str) -> str:
+    """What to write in place of an operation of this type; empty where nothing is known."""
+    return next((said for pattern, said in _PATTERNS if pattern.fullmatch(kind)), "")
+
+
+def check_rows(
+    name: str,
+    outputs: Sequence[Any],
+    controls: Iterable[Any],
+    given: Any,
+    function: Callable[[Any, str], Any],
+) -> None:
+    """Raises `GraphError` that names all operations, and attributes, without a row, those of functions included."""
+    missing = Missing("TensorFlow")
+    graphs = [(outputs, list(controls), given)]
+    entered = set[int]()
+    while graphs:
+        results, effects, inputs = graphs.pop()
+        for operation in operations(results, effects, inputs):
+            found = ROWS.get(operation.type)
+            named = None if found else _named(function, operation)
+            if found is None and named is None:
+                missing.add(operation.type, line_of(operation), instead(operation.type))
+                continue
+            if found:
+                for attribute, value in _unread(operation, found.attributes):
+                    missing.add(f"{operation.type} with {attribute}={value!r:.40}", line_of(operation))
+            for inner in [named] if named else [graph for graph, _ in called(function, operation)]:
+                if id(inner) not in entered:
+                    entered.add(id(inner))
+                    own = {(one.op.name, one.value_index): None for one in inner.inputs}
+                    graphs.append((inner.outputs, list(inner.control_outputs), own))
+    missing.check(name)
+
+
+def _named(function: Callable[[Any, str], Any], operation: Any) -> Any:
+    """The graph of a function that an operation is named after; `None` where there is none."""
+    try:
+        return function(operation.graph, operation.type)
+    except LookupError:
+        return None
+
+
+def _unread(operation: Any, read: frozenset[str]) -> list[tuple[str, Any]]:
+    """The attributes that a row does not read, and that have another value than their default."""
+    numbers = {one.number_attr for one in (*operation.op_def.input_arg, *operation.op_def.output_arg)}
+    found = []
+    for attribute in operation.op_def.attr:
+        if attribute.type in ("type", "list(type)") or attribute.name in read or attribute.name in numbers:
+            continue
+        value = operation.get_attr(attribute.name)
+        kind = attribute.default_value.WhichOneof("value")
+        default: Any = None
+        if kind in ("s", "i", "f", "b"):
+            default = getattr(attribute.default_value, kind)
+        elif kind == "list":
+            default = next((list(items) for _, items in attribute.default_value.list.ListFields()), [])
+        if value != default:
+            found.append((attribute.name, value))
+    return found

@@ -1,0 +1,139 @@
+"""Variables that are read and assigned: handles of `tf.Variable`, and the references of TensorFlow 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.bring.tensorflow.indexing import gathered, places
+from xbackend.bring.tensorflow.state import Variable, value_of, written
+from xbackend.bring.tensorflow.walk import Walk, array, held, is_handle, row
+from xbackend.errors import GraphError
+
+_NAMES = "container shared_name shape dtype debug_name allowed_devices"
+# Of the old value and those that are given.
+_ASSIGNED = {
+    "AssignVariableOp": lambda old, new: new,
+    "Assign": lambda old, new: new,
+    "AssignAddVariableOp": xb.add,
+    "AssignAdd": xb.add,
+    "AssignSubVariableOp": xb.subtract,
+    "AssignSub": xb.subtract,
+    "ResourceApplyGradientDescent": lambda old, rate, gradient: xb.subtract(old, xb.multiply(rate, gradient)),
+    "ApplyGradientDescent": lambda old, rate, gradient: xb.subtract(old, xb.multiply(rate, gradient)),
+}
+_SCATTERED = {
+    "ResourceScatterUpdate": "set",
+    "ResourceScatterAdd": "add",
+    "ResourceScatterSub": "sub",
+    "ScatterUpdate": "set",
+    "ScatterAdd": "add",
+    "ScatterSub": "sub",
+    "ResourceScatterNdUpdate": "set",
+    "ResourceScatterNdAdd": "add",
+    "ResourceScatterNdSub": "sub",
+}
+WRITES = (*_ASSIGNED, *_SCATTERED, "ResourceApplyMomentum", "ApplyMomentum", "ResourceApplyKerasMomentum")
+
+
+@row("VarHandleOp", "VariableV2", "Variable", "TemporaryVariable", attributes=_NAMES, variables=True)
+def variable(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    raise GraphError("it is a variable that is made in the graph: give the graph to from_graph_def")
+
+
+def of(walk: Walk, operation: Any, value: Any) -> Variable:
+    """The variable that a handle or a reference stands for. Raises `GraphError`."""
+    if not isinstance(value, Variable):
+        raise GraphError("it is assigned to what is no variable")
+    return value
+
+
+def seen_by(walk: Walk, operation: Any, value: Any) -> Any:
+    """The value of a variable for an operation."""
+    return array(value_of(of(walk, operation, value), walk.seen[operation.name]))
+
+
+def put(walk: Walk, operation: Any, value: Any, new: Any) -> Any:
+    """Assign, and give what the operation gives: nothing for a handle, the reference for one."""
+    target = of(walk, operation, value)
+    walk.seen[operation.name] = written(walk.seen[operation.name], target, array(new))
+    return [] if is_handle(operation.inputs[0]) else target
+
+
+@row("ReadVariableOp", variables=True)
+def read(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return seen_by(walk, operation, values[0])
+
+
+@row("VariableShape", variables=True)
+def shape(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return np.asarray(seen_by(walk, operation, values[0]).shape, held(operation.get_attr("out_type")).value)
+
+
+@row("VarIsInitializedOp", "IsVariableInitialized", variables=True)
+def initialized(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return np.asarray(True)
+
+
+def _given(walk: Walk, operation: Any, values: list[Any]) -> list[Any]:
+    """The values behind the first input; those of references are read."""
+    seen = walk.seen[operation.name]
+    return [array(value_of(v, seen) if isinstance(v, Variable) else v) for v in values[1:]]
+
+
+@row(*_ASSIGNED, attributes="validate_shape use_locking", variables=True)
+def assign(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    kind = operation.type
+    old = None if kind in ("AssignVariableOp", "Assign") else seen_by(walk, operation, values[0])
+    return put(walk, operation, values[0], _ASSIGNED[kind](old, *_given(walk, operation, values)))
+
+
+@row(*_SCATTERED, attributes="use_locking bad_indices_policy", variables=True)
+def scatter(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    kind = operation.type
+    place = xb.at(seen_by(walk, operation, values[0]))
+    where, new = values[1], _given(walk, operation, values)[1]
+    own = place[places(where) if "Nd" in kind else array(where)]
+    how = _SCATTERED[kind]
+    result = own.set(new) if how == "set" else own.add(new if how == "add" else xb.negative(new))
+    return put(walk, operation, values[0], result)
+
+
+@row("ResourceGather", attributes="batch_dims validate_indices", variables=True)
+def resource_gather(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    if operation.get_attr("batch_dims"):
+        raise GraphError("a gather from a variable for each of a batch has no row: read it before")
+    return gathered(seen_by(walk, operation, values[0]), values[1], 0, 0)
+
+
+@row("ResourceGatherNd", variables=True)
+def resource_gather_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return seen_by(walk, operation, values[0])[places(values[1])]
+
+
+@row(
+    "ResourceApplyMomentum",
+    "ApplyMomentum",
+    "ResourceApplyKerasMomentum",
+    attributes="use_locking use_nesterov",
+    variables=True,
+)
+def momentum(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    """TensorFlow's formulas are in its file core/kernels/training_ops.cc; Keras's has the rate in the velocity."""
+    nesterov, keras = operation.get_attr("use_nesterov"), "Keras" in operation.type
+    old, velocity = (seen_by(walk, operation, one) for one in values[:2])
+    seen = walk.seen[operation.name]
+    rate, gradient, decay = (array(value_of(v, seen) if isinstance(v, Variable) else v) for v in values[2:])
+    step = xb.multiply(rate, gradient)
+    if keras:
+        moved = xb.subtract(xb.multiply(velocity, decay), step)
+        change = xb.subtract(xb.multiply(moved, decay), step) if nesterov else moved
+        new = xb.add(old, change)
+    else:
+        moved = xb.add(xb.multiply(velocity, decay), gradient)
+        change = xb.add(step, xb.multiply(xb.multiply(moved, decay), rate)) if nesterov else xb.multiply(moved, rate)
+        new = xb.subtract(old, change)
+    put(walk, operation, values[1], moved)
+    return put(walk, operation, values[0], new)

@@ -1,0 +1,253 @@
+"""The walk through a graph of TensorFlow: every operation becomes what its row makes of it.
+
+What depends on constants and shapes only is computed while walking: it is an array of NumPy, *known*. Shapes, axes and
+bounds of slices have to be. Other values are arrays of the program, variables (`state`) and lists (`lists`).
+"""
+
+from __future__ import annotations
+
+import sysconfig
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.scopes import device as scope
+from xbackend.api.tracing.tracer import current
+from xbackend.bring.tensorflow import folding
+from xbackend.bring.tensorflow.placed import device_of
+from xbackend.bring.tensorflow.state import NOTHING, Seen, Variable, merged, value_of
+from xbackend.errors import GraphError, XBackendError
+from xbackend.program.dtypes import DType
+
+Function = Callable[["Walk", Any, list[Any]], Any]
+Key = tuple[str, int]  # a tensor in its graph: the name of its operation, and its number
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What an operation becomes.
+
+    Attributes:
+        function: gets the walk, the operation and the values of its inputs; returns the value of its output, or a list.
+        attributes: those that it reads. The others are types and lengths of lists, or have their default.
+        variables: it takes TensorFlow 1's references themselves, not what is behind them.
+        folds: it is computed while walking where all inputs are known.
+    """
+
+    function: Function
+    attributes: frozenset[str]
+    variables: bool = False
+    folds: bool = True
+
+
+ROWS: dict[str, Row] = {}  # by the type of the operation
+_NOT_THE_USERS = (
+    sysconfig.get_path("stdlib"),
+    str(Path(__file__).parents[2]),
+    str(Path(np.__file__).parents[1]),
+    str(Path(import_module("tensorflow").__file__ or "").parents[1]),
+)
+
+
+def row(*names: str, attributes: str = "", variables: bool = False, folds: bool = True) -> Callable[[Function], Any]:
+    """Make a function the row of the operations of these types."""
+
+    def put(function: Function) -> Function:
+        made = Row(function, frozenset(attributes.split()), variables, folds)
+        ROWS.update(dict.fromkeys(names, made))
+        return function
+
+    return put
+
+
+@dataclass(eq=False)
+class Whole:
+    """What all walks of one program share.
+
+    Attributes:
+        function: the graph of a function, by the graph that calls it and the function's name.
+        gradients: somebody may ask for gradients of the program, so what changes them only is refused.
+        lines: the user's line by operation, of operations that were asked for.
+    """
+
+    function: Callable[[Any, str], Any]
+    gradients: bool = True
+    lines: dict[int, str] = field(default_factory=dict)
+
+
+class Walk:
+    """The tensors of a graph with their values.
+
+    ``start`` is what was written to variables before. ``within`` says that the walk is one through the body of a loop or
+    a choice, on that device. ``limit`` is the number of elements that may be computed while walking.
+    """
+
+    def __init__(
+        self,
+        whole: Whole,
+        values: Mapping[Key, Any],
+        start: Seen = NOTHING,
+        within: tuple[str | None] | None = None,
+        limit: int = folding.FOLDED,
+    ) -> None:
+        self.whole, self.start, self.within, self.limit = whole, start, within, limit
+        self.values = dict(values)
+        self.seen: dict[str, Seen] = {}
+
+    def results(self, outputs: Sequence[Any], controls: Sequence[Any] = (), data_only: bool = False) -> list[Any]:
+        """The values of tensors, after the operations that ``controls`` has were walked, too. Raises `GraphError`."""
+        for operation in operations(outputs, controls, self.values, data_only):
+            self._operation(operation)
+        return [self.value(one) for one in outputs]
+
+    def final(self, operations: Iterable[Any] = ()) -> Seen:
+        """What was written when all is done."""
+        return merged([self.start, *self.seen.values()])
+
+    def value(self, tensor: Any) -> Any:
+        """The value of a tensor whose operation was walked. What a reference of TensorFlow 1 refers to is read."""
+        value = self.values[key(tensor)]
+        if isinstance(value, Variable) and not is_handle(tensor):
+            return value_of(value, self.seen.get(tensor.op.name, self.start))
+        return value
+
+    def _operation(self, operation: Any) -> None:
+        before = [self.seen.get(one.op.name, self.start) for one in operation.inputs]
+        before += [self.seen.get(one.name, self.start) for one in operation.control_inputs]
+        seen = self.seen[operation.name] = merged(before or [self.start])
+        found = ROWS.get(operation.type) or _called(self, operation)
+        values = [self.values[key(one)] for one in operation.inputs]
+        if not found.variables:
+            pairs = zip(operation.inputs, values, strict=True)
+            values = [value_of(v, seen) if isinstance(v, Variable) and not is_handle(t) else v for t, v in pairs]
+        line = self.line(operation)
+        current().source = line
+        try:
+            known = found.folds and folding.computed(operation, values, self.limit)
+            if known:
+                made: Any = known
+            else:
+                with self._scope(operation):
+                    made = found.function(self, operation, values)
+        except XBackendError as error:
+            where = f" (at {line})" if line and line not in str(error) else ""
+            raise GraphError(f"{operation.type} {operation.name}{where}: {error}") from error
+        each = made if isinstance(made, list | tuple) else [made] if operation.outputs else []
+        self.values.update({(operation.name, i): one for i, one in enumerate(each)})
+
+    def _scope(self, operation: Any) -> Any:
+        asked = device_of(operation)
+        if asked is None or ROWS.get(operation.type, _PLAIN).variables:
+            return nullcontext()
+        if self.within is None:
+            return scope(asked)
+        if asked != self.within[0]:
+            raise GraphError(
+                f"it is on {asked}, in a loop or a choice on {self.within[0] or 'the default device'}: a program has "
+                "one on one device, so move arrays before or behind it"
+            )
+        return nullcontext()
+
+    def line(self, operation: Any) -> str:
+        """``file:line`` where the user made an operation."""
+        lines = self.whole.lines
+        if id(operation) not in lines:
+            lines[id(operation)] = line_of(operation)
+        return lines[id(operation)]
+
+    def inner(self, values: Mapping[Key, Any], start: Seen, within: tuple[str | None] | None = None) -> Walk:
+        """A walk through the graph of a function that this one calls."""
+        return Walk(self.whole, values, start, within or self.within, self.limit)
+
+
+_PLAIN = Row(lambda walk, operation, values: None, frozenset())
+
+
+def _called(walk: Walk, operation: Any) -> Row:
+    """The row of an operation whose type is the name of a function."""
+    return ROWS["PartitionedCall"]
+
+
+def key(tensor: Any) -> Key:
+    return tensor.op.name, tensor.value_index
+
+
+def is_handle(tensor: Any) -> bool:
+    """Whether a tensor is the handle of a resource, and not a reference of TensorFlow 1."""
+    return bool(tensor.dtype.base_dtype.name in ("resource", "variant"))
+
+
+def operations(
+    outputs: Sequence[Any], controls: Sequence[Any], given: Mapping[Key, Any], data_only: bool = False
+) -> list[Any]:
+    """The operations that outputs depend on, each behind those that it depends on, up to given tensors."""
+    found: list[Any] = []
+    entered, left = set[str](), set[str]()
+    stack = [*reversed([*(one.op for one in outputs if key(one) not in given), *controls])]
+    while stack:
+        operation = stack[-1]
+        if operation.name in left or (operation.name, 0) in given:
+            stack.pop()
+        elif operation.name in entered:
+            left.add(operation.name)
+            found.append(stack.pop())
+        else:
+            entered.add(operation.name)
+            if not data_only:
+                stack += [one for one in reversed(operation.control_inputs) if one.name not in entered]
+            needed = (one.op for one in reversed(operation.inputs) if key(one) not in given)
+            stack += [one for one in needed if one.name not in left]
+    return found
+
+
+def line_of(operation: Any) -> str:
+    """``file:line`` where the user made an operation, as TensorFlow remembers; empty where it does not."""
+    trace = operation.traceback
+    if trace is None:
+        return ""
+    for frame in reversed(trace.get_user_frames()):
+        if not frame.filename.startswith(_NOT_THE_USERS):
+            return f"{frame.filename}:{frame.lineno}"
+    return ""
+
+
+def known(value: Any, what: str) -> np.ndarray:
+    """A value that does not depend on the inputs' values. Raises `GraphError`."""
+    if not isinstance(value, np.ndarray):
+        raise GraphError(f"{what} depends on the values of the inputs, and a program's shapes are fixed")
+    return value
+
+
+def whole(value: Any, what: str) -> int:
+    """A known whole number."""
+    return int(known(value, what))
+
+
+def lengths(value: Any, what: str) -> tuple[int, ...]:
+    """Known whole numbers."""
+    return tuple(int(n) for n in np.ravel(known(value, what)))
+
+
+def array(value: Any) -> Array:
+    """A value as an array of the program. Raises `GraphError`."""
+    if not isinstance(value, np.ndarray | Array):
+        raise GraphError(f"{type(value).__name__} stands where a program has an array")
+    return value if isinstance(value, Array) else xb.asarray(value)
+
+
+def held(dtype: Any) -> DType:
+    """The program's dtype for one of TensorFlow. Raises `GraphError`."""
+    name = dtype.base_dtype.name
+    try:
+        return DType(name)
+    except ValueError:
+        raise GraphError(
+            f"dtype {name} has no place in a program, whose dtypes are {', '.join(DType)}: use tf.cast before"
+        ) from None
