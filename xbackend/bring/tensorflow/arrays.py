@@ -9,6 +9,7 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
+from xbackend.bring.tensorflow.stopped import other_gradient
 from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole
 from xbackend.errors import GraphError
 
@@ -37,28 +38,8 @@ def identity(walk: Walk, operation: Any, values: list[Any]) -> Any:
 @row("IdentityN")
 def identities(walk: Walk, operation: Any, values: list[Any]) -> Any:
     if _attribute(operation, "_gradient_op_type") is not None:
-        _other_gradient(walk, values, "tf.custom_gradient has a gradient of its own")
+        other_gradient(walk, values, "tf.custom_gradient has a gradient of its own")
     return list(values)
-
-
-@row("StopGradient", folds=False)
-def stop_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    _other_gradient(walk, values, "tf.stop_gradient lets no gradient pass")
-    return values[0]
-
-
-@row("PreventGradient", attributes="message", folds=False)
-def prevent_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    _other_gradient(walk, values, "tf.raw_ops.PreventGradient lets no gradient pass")
-    return values[0]
-
-
-def _other_gradient(walk: Walk, values: list[Any], why: str) -> None:
-    if walk.whole.gradients and any(isinstance(one, Array) and one.dtype.is_floating for one in values):
-        raise GraphError(
-            f"{why}, and a gradient of a program would: bring it with gradients=False where none is asked for, or take "
-            "it out"
-        )
 
 
 def _attribute(operation: Any, name: str) -> Any:
@@ -73,12 +54,12 @@ def placeholder(walk: Walk, operation: Any, values: list[Any]) -> Any:
     raise GraphError(f"it is none of the inputs: give it as one, {operation.name!r}, with an array or its shape")
 
 
-@row("PlaceholderWithDefault", attributes="shape")
+@row("PlaceholderWithDefault", attributes="shape", folds=False)
 def placeholder_with_default(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return values[0]
 
 
-@row("EnsureShape", attributes="shape")
+@row("EnsureShape", attributes="shape", folds=False)
 def ensure_shape(walk: Walk, operation: Any, values: list[Any]) -> Any:
     wanted = import_module("tensorflow").TensorShape(operation.get_attr("shape"))
     if not wanted.is_compatible_with(shape_of(values[0])):

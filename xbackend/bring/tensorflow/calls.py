@@ -65,7 +65,14 @@ def call(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return _inlined(walk, operation, walk.whole.function(operation.graph, named), values)
 
 
-@row("If", "StatelessIf", "Case", "StatelessCase", attributes="then_branch else_branch branches output_shapes", folds=False)
+@row(
+    "If",
+    "StatelessIf",
+    "Case",
+    "StatelessCase",
+    attributes="then_branch else_branch branches output_shapes",
+    folds=False,
+)
 def choice(walk: Walk, operation: Any, values: list[Any]) -> Any:
     chosen, given = values[0], values[1:]
     graphs = [graph for graph, _ in called(walk.whole.function, operation)]
@@ -84,7 +91,7 @@ def choice(walk: Walk, operation: Any, values: list[Any]) -> Any:
             inner = walk.inner(_inputs(graph, given), before, within)
             found = inner.results(graph.outputs, graph.control_outputs)
             templates[:] = found
-            return tuple([*map(_packed, found), *(array(value_of(one, inner.final())) for one in changed)])
+            return (*map(_packed, found), *(array(value_of(one, inner.final())) for one in changed))
 
         return function
 

@@ -6,9 +6,7 @@ fewer, is left to the program.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
-from functools import cache
 from importlib import import_module
 from math import prod
 from typing import Any
@@ -86,24 +84,22 @@ _GROWING: dict[str, Callable[..., int]] = {
 }
 
 
-@cache
-def _raw(kind: str) -> tuple[Any, frozenset[str]]:
-    function = getattr(import_module("tensorflow").raw_ops, kind)
-    return function, frozenset(inspect.signature(function).parameters)
-
-
 def _executed(operation: Any, values: Sequence[np.ndarray]) -> list[Any]:
     """The results of one operation. In TensorFlow 1's mode, too, it is executed at once."""
     tensorflow = import_module("tensorflow")
     context = import_module("tensorflow.python.eager.context")
-    function, parameters = _raw(operation.type)
-    given = {a.name: operation.get_attr(a.name) for a in operation.op_def.attr if a.name in parameters}
+    execute = import_module("tensorflow.python.eager.execute")
+    attributes = [part for one in operation.op_def.attr for part in (one.name, _plain(operation.get_attr(one.name)))]
     with context.eager_mode(), tensorflow.device("/cpu:0"):
-        left = iter(tensorflow.constant(one, t.dtype.base_dtype) for one, t in zip(values, operation.inputs, strict=True))
-        for argument in operation.op_def.input_arg:
-            count = operation.get_attr(argument.number_attr) if argument.number_attr else None
-            count = len(operation.get_attr(argument.type_list_attr)) if argument.type_list_attr else count
-            given[argument.name] = next(left) if count is None else [next(left) for _ in range(count)]
-        made = function(**given)
-        results = list(made) if isinstance(made, list | tuple) else [made]
-        return [np.asarray(one.numpy()) for one in results]
+        pairs = zip(values, operation.inputs, strict=True)
+        inputs = [tensorflow.constant(one, tensor.dtype.base_dtype) for one, tensor in pairs]
+        count, own = len(operation.outputs), context.context()
+        made = execute.execute(operation.type, count, inputs=inputs, attrs=tuple(attributes), ctx=own)
+        return [np.asarray(one.numpy()) for one in made]
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as TensorFlow executes with: dtypes as their numbers."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return getattr(value, "as_datatype_enum", value)

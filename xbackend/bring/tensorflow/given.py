@@ -11,17 +11,7 @@ import numpy as np
 
 from xbackend.api.tracing.trace import ArraySpec
 from xbackend.api.tracing.traced_program import TracedProgram
-from xbackend.bring.tensorflow import (  # noqa: F401  # fill ROWS
-    arrays,
-    calls,
-    elementwise,
-    indexing,
-    lists,
-    matrices,
-    networks,
-    reductions,
-    variables,
-)
+from xbackend.bring.tensorflow import rows  # noqa: F401  # fills ROWS
 from xbackend.bring.tensorflow.functions import Functions
 from xbackend.bring.tensorflow.placed import spelled
 from xbackend.bring.tensorflow.refused import check_rows
@@ -53,7 +43,9 @@ def from_tensorflow(function: Any, *examples: Any, name: str | None = None, grad
     own, captured = concrete.inputs[:count], concrete.inputs[count:]
     called = name or _name(function, concrete)
     specs = _specs(own, examples)
-    values = {key(t): _captured(t, v, concrete.variables) for t, v in zip(captured, concrete.captured_inputs, strict=True)}
+    values = {
+        key(t): _captured(t, v, concrete.variables) for t, v in zip(captured, concrete.captured_inputs, strict=True)
+    }
     whole = Whole(Functions(), gradients)
     given = {**values, **{key(one): None for one in own}}
     check_rows(called, graph.outputs, graph.control_outputs, given, whole.function)
@@ -79,7 +71,10 @@ def _concrete(function: Any, examples: Sequence[Any]) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, ArraySpec | np.ndarray | np.generic) or type(value).__name__ in ("EagerTensor", "TensorSpec")
+    return isinstance(value, ArraySpec | np.ndarray | np.generic) or type(value).__name__ in (
+        "EagerTensor",
+        "TensorSpec",
+    )
 
 
 def _tensor_spec(value: Any) -> Any:
@@ -126,7 +121,7 @@ def _captured(tensor: Any, value: Any, variables: Sequence[Any]) -> Any:
     for one in variables:
         if one.handle is value:
             own = one.name.partition(":")[0]
-            return Variable(own, lambda one=one: np.asarray(one.numpy()), _chosen_device(one.device))
+            return Variable(own, _value_of(one), _chosen_device(one.device))
     if tensor.dtype.name in ("resource", "variant"):
         raise GraphError(
             f"{tensor.op.name} is a resource of TensorFlow that is no variable, such as a table or an iterator: give "
@@ -135,6 +130,10 @@ def _captured(tensor: Any, value: Any, variables: Sequence[Any]) -> Any:
     if not hasattr(value, "numpy"):
         raise GraphError(f"the function uses {tensor.op.name} of another function's graph: give it as an argument")
     return np.asarray(value.numpy())
+
+
+def _value_of(variable: Any) -> Callable[[], np.ndarray]:
+    return lambda: np.asarray(variable.numpy())
 
 
 def _chosen_device(text: str) -> str | None:
@@ -238,9 +237,8 @@ def _fetched(graph: Any, name: str) -> Any:
         operation = graph.get_operation_by_name(name)
     except (KeyError, ValueError):
         close = [one.name for one in graph.get_operations() if name.partition(":")[0] in one.name][:5]
-        raise GraphError(
-            f"the graph has no {name!r}{f'; it has {", ".join(close)}' if close else ''}"
-        ) from None
+        known = f"; it has {', '.join(close)}" if close else ""
+        raise GraphError(f"the graph has no {name!r}{known}") from None
     if len(operation.outputs) > 1:
         raise GraphError(f"{name!r} has {len(operation.outputs)} results: write {name}:0 for the first")
     return operation.outputs[0] if operation.outputs else operation
@@ -265,7 +263,8 @@ def _given(value: Any) -> Callable[[], np.ndarray]:
 
 def _initial(graph: Any, whole: Whole, operation: Any, found: Mapping[Key, Variable]) -> Callable[[], np.ndarray]:
     def value() -> np.ndarray:
-        refused = f"the first value of the variable {operation.name!r} is not known: give variables={{{operation.name!r}: array}}"
+        own = operation.name
+        refused = f"the first value of the variable {own!r} is not known: give variables={{{own!r}: array}}"
         try:
             assign = graph.get_operation_by_name(f"{operation.name}/Assign")
         except KeyError:

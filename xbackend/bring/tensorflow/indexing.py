@@ -75,7 +75,12 @@ def slice_(walk: Walk, operation: Any, values: list[Any]) -> Any:
     sizes = lengths(values[2], "the size of a slice")
     if any(isinstance(b, Array) and n == -1 for b, n in zip(begins, sizes, strict=True)):
         raise GraphError("the size of a slice depends on the values of the inputs: give tf.slice a size")
-    part = x[tuple(slice(b, None if n == -1 else b + n) if isinstance(b, int) else slice(None) for b, n in _pairs(begins, sizes))]
+    part = x[
+        tuple(
+            slice(b, None if n == -1 else b + n) if isinstance(b, int) else slice(None)
+            for b, n in _pairs(begins, sizes)
+        )
+    ]
     for axis, (begin, size) in enumerate(_pairs(begins, sizes)):
         if isinstance(begin, Array):
             where = xb.add(xb.arange(size, dtype=DType.int64), xb.astype(begin, DType.int64))

@@ -28,9 +28,7 @@ def batch_matmul(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def _turned(values: list[Any], turned: tuple[bool, bool]) -> list[Any]:
-    return [
-        xb.matrix_transpose(array(one)) if turn else array(one) for one, turn in zip(values, turned, strict=True)
-    ]
+    return [xb.matrix_transpose(array(one)) if turn else array(one) for one, turn in zip(values, turned, strict=True)]
 
 
 @row("Einsum", attributes="equation")
@@ -137,12 +135,18 @@ def diagonal_matrix(walk: Walk, operation: Any, values: list[Any]) -> Any:
     x, k = array(values[0]), _offset(values[1]) if len(values) > 1 else 0
     if operation.type == "Diag" and x.ndim != 1:
         raise GraphError("a diagonal matrix of an array of another rank than 1 has no row: use tf.linalg.diag")
-    rows, columns = (x.shape[-1] + max(-k, 0), x.shape[-1] + max(k, 0))
-    if len(values) > 2:
-        given = [whole(one, "the shape of a diagonal matrix") for one in values[2:4]]
-        rows, columns = (own if n == -1 else n for own, n in zip((rows, columns), given, strict=True))
+    rows, columns = _diagonal_shape(x.shape[-1], k, values[2:4])
     filling = array(values[4]) if len(values) > 4 else xb.zeros((), dtype=x.dtype)
     return xb.where(np.eye(rows, columns, k, dtype=bool), _spread(x, rows, k), filling)
+
+
+def _diagonal_shape(length: int, k: int, given: list[Any]) -> tuple[int, int]:
+    """Rows and columns: those given, else the fewest; without any a square."""
+    rows, columns = [whole(one, "the shape of a diagonal matrix") for one in given] or [-1, -1]
+    least = length + max(-k, 0), length + max(k, 0)
+    if rows == columns == -1:
+        return max(least), max(least)
+    return least[0] if rows == -1 else rows, least[1] if columns == -1 else columns
 
 
 @row("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", attributes="align")

@@ -29,7 +29,7 @@ def bias_add_grad(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def _channels_first(operation: Any) -> bool:
-    return operation.type != "BiasAddV1" and operation.get_attr("data_format") == b"NCHW"
+    return operation.type != "BiasAddV1" and bool(operation.get_attr("data_format") == b"NCHW")
 
 
 def _log_softmax(x: Any) -> Any:
@@ -137,5 +137,3 @@ def _windows(x: Any, window: tuple[int, int], steps: tuple[int, int]) -> Iterato
         for j in range(window[1]):
             down = slice(i, i + (rows - 1) * steps[0] + 1, steps[0])
             yield x[:, down, j : j + (columns - 1) * steps[1] + 1 : steps[1]]
-
-

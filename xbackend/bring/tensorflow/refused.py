@@ -12,8 +12,8 @@ from xbackend.bring.tensorflow.walk import ROWS, line_of, operations
 
 _INSTEAD = {  # by a pattern of the type
     r"(Ref)?(Switch|Merge|Enter|Exit|NextIteration|LoopCond)|ControlTrigger": (
-        "it is a loop or a choice of TensorFlow 1: call tf.compat.v1.enable_control_flow_v2() before the graph is made, "
-        "or write tf.while_loop and tf.cond in a tf.function"
+        "it is a loop or a choice of TensorFlow 1: call tf.compat.v1.enable_control_flow_v2() before the graph is "
+        "made, or write tf.while_loop and tf.cond in a tf.function"
     ),
     r"(Eager)?PyFunc(Stateless)?": "it calls Python, which no program does: write it in TensorFlow's operations",
     r"Print(V2)?|StringFormat|.*Summary(V2)?|Write\w*Summary|Timestamp": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from xbackend.errors import GraphError
 
 _NAMES = "container shared_name shape dtype debug_name allowed_devices"
 # Of the old value and those that are given.
-_ASSIGNED = {
+_ASSIGNED: dict[str, Callable[..., Any]] = {
     "AssignVariableOp": lambda old, new: new,
     "Assign": lambda old, new: new,
     "AssignAddVariableOp": xb.add,

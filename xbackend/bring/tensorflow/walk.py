@@ -85,8 +85,8 @@ class Whole:
 class Walk:
     """The tensors of a graph with their values.
 
-    ``start`` is what was written to variables before. ``within`` says that the walk is one through the body of a loop or
-    a choice, on that device. ``limit`` is the number of elements that may be computed while walking.
+    ``start`` is what was written to variables before. ``within`` says that the walk is one through the body of a loop
+    or a choice, on that device. ``limit`` is the number of elements that may be computed while walking.
     """
 
     def __init__(

@@ -1,0 +1,130 @@
+"""Functions and graphs of TensorFlow that come in: values and gradients are TensorFlow's own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bring_helpers import Brought, brought, check, compare, flat
+
+import xbackend as xb
+from xbackend import environments
+
+pytestmark = pytest.mark.tier("standard")
+
+SCRIPT = Path(__file__).with_name("tensorflow_graphs.py")
+DEVICES = {"gpu:0": "cpu:0", "gpu:1": "cpu:1"}
+
+
+def listed(name: str) -> list[str]:
+    """The functions in a list of the script, which cannot be imported here."""
+    tree = ast.parse(SCRIPT.read_text())
+    (found,) = [n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == name]
+    return [one.id for one in ast.walk(found) if isinstance(one, ast.Name)]
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Brought]:
+    environment = environments.get("tensorflow")
+    if environment.state != "ready":
+        environments.sync("tensorflow")
+    return brought(environments.get("tensorflow").python, SCRIPT, tmp_path_factory.mktemp("graphs"))
+
+
+class Bound:
+    """A backend that binds the devices of the graphs."""
+
+    def __init__(self, backend: Any) -> None:
+        self.backend = backend
+
+    def compile(self, program: Any) -> Any:
+        devices = {name: to for name, to in DEVICES.items() if name in {n.device for n in program.nodes}}
+        return self.backend.compile(program, devices=devices)
+
+
+@pytest.fixture(scope="module", params=["numpy", "tensorflow"])
+def backend(request: pytest.FixtureRequest) -> Iterator[Bound]:
+    with xb.open(request.param, virtual_devices=2, isolated=request.param != "numpy") as found:
+        yield Bound(found)
+
+
+@pytest.mark.parametrize("name", [*listed("FUNCTIONS"), "towers", "powers"])
+def test_values_and_gradients_are_those_of_tensorflow(graphs: dict[str, Brought], backend: Bound, name: str) -> None:
+    check(graphs[name], backend, xb)
+
+
+@pytest.mark.parametrize("name", ["twice_called", "trained"])
+def test_assignments_are_updates(graphs: dict[str, Brought], backend: Bound, name: str) -> None:
+    graph = graphs[name]
+    run = backend.compile(xb.Program.from_json(graph.program))
+    compare([one for _ in range(2) for one in flat(run(*graph.inputs))], graph.results)
+
+
+def test_a_wrong_number_is_found(graphs: dict[str, Brought], backend: Bound) -> None:
+    graph = graphs["products"]
+    wrong = [graph.results[0] * (1.0 + 1e-9), *graph.results[1:]]
+    with pytest.raises(AssertionError, match="result 0"):
+        check(replace(graph, results=wrong), backend, xb)
+
+
+def test_devices_and_lines_are_the_users(graphs: dict[str, Brought]) -> None:
+    program = xb.Program.from_json(graphs["placed"].program)
+    assert {n.op: n.device for n in program.nodes if n.op in ("matmul", "sin", "add")} == {
+        "matmul": "gpu:0",
+        "sin": "gpu:1",
+        "add": "cpu:0",
+    }
+    lines = SCRIPT.read_text().splitlines()
+    (line,) = [i for i, text in enumerate(lines, 1) if "z = tf.sin(x)" in text]
+    (sine,) = [n for n in program.nodes if n.op == "sin"]
+    assert sine.source == f"{SCRIPT}:{line}"
+
+
+def test_names_and_forms_are_kept(graphs: dict[str, Brought]) -> None:
+    program = xb.Program.from_json(graphs["nested"].program)
+    assert program.name == "nested"
+    with xb.open("numpy") as backend:
+        found = backend.compile(program)(np.ones(5))
+    assert set(found) == {"a", "b"}
+    assert isinstance(found["a"], tuple)
+    shared = xb.Program.from_json(graphs["with_variable"].program).shared
+    assert [one.name for one in shared.values()] == ["scale"]
+
+
+def test_a_loop_of_a_known_length_is_a_scan(graphs: dict[str, Brought]) -> None:
+    ops = {name: {n.op for n in xb.Program.from_json(graphs[name].program).nodes} for name in ("counted", "until")}
+    assert "scan" in ops["counted"]
+    assert "while_loop" in ops["until"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("of_values", ["Where", "depends on the values", "tf.where"]),
+        ("draws_and_prints", ["PyFunc", "PrintV2", "RandomStandardNormal", "as an input", "tensorflow_graphs.py:"]),
+        ("stopped", ["tf.stop_gradient", "gradients=False"]),
+        ("custom", ["tf.custom_gradient", "gradients=False"]),
+        ("dilated", ["dilations"]),
+        ("complex_numbers", ["FFT", "complex"]),
+        ("small", ["float16"]),
+        ("two_devices_in_a_loop", ["gpu:0 and gpu:1", "one device"]),
+        ("looked_up", ["as an input"]),
+        ("old_loop", ["Switch", "Merge", "Enter", "enable_control_flow_v2"]),
+        ("drawn_variable", ["variables={'v': array}"]),
+        ("unordered", ["v is assigned twice", "tf.control_dependencies"]),
+        ("damaged", ["no GraphDef"]),
+        ("no_shape", ["not fixed", "xb.ArraySpec"]),
+    ],
+)
+def test_what_no_program_has_is_said(graphs: dict[str, Brought], name: str, said: list[str]) -> None:
+    for text in said:
+        assert text in graphs[name].error
+
+
+def test_without_gradients_a_stop_is_nothing(graphs: dict[str, Brought]) -> None:
+    assert not graphs["unstopped"].error
