@@ -30,9 +30,14 @@ B = R.normal(size=(4, 2))
 S = R.normal(size=(4, 4)) + 4.0 * np.eye(4)
 T = R.normal(size=(2, 3, 4))
 P = R.uniform(0.2, 0.9, size=5)
-I = np.array([2, 0, 1])
+ROWS = np.array([2, 0, 1])
 K = np.array([5, -7, 3, 12, -1])
 M = np.array([3, 2, -2, 5, 4])
+SMALL, BITS = np.array([5, 7, 3, 12, 1]), np.array([3, 2, 2, 5, 4])
+ZEROS, OTHERS = np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.5, 0.0])
+PARTS, ONE, TWO, START = np.array([1, -1, 1]), np.int32(1), np.int32(2), np.float64(1.5)
+BIAS, LABELS = np.array([0.3, -0.2]), np.array([1, 0, 1], np.int32)
+KERNEL, FIRST = R.normal(size=(3, 2, 3, 4)), R.normal(size=(2, 2, 3, 1))
 PICTURE = R.normal(size=(2, 6, 5, 3))
 
 
@@ -62,7 +67,7 @@ def compared(x=V, y=W, k=K):
     return x < y, x >= y, tf.logical_and(x > 0.0, k > 0), tf.equal(k, 3), ~(x <= y), tf.math.is_nan(x), k != 5
 
 
-def bits(k=np.array([5, 7, 3, 12, 1]), m=np.array([3, 2, 2, 5, 4])):
+def bits(k=SMALL, m=BITS):
     b = tf.bitwise
     return (
         b.bitwise_and(k, m),
@@ -74,7 +79,7 @@ def bits(k=np.array([5, 7, 3, 12, 1]), m=np.array([3, 2, 2, 5, 4])):
     )
 
 
-def safe(x=np.array([0.0, 1.0, 2.0]), y=np.array([0.0, 0.5, 0.0])):
+def safe(x=ZEROS, y=OTHERS):
     return (
         tf.math.divide_no_nan(x, y),
         tf.math.multiply_no_nan(x, y),
@@ -115,7 +120,7 @@ def ordered(x=A):
     return tf.sort(x, 1), tf.argsort(x, 0), top.values, top.indices, tf.searchsorted(tf.sort(x[0]), x[1])
 
 
-def segments(x=A, i=np.array([1, -1, 1])):
+def segments(x=A, i=PARTS):
     return tf.math.unsorted_segment_sum(x, i, 3), tf.math.segment_sum(x, [0, 0, 1])
 
 
@@ -145,11 +150,11 @@ def slices(x=T):
     return x[0], x[..., 1], x[:, 1:, ::2], x[:, tf.newaxis, -1], x[::-1, 2:0:-1], tf.slice(x, [0, 1, 1], [2, 1, -1])
 
 
-def slices_of_values(x=T, i=np.int32(1)):
+def slices_of_values(x=T, i=ONE):
     return x[:, i], x[0, i, 1:3], tf.slice(x, [0, i, 1], [2, 2, 2]), tf.gather(x, i, axis=2)
 
 
-def gathered(x=T, i=I):
+def gathered(x=T, i=ROWS):
     where = np.array([[0, 1], [1, 2], [1, 0]])
     a = tf.gather(x, i % 2), tf.gather(x, i, axis=1), tf.gather(x, [[0, 1], [2, 2]], axis=1, batch_dims=1)
     return (
@@ -219,14 +224,14 @@ def diagonals(s=S, v=V[:4]):
     return each, tf.linalg.diag_part(s, k=1), tf.linalg.diag(v, k=-1), tf.linalg.set_diag(s, v[:3], k=1)
 
 
-def network(x=A, w=B, b=np.array([0.3, -0.2]), labels=np.array([1, 0, 1], np.int32)):
+def network(x=A, w=B, b=BIAS, labels=LABELS):
     logits = tf.nn.bias_add(tf.nn.relu(x) @ w, b)
     sparse = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     dense = tf.nn.softmax_cross_entropy_with_logits(tf.one_hot(labels, 2, dtype=tf.float64), logits)
     return tf.nn.softmax(logits), tf.nn.log_softmax(logits), sparse, dense
 
 
-def pictures(x=PICTURE, k=R.normal(size=(3, 2, 3, 4))):
+def pictures(x=PICTURE, k=KERNEL):
     each = [tf.nn.conv2d(x, k, 1, "VALID"), tf.nn.conv2d(x, k, [1, 2, 1, 1], "SAME")]
     each += [tf.nn.conv2d(x, k, 2, [[0, 0], [1, 0], [2, 1], [0, 0]])]
     return (
@@ -244,8 +249,8 @@ def gradient_inside(x=A, w=B):
     return loss, tape.gradient(loss, [x, w])
 
 
-def choice(x=V, k=np.int64(1)):
-    if tf.reduce_sum(x) > 0.0:
+def choice(x=V, k=ONE):
+    if tf.reduce_sum(x) > 0.0:  # noqa: SIM108
         y = x * 2.0
     else:
         y = -x
@@ -260,7 +265,7 @@ def counted(x=V):
     return total
 
 
-def until(x=np.float64(1.5)):
+def until(x=START):
     n = 0
     while x < 50.0:
         x = x * x
@@ -405,7 +410,7 @@ def powers():
     graph = tf1.get_default_graph()
     with tf.device("/cpu:0"):
         tf.add_n([graph.get_tensor_by_name(f"power_{name}:0") for name in "ab"], name="sum")
-    return ["sum"], {"a": S, "b": S.T}
+    return ["sum:0"], {"a": S, "b": S.T}
 
 
 COUNT = tf.Variable(np.zeros(2), name="count")
@@ -466,7 +471,7 @@ def custom(x=V):
     return doubled(x)
 
 
-def dilated(x=PICTURE, k=R.normal(size=(2, 2, 3, 1))):
+def dilated(x=PICTURE, k=FIRST):
     return tf.nn.conv2d(x, k, 1, "VALID", dilations=2)
 
 
@@ -487,11 +492,11 @@ def two_devices_in_a_loop(x=V):
     return x
 
 
-def looked_up(x=np.array([1, 2])):
+def looked_up(x=LABELS):
     return TABLE.lookup(x)
 
 
-TABLE = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant([1, 2], tf.int64), [5.0, 6.0]), 0.0)
+TABLE = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant([1, 2], tf.int32), [5.0, 6.0]), 0.0)
 REFUSED = [
     of_values,
     draws_and_prints,

@@ -171,12 +171,16 @@ def _device(walk: Walk, operation: Any, graphs: Sequence[Any]) -> tuple[str | No
     if walk.within is not None:
         return walk.within
     found = {one for one in [device_of(operation)] if one}
-    todo = list(graphs)
+    todo, entered = list(graphs), set[int]()
     while todo:
-        for inner in todo.pop().get_operations():
+        graph = todo.pop()
+        if id(graph) in entered:
+            continue
+        entered.add(id(graph))
+        for inner in graph.get_operations():
             if inner.type not in ("Const", "NoOp", "Placeholder", "ReadVariableOp", *WRITES):
                 found |= {one for one in [device_of(inner)] if one}
-            todo += [graph for graph, _ in called(walk.whole.function, inner)]
+            todo += [called_graph for called_graph, _ in called(walk.whole.function, inner)]
     if len(found) > 1:
         raise GraphError(
             f"it is on {' and '.join(sorted(found))}: a program has a loop or a choice on one device, so move arrays "

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.errors import GraphError
+
 FOLDED = 1 << 16
 
 # The same numbers as TensorFlow's, at a tenth of the time: whole numbers and bools of counters and shapes.
@@ -94,7 +96,10 @@ def _executed(operation: Any, values: Sequence[np.ndarray]) -> list[Any]:
         pairs = zip(values, operation.inputs, strict=True)
         inputs = [tensorflow.constant(one, tensor.dtype.base_dtype) for one, tensor in pairs]
         count, own = len(operation.outputs), context.context()
-        made = execute.execute(operation.type, count, inputs=inputs, attrs=tuple(attributes), ctx=own)
+        try:
+            made = execute.execute(operation.type, count, inputs=inputs, attrs=tuple(attributes), ctx=own)
+        except (tensorflow.errors.OpError, ValueError) as error:
+            raise GraphError(f"TensorFlow refuses it: {str(error).splitlines()[0]:.200}") from None
         return [np.asarray(one.numpy()) for one in made]
 
 

@@ -85,8 +85,11 @@ def _tensor_spec(value: Any) -> Any:
 
 
 def _name(function: Any, concrete: Any) -> str:
-    found = getattr(function, "__name__", "") or getattr(concrete, "name", "function")
-    return re.sub(r"^__inference_|_\d+$", "", str(found)) or "function"
+    """The name of the function, or of the class whose object is called."""
+    found = getattr(function, "__name__", "") or (type(function).__name__ if function is not concrete else "")
+    if not found:
+        found = re.sub(r"^__inference_|_\d+$", "", concrete.name.decode())
+    return str(found) if str(found).isidentifier() else "function"
 
 
 def _specs(inputs: Sequence[Any], examples: Sequence[Any]) -> list[Spec]:

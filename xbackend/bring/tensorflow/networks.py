@@ -95,6 +95,23 @@ def _of_pixels(each: Any, first: bool) -> tuple[int, int]:
     return int(each[begin]), int(each[begin + 1])
 
 
+@row("DepthwiseConv2dNative", attributes="strides padding explicit_paddings data_format dilations")
+def depthwise(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    """Each channel by its own kernels: the sum of products over the places in the window."""
+    x, kernel = map(array, values)
+    first, padding = _channels_first(operation), operation.get_attr("padding")
+    if any(n != 1 for n in operation.get_attr("dilations")) or padding not in (b"SAME", b"VALID"):
+        raise GraphError("a convolution of each channel with dilations or its own paddings has no row: use tf.pad")
+    x = xb.permute_dims(x, (0, 2, 3, 1)) if first else x
+    window, steps = kernel.shape[:2], _of_pixels(operation.get_attr("strides"), first)
+    around = [_around(n, k, s, padding == b"SAME") for n, k, s in zip(x.shape[1:3], window, steps, strict=True)]
+    weights = xb.reshape(kernel, (window[0] * window[1], *kernel.shape[2:]))
+    places = enumerate(_windows(_framed(x, around, 0.0), window, steps))
+    found = reduce(xb.add, [xb.multiply(xb.expand_dims(part, axis=-1), weights[i]) for i, part in places])
+    found = xb.reshape(found, (*found.shape[:3], kernel.shape[2] * kernel.shape[3]))
+    return xb.permute_dims(found, (0, 3, 1, 2)) if first else found
+
+
 @row("MaxPool", "AvgPool", attributes="ksize strides padding explicit_paddings data_format")
 def pool(walk: Walk, operation: Any, values: list[Any]) -> Any:
     """The largest number, or the mean, of each window."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-import xbackend.api.functions as xb
 from xbackend.api.tracing.state import shared, update
+from xbackend.api.tracing.tracer import current
 from xbackend.errors import GraphError
 from xbackend.program.shared import SharedVariable
 
@@ -87,7 +87,7 @@ def written(seen: Seen, variable: Variable, value: Any) -> Seen:
 
 def value_of(variable: Variable, seen: Seen) -> Any:
     """The value of a variable for an operation that sees these assignments."""
-    return seen[variable].value if variable in seen else xb.asarray(variable.shared())
+    return seen[variable].value if variable in seen else current().shared(variable.shared())
 
 
 def put_updates(seen: Seen) -> None:

@@ -75,11 +75,19 @@ class Whole:
         function: the graph of a function, by the graph that calls it and the function's name.
         gradients: somebody may ask for gradients of the program, so what changes them only is refused.
         lines: the user's line by operation, of operations that were asked for.
+        left: how many operations may still be walked: functions that call others twice, which do so, too, never end.
     """
 
     function: Callable[[Any, str], Any]
     gradients: bool = True
     lines: dict[int, str] = field(default_factory=dict)
+    left: int = 1 << 21
+
+    def count(self) -> None:
+        """Raises `GraphError` where too many operations are walked."""
+        self.left -= 1
+        if self.left < 0:
+            raise GraphError("its functions come to more than two million operations when they are inlined")
 
 
 class Walk:
@@ -119,6 +127,7 @@ class Walk:
         return value
 
     def _operation(self, operation: Any) -> None:
+        self.whole.count()
         before = [self.seen.get(one.op.name, self.start) for one in operation.inputs]
         before += [self.seen.get(one.name, self.start) for one in operation.control_inputs]
         seen = self.seen[operation.name] = merged(before or [self.start])
@@ -144,11 +153,9 @@ class Walk:
 
     def _scope(self, operation: Any) -> Any:
         asked = device_of(operation)
-        if asked is None or ROWS.get(operation.type, _PLAIN).variables:
-            return nullcontext()
         if self.within is None:
-            return scope(asked)
-        if asked != self.within[0]:
+            return scope(asked) if asked else nullcontext()
+        if asked not in (None, self.within[0]) and not ROWS[operation.type].variables:
             raise GraphError(
                 f"it is on {asked}, in a loop or a choice on {self.within[0] or 'the default device'}: a program has "
                 "one on one device, so move arrays before or behind it"
@@ -165,9 +172,6 @@ class Walk:
     def inner(self, values: Mapping[Key, Any], start: Seen, within: tuple[str | None] | None = None) -> Walk:
         """A walk through the graph of a function that this one calls."""
         return Walk(self.whole, values, start, within or self.within, self.limit)
-
-
-_PLAIN = Row(lambda walk, operation, values: None, frozenset())
 
 
 def _called(walk: Walk, operation: Any) -> Row:
