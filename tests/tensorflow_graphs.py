@@ -38,7 +38,9 @@ ZEROS, OTHERS = np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.5, 0.0])
 PARTS, ONE, TWO, START = np.array([1, -1, 1]), np.int32(1), np.int32(2), np.float64(1.5)
 BIAS, LABELS = np.array([0.3, -0.2]), np.array([1, 0, 1], np.int32)
 KERNEL, FIRST = R.normal(size=(3, 2, 3, 4)), R.normal(size=(2, 2, 3, 1))
+TEXT = R.normal(size=(2, 6, 5)).astype(np.float32)
 PICTURE = R.normal(size=(2, 6, 5, 3))
+IMAGE = PICTURE.astype(np.float32)
 
 
 def arithmetic(x=V, y=W):
@@ -314,6 +316,58 @@ def placed(x=A, b=B):
         return tf.reduce_sum(y) + tf.reduce_sum(z)
 
 
+tf.keras.utils.set_random_seed(3)
+LAYERS = tf.keras.layers
+IMAGES = tf.keras.Sequential(
+    [
+        *(LAYERS.Input([6, 5, 3]), LAYERS.Conv2D(4, 3, activation="relu"), LAYERS.DepthwiseConv2D(2, padding="same")),
+        *(LAYERS.MaxPool2D(), LAYERS.Flatten(), LAYERS.Dense(3, activation="gelu"), LAYERS.LayerNormalization()),
+        LAYERS.Dense(2, activation="softmax"),
+    ]
+)
+SEQUENCES = tf.keras.Sequential([LAYERS.Input([6, 5]), LAYERS.LSTM(4), LAYERS.Dense(2)])
+ATTENTION = LAYERS.MultiHeadAttention(2, 4)
+WORDS = LAYERS.Embedding(5, 3)
+WORDS.build([3])
+ATTENTION.build([2, 6, 5], [2, 6, 5])
+TOTAL = tf.Variable(np.zeros(5), name="total")
+
+
+def keras_images(x=IMAGE):
+    return IMAGES(x)
+
+
+def keras_sequences(x=TEXT):
+    return SEQUENCES(x)
+
+
+def keras_attention(x=TEXT):
+    return ATTENTION(x, x)
+
+
+def keras_words(k=ROWS):
+    return WORDS(k)
+
+
+def halved(x=V, n=TWO):
+    i = 0
+    while i < n:
+        x = x * 0.5
+        TOTAL.assign_add(x)
+        i += 1
+    return x, TOTAL.read_value() - TOTAL
+
+
+class Saved(tf.Module):
+    def __init__(self):
+        self.w = tf.Variable(B, name="w")
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float64, name="x")])
+    def __call__(self, x):
+        count = tf.cast(tf.shape(x)[0], tf.float64)
+        return {"z": tf.cond(tf.reduce_sum(x) > 0.0, lambda: x * 2.0, lambda: x - 1.0), "y": x @ self.w + count}
+
+
 FUNCTIONS = [
     *(
         arithmetic,
@@ -344,8 +398,10 @@ FUNCTIONS = [
         with_variable,
         placed,
     ),
+    *(keras_images, keras_sequences, keras_attention, keras_words, halved),
 ]
-NO_GRADIENT = (rounding, bits, until, gradient_inside, compared, ordered)
+
+NO_GRADIENT = (halved, keras_words, rounding, bits, until, gradient_inside, compared, ordered)
 
 
 def graph_of(function: Callable[..., Any]) -> Brought:
@@ -413,6 +469,26 @@ def powers():
     return ["sum:0"], {"a": S, "b": S.T}
 
 
+def momentum():
+    """A step with a velocity, of a loss with a choice: functions in the GraphDef's library."""
+    tf1.enable_control_flow_v2()
+    x = tf1.placeholder(tf.float64, [None], "x")
+    v = tf1.get_variable("v", initializer=V, use_resource=True)
+    error = tf.reduce_sum(tf.square(v - x))
+    tf.identity(tf.cond(error > 1.0, lambda: error * 0.5, lambda: error), name="loss")
+    tf1.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True).minimize(error, name="train")
+    return ["loss:0"], {"x": W}
+
+
+def saved(folder: Path) -> Brought:
+    """A signature of a SavedModel, for one of its shapes."""
+    tf.saved_model.save(Saved(), str(folder))
+    loaded = tf.saved_model.load(str(folder))
+    signature = loaded.signatures["serving_default"]
+    results = [one.numpy() for one in tf.nest.flatten(signature(tf.constant(A)))]
+    return Brought(from_tensorflow(signature, A).to_json(), [A], results, weights_of(results), [], [])
+
+
 COUNT = tf.Variable(np.zeros(2), name="count")
 STEPS = tf.Variable(0, dtype=tf.int64, name="steps")
 
@@ -435,12 +511,12 @@ def twice_called() -> Brought:
     return Brought(program, [B[0]], results, weights_of(results), [], [])
 
 
-def trained() -> Brought:
+def trained(make: Callable[[], tuple[list[str], dict[str, np.ndarray]]]) -> Brought:
     """What two runs of a session give that train."""
     with tf1.Graph().as_default() as graph:
-        _, feeds = towers()
-        fetches = ["loss:0", "train", "mean:0"]
-        program = from_graph_def(graph, fetches, feeds).to_json()
+        fetches, feeds = make()
+        fetches = [fetches[0], "train", *fetches[1:]]
+        program = from_graph_def(graph.as_graph_def(), fetches, feeds).to_json()
         with tf1.Session(graph=graph, config=tf1.ConfigProto(allow_soft_placement=True)) as running:
             running.run(tf1.global_variables_initializer())
             fed = {f"{name}:0": one for name, one in feeds.items()}
@@ -548,7 +624,9 @@ def main(folder: Path) -> None:
     for make in (towers, powers):
         write(folder, make.__name__, session(make))
     write(folder, "twice_called", twice_called())
-    write(folder, "trained", trained())
+    write(folder, "trained", trained(towers))
+    write(folder, "momentum", trained(momentum))
+    write(folder, "saved", saved(folder / "saved"))
     for function in REFUSED:
         examples = [np.asarray(one.default) for one in inspect.signature(function).parameters.values()]
         write(folder, function.__name__, refusal(lambda f=function, e=examples: from_tensorflow(f, *e)))

@@ -53,12 +53,12 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Bound]:
         yield Bound(found)
 
 
-@pytest.mark.parametrize("name", [*listed("FUNCTIONS"), "towers", "powers"])
+@pytest.mark.parametrize("name", [*listed("FUNCTIONS"), "towers", "powers", "saved"])
 def test_values_and_gradients_are_those_of_tensorflow(graphs: dict[str, Brought], backend: Bound, name: str) -> None:
     check(graphs[name], backend, xb)
 
 
-@pytest.mark.parametrize("name", ["twice_called", "trained"])
+@pytest.mark.parametrize("name", ["twice_called", "trained", "momentum"])
 def test_assignments_are_updates(graphs: dict[str, Brought], backend: Bound, name: str) -> None:
     graph = graphs[name]
     run = backend.compile(xb.Program.from_json(graph.program))

@@ -43,9 +43,8 @@ def from_tensorflow(function: Any, *examples: Any, name: str | None = None, grad
     own, captured = concrete.inputs[:count], concrete.inputs[count:]
     called = name or _name(function, concrete)
     specs = _specs(own, examples)
-    values = {
-        key(t): _captured(t, v, concrete.variables) for t, v in zip(captured, concrete.captured_inputs, strict=True)
-    }
+    kept = _kept(concrete)
+    values = {key(t): _captured(t, v, kept) for t, v in zip(captured, concrete.captured_inputs, strict=True)}
     whole = Whole(Functions(), gradients)
     given = {**values, **{key(one): None for one in own}}
     check_rows(called, graph.outputs, graph.control_outputs, given, whole.function)
@@ -117,6 +116,16 @@ def _spec(tensor: Any, example: Any) -> Spec:
     if own != dtype.value:
         raise GraphError(f"the input {label!r} has the dtype {dtype.value}, was given {own}")
     return label, shape, dtype
+
+
+def _kept(concrete: Any) -> Sequence[Any]:
+    """The variables of a function. Raises `GraphError` where they are gone."""
+    try:
+        return tuple(concrete.variables)
+    except AssertionError:
+        raise GraphError(
+            "variables of the function are deleted: keep what it was made of, such as the model that was loaded"
+        ) from None
 
 
 def _captured(tensor: Any, value: Any, variables: Sequence[Any]) -> Any:
