@@ -251,6 +251,20 @@ def gradient_inside(x=A, w=B):
     return loss, tape.gradient(loss, [x, w])
 
 
+def gradient_of_pictures(x=PICTURE, k=KERNEL):
+    with tf.GradientTape() as tape:
+        tape.watch([x, k])
+        y = tf.nn.avg_pool2d(tf.nn.conv2d(x, k, 2, "SAME"), 2, 1, "SAME")
+        loss = tf.reduce_sum(tf.sin(y))
+    return loss, tape.gradient(loss, [x, k]), tf.nn.conv2d_transpose(y, k, [2, 6, 5, 3], 2)
+
+
+def checked(x=A):
+    tf.debugging.assert_equal(tf.shape(x)[0], 3)
+    tf.debugging.assert_rank(x, 2)
+    return x * 2.0
+
+
 def choice(x=V, k=ONE):
     if tf.reduce_sum(x) > 0.0:  # noqa: SIM108
         y = x * 2.0
@@ -398,10 +412,10 @@ FUNCTIONS = [
         with_variable,
         placed,
     ),
-    *(keras_images, keras_sequences, keras_attention, keras_words, halved),
+    *(keras_images, keras_sequences, keras_attention, keras_words, halved, checked, gradient_of_pictures),
 ]
 
-NO_GRADIENT = (halved, keras_words, rounding, bits, until, gradient_inside, compared, ordered)
+NO_GRADIENT = (gradient_of_pictures, halved, keras_words, rounding, bits, until, gradient_inside, compared, ordered)
 
 
 def graph_of(function: Callable[..., Any]) -> Brought:
@@ -568,6 +582,11 @@ def two_devices_in_a_loop(x=V):
     return x
 
 
+def checked_values(x=V):
+    tf.debugging.assert_positive(x)
+    return x * 2.0
+
+
 def looked_up(x=LABELS):
     return TABLE.lookup(x)
 
@@ -583,6 +602,7 @@ REFUSED = [
     small,
     two_devices_in_a_loop,
     looked_up,
+    checked_values,
 ]
 
 

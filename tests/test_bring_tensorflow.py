@@ -114,6 +114,7 @@ def test_a_loop_of_a_known_length_is_a_scan(graphs: dict[str, Brought]) -> None:
         ("small", ["float16"]),
         ("two_devices_in_a_loop", ["gpu:0 and gpu:1", "one device"]),
         ("looked_up", ["as an input"]),
+        ("checked_values", ["Assert", "no program stops", "tensorflow_graphs.py:"]),
         ("old_loop", ["Switch", "Merge", "Enter", "enable_control_flow_v2"]),
         ("drawn_variable", ["variables={'v': array}"]),
         ("unordered", ["v is assigned twice", "tf.control_dependencies"]),

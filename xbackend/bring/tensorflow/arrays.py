@@ -9,7 +9,6 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
-from xbackend.bring.tensorflow.stopped import other_gradient
 from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole
 from xbackend.errors import GraphError
 
@@ -37,16 +36,21 @@ def identity(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row("IdentityN")
 def identities(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    if _attribute(operation, "_gradient_op_type") is not None:
-        other_gradient(walk, values, "tf.custom_gradient has a gradient of its own")
     return list(values)
 
 
-def _attribute(operation: Any, name: str) -> Any:
-    try:
-        return operation.get_attr(name)
-    except ValueError:  # it is not there
-        return None
+@row("Assert", attributes="summarize", folds=False)
+def check(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    """A check of shapes, and of other values that are known. TensorFlow stops where one fails; no program does."""
+    if not isinstance(values[0], np.ndarray):
+        raise GraphError(
+            "a check depends on the values of the inputs, and no program stops: take it out, or check the inputs before"
+        )
+    if not values[0].all():
+        said = [one.item() for one in values[1:] if isinstance(one, np.ndarray) and one.ndim == 0]
+        text = " ".join(one.decode() if isinstance(one, bytes) else str(one) for one in said)
+        raise GraphError(f"the check fails, whatever the inputs' values are: {text:.200}")
+    return []
 
 
 @row("Placeholder", "PlaceholderV2", attributes="shape")

@@ -198,7 +198,9 @@ def _device(walk: Walk, operation: Any, graphs: Sequence[Any]) -> tuple[str | No
 def loop(walk: Walk, operation: Any, values: list[Any]) -> Any:
     (condition, _), (body, _) = called(walk.whole.function, operation)
     carried = [i for i in range(len(values)) if not _stays(body, i)]
-    before, changed = walk.seen[operation.name], _changed(walk, [condition, body], values)
+    if _changed(walk, [condition], values):
+        raise GraphError("the condition of a loop assigns a variable: assign it in the loop")
+    before, changed = walk.seen[operation.name], _changed(walk, [body], values)
     within, steps = _device(walk, operation, [condition, body]), _steps(walk, condition, body, values)
     start = [_first(body, i, values[i]) for i in carried]
     init = [*map(_packed, start), *(array(value_of(one, before)) for one in changed)]
@@ -215,7 +217,7 @@ def loop(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
     def ask(state: Sequence[Any]) -> Any:
         inner, _ = inside(condition, state)
-        return _truth(array(inner.results(condition.outputs)[0]))
+        return _truth(array(inner.results(condition.outputs, condition.control_outputs)[0]))
 
     def step(state: Sequence[Any]) -> Any:
         inner, _ = inside(body, state)

@@ -237,7 +237,7 @@ def leaky_relu_grad(walk: Walk, operation: Any, values: list[Any]) -> Any:
 @row("ClipByValue")
 def clip(walk: Walk, operation: Any, values: list[Any]) -> Any:
     x, low, high = map(array, values)
-    return xb.maximum(xb.minimum(x, high), low)
+    return xb.where(xb.less(x, low), low, xb.where(xb.greater(x, high), high, x))
 
 
 @row("Select", "SelectV2")

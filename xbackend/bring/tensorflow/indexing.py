@@ -119,9 +119,8 @@ def gathered(x: Any, where: Any, axis: int, batch: int) -> Any:
     return xb.moveaxis(found, source, tuple(n + len(between) for n in source))
 
 
-@row("GatherNd", attributes="bad_indices_policy")
+@row("GatherNd")
 def gather_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    _check_policy(operation)
     return array(values[0])[places(values[1])]
 
 
@@ -133,22 +132,15 @@ def places(where: Any) -> tuple[Any, ...]:
     return tuple(where[..., i] for i in range(count))
 
 
-def _check_policy(operation: Any) -> None:
-    if operation.get_attr("bad_indices_policy") not in (b"", b"DEFAULT"):
-        raise GraphError("a policy for indices out of range has no row: leave bad_indices_policy out")
-
-
-@row("ScatterNd", attributes="bad_indices_policy")
+@row("ScatterNd")
 def scatter_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    _check_policy(operation)
     new = array(values[1])
     shape = lengths(values[2], "the shape of a scatter")
     return xb.at(xb.zeros(shape, dtype=new.dtype))[places(values[0])].add(new)
 
 
-@row("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", attributes="bad_indices_policy")
+@row("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub")
 def tensor_scatter(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    _check_policy(operation)
     place, new = xb.at(array(values[0]))[places(values[1])], array(values[2])
     if operation.type == "TensorScatterUpdate":
         return place.set(new)

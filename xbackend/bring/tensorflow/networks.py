@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import xbackend.api.functions as xb
-from xbackend.bring.tensorflow.walk import Walk, array, row
+from xbackend.api.tracing.gradient import grad
+from xbackend.bring.tensorflow.walk import Walk, array, lengths, row
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
@@ -29,7 +30,10 @@ def bias_add_grad(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def _channels_first(operation: Any) -> bool:
-    return operation.type != "BiasAddV1" and bool(operation.get_attr("data_format") == b"NCHW")
+    form = operation.get_attr("data_format") if operation.type != "BiasAddV1" else b"NHWC"
+    if form not in (b"NHWC", b"NCHW"):
+        raise GraphError(f"images in the form {form.decode()} have no row: use NHWC")
+    return bool(form == b"NCHW")
 
 
 def _log_softmax(x: Any) -> Any:
@@ -65,12 +69,30 @@ def sparse_cross_entropy(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return [loss, xb.subtract(_softmax(logits), xb.astype(own, logits.dtype))]
 
 
-@row(
-    "Conv2D",
-    attributes="strides use_cudnn_on_gpu padding explicit_paddings data_format dilations",
-)
+_CONVOLUTION = "strides use_cudnn_on_gpu padding explicit_paddings data_format dilations"
+
+
+@row("Conv2D", attributes=_CONVOLUTION)
 def conv2d(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    x, kernel = map(array, values)
+    return _convolved(operation, *map(array, values))
+
+
+@row("Conv2DBackpropInput", attributes=_CONVOLUTION)
+def conv2d_of_input(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    """What TensorFlow's gradient of a convolution, and `tf.nn.conv2d_transpose`, are made of."""
+    kernel, dy = map(array, values[1:])
+    x = xb.zeros(lengths(values[0], "the shape of images"), dtype=dy.dtype)
+    return grad(xb.sum(xb.multiply(_convolved(operation, x, kernel), dy)), x)
+
+
+@row("Conv2DBackpropFilter", attributes=_CONVOLUTION)
+def conv2d_of_kernel(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x, dy = array(values[0]), array(values[2])
+    kernel = xb.zeros(lengths(values[1], "the shape of a kernel"), dtype=dy.dtype)
+    return grad(xb.sum(xb.multiply(_convolved(operation, x, kernel), dy)), kernel)
+
+
+def _convolved(operation: Any, x: Any, kernel: Any) -> Any:
     first = _channels_first(operation)
     if any(n != 1 for n in operation.get_attr("dilations")):
         raise GraphError("a convolution with dilations has no row")
@@ -103,7 +125,7 @@ def depthwise(walk: Walk, operation: Any, values: list[Any]) -> Any:
     if any(n != 1 for n in operation.get_attr("dilations")) or padding not in (b"SAME", b"VALID"):
         raise GraphError("a convolution of each channel with dilations or its own paddings has no row: use tf.pad")
     x = xb.permute_dims(x, (0, 2, 3, 1)) if first else x
-    window, steps = kernel.shape[:2], _of_pixels(operation.get_attr("strides"), first)
+    window, steps = (kernel.shape[0], kernel.shape[1]), _of_pixels(operation.get_attr("strides"), first)
     around = [_around(n, k, s, padding == b"SAME") for n, k, s in zip(x.shape[1:3], window, steps, strict=True)]
     weights = xb.reshape(kernel, (window[0] * window[1], *kernel.shape[2:]))
     places = enumerate(_windows(_framed(x, around, 0.0), window, steps))
@@ -112,16 +134,29 @@ def depthwise(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return xb.permute_dims(found, (0, 3, 1, 2)) if first else found
 
 
-@row("MaxPool", "AvgPool", attributes="ksize strides padding explicit_paddings data_format")
+_POOL = "ksize strides padding explicit_paddings data_format"
+
+
+@row("MaxPool", "AvgPool", attributes=_POOL)
 def pool(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return _pooled(operation, array(values[0]), largest=operation.type == "MaxPool")
+
+
+@row("AvgPoolGrad", attributes=_POOL)
+def pool_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    dy = array(values[1])
+    x = xb.zeros(lengths(values[0], "the shape of images"), dtype=dy.dtype)
+    return grad(xb.sum(xb.multiply(_pooled(operation, x, largest=False), dy)), x)
+
+
+def _pooled(operation: Any, x: Any, largest: bool) -> Any:
     """The largest number, or the mean, of each window."""
-    x, first, padding = array(values[0]), _channels_first(operation), operation.get_attr("padding")
+    first, padding = _channels_first(operation), operation.get_attr("padding")
     if padding not in (b"SAME", b"VALID"):
         raise GraphError("pooling with its own paddings has no row: use tf.pad before")
     x = xb.permute_dims(x, (0, 2, 3, 1)) if first else x
     window = _of_pixels(operation.get_attr("ksize"), first)
     steps = _of_pixels(operation.get_attr("strides"), first)
-    largest = operation.type == "MaxPool"
     around = [_around(n, k, s, padding == b"SAME") for n, k, s in zip(x.shape[1:3], window, steps, strict=True)]
     parts = list(_windows(_framed(x, around, -inf if largest else 0.0), window, steps))
     if largest:

@@ -19,7 +19,6 @@ _INSTEAD = {  # by a pattern of the type
     r"Print(V2)?|StringFormat|.*Summary(V2)?|Write\w*Summary|Timestamp": (
         "it has a side effect, which no program has: take it out, and return the array"
     ),
-    r"Assert": "it stops TensorFlow, which no program does: take the check out, or check the inputs before",
     r"CheckNumerics(V2)?": "it stops TensorFlow, which no program does: take it out, and look at xb.isfinite",
     r"(Mutable)?(Anonymous)?(Mutable)?(HashTable|DenseHashTable).*|LookupTable.*|InitializeTable.*": (
         "it looks up in a table: look it up before, and give the numbers as an input, for tf.gather"

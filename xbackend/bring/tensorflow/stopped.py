@@ -8,30 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from xbackend.api.tracing.array import Array
-from xbackend.bring.tensorflow.walk import Walk, key, row
-from xbackend.errors import GraphError
-
-
-def other_gradient(walk: Walk, values: list[Any], why: str) -> None:
-    """Raises `GraphError` where the gradient of a program would be another one."""
-    if walk.whole.gradients and any(isinstance(one, Array) and one.dtype.is_floating for one in values):
-        raise GraphError(
-            f"{why}, and a gradient of a program would: bring it with gradients=False where none is asked for, or take "
-            "it out"
-        )
+from xbackend.bring.tensorflow.walk import Walk, key, other_gradient, row
 
 
 @row("StopGradient", folds=False)
 def stop_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    if not (_cancels(operation) or _is_mean(operation)):
-        other_gradient(walk, values, "tf.stop_gradient lets no gradient pass")
+    if walk.whole.gradients and not (_cancels(operation) or _is_mean(operation)):
+        other_gradient(values, "tf.stop_gradient lets no gradient pass")
     return values[0]
 
 
 @row("PreventGradient", attributes="message", folds=False)
 def prevent_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    other_gradient(walk, values, "tf.raw_ops.PreventGradient lets no gradient pass")
+    if walk.whole.gradients:
+        other_gradient(values, "tf.raw_ops.PreventGradient lets no gradient pass")
     return values[0]
 
 

@@ -91,7 +91,7 @@ def assign(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return put(walk, operation, values[0], _ASSIGNED[kind](old, *_given(walk, operation, values)))
 
 
-@row(*_SCATTERED, attributes="use_locking bad_indices_policy", variables=True)
+@row(*_SCATTERED, attributes="use_locking", variables=True)
 def scatter(walk: Walk, operation: Any, values: list[Any]) -> Any:
     kind = operation.type
     place = xb.at(seen_by(walk, operation, values[0]))

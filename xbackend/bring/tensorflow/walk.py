@@ -74,13 +74,13 @@ class Whole:
     Attributes:
         function: the graph of a function, by the graph that calls it and the function's name.
         gradients: somebody may ask for gradients of the program, so what changes them only is refused.
-        lines: the user's line by operation, of operations that were asked for.
+        lines: operations that were asked for, by their id, with the user's line.
         left: how many operations may still be walked: functions that call others twice, which do so, too, never end.
     """
 
     function: Callable[[Any, str], Any]
     gradients: bool = True
-    lines: dict[int, str] = field(default_factory=dict)
+    lines: dict[int, tuple[Any, str]] = field(default_factory=dict)
     left: int = 1 << 21
 
     def count(self) -> None:
@@ -143,6 +143,7 @@ class Walk:
             if known:
                 made: Any = known
             else:
+                self._check_gradient(operation, values)
                 with self._scope(operation):
                     made = found.function(self, operation, values)
         except XBackendError as error:
@@ -150,6 +151,17 @@ class Walk:
             raise GraphError(f"{operation.type} {operation.name}{where}: {error}") from error
         each = made if isinstance(made, list | tuple) else [made] if operation.outputs else []
         self.values.update({(operation.name, i): one for i, one in enumerate(each)})
+
+    def _check_gradient(self, operation: Any, values: Sequence[Any]) -> None:
+        """Raises `GraphError` where the user gave an operation a gradient of its own. Calls of functions have one from
+        TensorFlow itself."""
+        if not self.whole.gradients or operation.type not in ROWS or "Call" in operation.type:
+            return
+        try:
+            operation.get_attr("_gradient_op_type")
+        except ValueError:  # it is not there
+            return
+        other_gradient(values, "it has a gradient of its own (tf.custom_gradient, gradient_override_map)")
 
     def _scope(self, operation: Any) -> Any:
         asked = device_of(operation)
@@ -166,8 +178,8 @@ class Walk:
         """``file:line`` where the user made an operation."""
         lines = self.whole.lines
         if id(operation) not in lines:
-            lines[id(operation)] = line_of(operation)
-        return lines[id(operation)]
+            lines[id(operation)] = operation, line_of(operation)
+        return lines[id(operation)][1]
 
     def inner(self, values: Mapping[Key, Any], start: Seen, within: tuple[str | None] | None = None) -> Walk:
         """A walk through the graph of a function that this one calls."""
@@ -177,6 +189,15 @@ class Walk:
 def _called(walk: Walk, operation: Any) -> Row:
     """The row of an operation whose type is the name of a function."""
     return ROWS["PartitionedCall"]
+
+
+def other_gradient(values: Sequence[Any], why: str) -> None:
+    """Raises `GraphError` where the gradient of a program would be another one."""
+    if any(isinstance(one, Array) and one.dtype.is_floating for one in values):
+        raise GraphError(
+            f"{why}, and a program has that of its ops: bring it with gradients=False where none is asked for, or take "
+            "it out"
+        )
 
 
 def key(tensor: Any) -> Key:
