@@ -43,6 +43,10 @@ PICTURE = R.normal(size=(2, 6, 5, 3))
 IMAGE = PICTURE.astype(np.float32)
 
 
+STATISTICS = R.uniform(0.2, 0.9, size=(4, 3)).astype(np.float32)
+ROW, PAIR = R.normal(size=5), R.normal(size=2)
+
+
 def arithmetic(x=V, y=W):
     return (x + y) * x - y / (2.0 + x**2) + tf.pow(tf.abs(x) + 0.1, y) - tf.math.squared_difference(x, y)
 
@@ -372,6 +376,24 @@ def halved(x=V, n=TWO):
     return x, TOTAL.read_value() - TOTAL
 
 
+def normalised(x=IMAGE, s=STATISTICS):
+    both = []
+    for training in (True, False):
+        both += tf1.nn.fused_batch_norm(x, s[0], s[1], s[2], s[3], is_training=training, exponential_avg_factor=0.25)
+    return both[0], both[1], both[2], both[3]
+
+
+def adam(x=ROW):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum((POINT - x) ** 2)
+    ADAM.apply_gradients([(tape.gradient(loss, POINT), POINT)])
+    return loss, POINT.read_value()
+
+
+POINT, ADAM = tf.Variable(np.ones(5), name="point"), tf.keras.optimizers.Adam(0.1)
+ADAM.build([POINT])
+
+
 class Saved(tf.Module):
     def __init__(self):
         self.w = tf.Variable(B, name="w")
@@ -507,7 +529,7 @@ COUNT = tf.Variable(np.zeros(2), name="count")
 STEPS = tf.Variable(0, dtype=tf.int64, name="steps")
 
 
-def updates(x=B[0]):
+def updates(x=PAIR):
     COUNT.assign_add(x)
     STEPS.assign_add(1)
     if tf.reduce_sum(COUNT) > 1.0:
@@ -517,12 +539,13 @@ def updates(x=B[0]):
     return COUNT * 2.0, tf.gather(COUNT, 1), STEPS + 0
 
 
-def twice_called() -> Brought:
+def twice_called(function: Callable[..., Any], **options: bool) -> Brought:
     """What two calls give that update variables."""
-    traced = tf.function(updates)
-    program = from_tensorflow(traced, B[0]).to_json()
-    results = [one.numpy() for _ in range(2) for one in traced(tf.constant(B[0]))]
-    return Brought(program, [B[0]], results, weights_of(results), [], [])
+    inputs = [np.asarray(one.default) for one in inspect.signature(function).parameters.values()]
+    traced = tf.function(function)
+    program = from_tensorflow(traced, *inputs, **options).to_json()
+    results = [one.numpy() for _ in range(2) for one in traced(*map(tf.constant, inputs))]
+    return Brought(program, inputs, results, weights_of(results), [], [])
 
 
 def trained(make: Callable[[], tuple[list[str], dict[str, np.ndarray]]]) -> Brought:
@@ -643,13 +666,16 @@ def main(folder: Path) -> None:
         write(folder, function.__name__, graph_of(function))
     for make in (towers, powers):
         write(folder, make.__name__, session(make))
-    write(folder, "twice_called", twice_called())
+    write(folder, "updates", twice_called(updates))
+    write(folder, "normalised", twice_called(normalised, gradients=False))
+    write(folder, "adam", twice_called(adam, gradients=False))
     write(folder, "trained", trained(towers))
     write(folder, "momentum", trained(momentum))
     write(folder, "saved", saved(folder / "saved"))
     for function in REFUSED:
         examples = [np.asarray(one.default) for one in inspect.signature(function).parameters.values()]
         write(folder, function.__name__, refusal(lambda f=function, e=examples: from_tensorflow(f, *e)))
+    write(folder, "statistics", refusal(lambda: from_tensorflow(normalised, IMAGE, STATISTICS)))
     write(folder, "unstopped", refusal(lambda: from_tensorflow(stopped, V, gradients=False)))
     for make in (old_loop, drawn_variable, unordered):
         write(folder, make.__name__, refusal(make))

@@ -58,7 +58,7 @@ def test_values_and_gradients_are_those_of_tensorflow(graphs: dict[str, Brought]
     check(graphs[name], backend, xb)
 
 
-@pytest.mark.parametrize("name", ["twice_called", "trained", "momentum"])
+@pytest.mark.parametrize("name", ["updates", "adam", "trained", "momentum", "normalised"])
 def test_assignments_are_updates(graphs: dict[str, Brought], backend: Bound, name: str) -> None:
     graph = graphs[name]
     run = backend.compile(xb.Program.from_json(graph.program))
@@ -114,6 +114,7 @@ def test_a_loop_of_a_known_length_is_a_scan(graphs: dict[str, Brought]) -> None:
         ("small", ["float16"]),
         ("two_devices_in_a_loop", ["gpu:0 and gpu:1", "one device"]),
         ("looked_up", ["as an input"]),
+        ("statistics", ["FusedBatchNormV3", "gradients=False"]),
         ("checked_values", ["Assert", "no program stops", "tensorflow_graphs.py:"]),
         ("old_loop", ["Switch", "Merge", "Enter", "enable_control_flow_v2"]),
         ("drawn_variable", ["variables={'v': array}"]),

@@ -11,7 +11,7 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.gradient import grad
-from xbackend.bring.tensorflow.walk import Walk, array, lengths, row
+from xbackend.bring.tensorflow.walk import Walk, array, lengths, other_gradient, row
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
@@ -132,6 +132,55 @@ def depthwise(walk: Walk, operation: Any, values: list[Any]) -> Any:
     found = reduce(xb.add, [xb.multiply(xb.expand_dims(part, axis=-1), weights[i]) for i, part in places])
     found = xb.reshape(found, (*found.shape[:3], kernel.shape[2] * kernel.shape[3]))
     return xb.permute_dims(found, (0, 3, 1, 2)) if first else found
+
+
+@row(
+    "FusedBatchNorm",
+    "FusedBatchNormV2",
+    "FusedBatchNormV3",
+    attributes="epsilon exponential_avg_factor data_format is_training",
+)
+def batch_norm(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    """The normalised images, and the mean and variance that the running ones become. What TensorFlow keeps for its own
+    gradient has no value here."""
+    x, scale, offset, mean, variance = map(array, values)
+    share, training = float(np.float32(_share(operation))), bool(operation.get_attr("is_training"))
+    first = _channels_first(operation)
+    _check_statistics(walk, operation, training, values[3:])
+    x = xb.permute_dims(x, (0, 2, 3, 1)) if first else x
+    kept: Any = mean, variance
+    if training:
+        count = x.shape[0] * x.shape[1] * x.shape[2]
+        own = xb.mean(x, axis=(0, 1, 2)), xb.var(x, axis=(0, 1, 2))
+        without_bias = own[0], xb.multiply(own[1], count / max(count - 1, 1))
+        if share == 1.0:
+            kept = without_bias
+        else:
+            pairs = zip((mean, variance), without_bias, strict=True)
+            kept = tuple(xb.add(xb.multiply(a, 1.0 - share), xb.multiply(b, share)) for a, b in pairs)
+        mean, variance = own
+    epsilon = float(np.float32(operation.get_attr("epsilon")))
+    factor = xb.multiply(scale, xb.divide(1.0, xb.sqrt(xb.add(variance, epsilon))))
+    found = xb.add(xb.multiply(xb.subtract(x, mean), factor), offset)
+    found = xb.permute_dims(found, (0, 3, 1, 2)) if first else found
+    return [found, *kept, *[None] * (len(operation.outputs) - 3)]
+
+
+def _check_statistics(walk: Walk, operation: Any, training: bool, given: list[Any]) -> None:
+    """TensorFlow has no gradient through the mean and the variance of a batch as results, or as inputs (its file
+    python/ops/nn_grad.py, _BaseFusedBatchNormGrad)."""
+    if not walk.whole.gradients:
+        return
+    why = "TensorFlow has no gradient through the mean and the variance of its fused_batch_norm"
+    if not training:
+        other_gradient(given, why)
+    elif any(one.consumers() for one in operation.outputs[1:3]):
+        other_gradient([array(given[0])], why)
+
+
+def _share(operation: Any) -> float:
+    """The share that a batch has in the running mean; older operations have all."""
+    return operation.get_attr("exponential_avg_factor") if operation.type == "FusedBatchNormV3" else 1.0
 
 
 _POOL = "ksize strides padding explicit_paddings data_format"
