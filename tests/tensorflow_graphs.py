@@ -302,7 +302,10 @@ def array_of_tensors(x=V):
     out = tf.TensorArray(tf.float64, 5)
     for i in tf.range(5):
         out = out.write(i, x[i] * tf.cast(i, tf.float64))
-    return out.stack()
+    grown = tf.TensorArray(tf.float64, 0, dynamic_size=True)
+    for i in range(3):
+        grown = grown.write(i, x * i)
+    return out.stack(), grown.stack()
 
 
 @tf.function
@@ -679,6 +682,8 @@ def main(folder: Path) -> None:
     write(folder, "unstopped", refusal(lambda: from_tensorflow(stopped, V, gradients=False)))
     for make in (old_loop, drawn_variable, unordered):
         write(folder, make.__name__, refusal(make))
+    write(folder, "too_few", refusal(lambda: from_tensorflow(arithmetic, V)))
+    write(folder, "no_second", refusal(lambda: from_tensorflow(lambda x, y: x + y, V)))
     write(folder, "damaged", refusal(lambda: from_graph_def(b"no graph", "x")))
     write(folder, "no_shape", refusal(lambda: from_tensorflow(tf.function(tf.sin).get_concrete_function(ANY))))
 

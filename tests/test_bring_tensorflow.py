@@ -119,6 +119,8 @@ def test_a_loop_of_a_known_length_is_a_scan(graphs: dict[str, Brought]) -> None:
         ("old_loop", ["Switch", "Merge", "Enter", "enable_control_flow_v2"]),
         ("drawn_variable", ["variables={'v': array}"]),
         ("unordered", ["v is assigned twice", "tf.control_dependencies"]),
+        ("too_few", ["2 arrays as arguments, and 1 are given"]),
+        ("no_second", ["no arguments of the function", "'y'"]),
         ("damaged", ["no GraphDef"]),
         ("no_shape", ["not fixed", "xb.ArraySpec"]),
     ],

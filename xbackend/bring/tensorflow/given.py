@@ -66,7 +66,13 @@ def _concrete(function: Any, examples: Sequence[Any]) -> Any:
     if not callable(function):
         raise GraphError(f"{function!r:.60} is no function of TensorFlow; of a GraphDef use from_graph_def")
     traced = function if hasattr(function, "get_concrete_function") else tensorflow.function(function)
-    return traced.get_concrete_function(*tensorflow.nest.map_structure(_tensor_spec, examples))
+    specs = tensorflow.nest.map_structure(_tensor_spec, examples)
+    try:
+        return traced.get_concrete_function(*specs)
+    except TypeError as error:
+        if "Binding inputs" not in str(error):  # the user's own
+            raise
+        raise GraphError(f"the examples are no arguments of the function: {str(error).splitlines()[0]:.200}") from None
 
 
 def _is_array(value: Any) -> bool:

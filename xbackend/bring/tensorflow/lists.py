@@ -26,6 +26,13 @@ class TensorList:
         """The elements; zeros where there are none yet."""
         return xb.zeros((self.length, *shape), dtype=self.dtype) if self.items is None else self.items
 
+    def grown(self, length: int) -> TensorList:
+        """The list with zeros up to the length."""
+        if length <= self.length or self.items is None:
+            return TensorList(self.items, max(length, self.length), self.dtype)
+        more = xb.zeros((length - self.length, *self.items.shape[1:]), dtype=self.dtype)
+        return TensorList(xb.concat([self.items, more]), length, self.dtype)
+
     def there(self) -> Array:
         """The elements. Raises `GraphError`."""
         if self.items is None:
@@ -70,9 +77,10 @@ def from_tensor(walk: Walk, operation: Any, values: list[Any]) -> Any:
 def set_item(walk: Walk, operation: Any, values: list[Any]) -> Any:
     into, item = _list(values[0]), array(values[2])
     where = int(values[1]) if isinstance(values[1], np.ndarray) else values[1]
-    outside = not isinstance(where, int) or where >= into.length
-    if operation.get_attr("resize_if_index_out_of_bounds") and outside:
-        raise GraphError("the list grows, and a program's shapes are fixed: give tf.TensorArray its size")
+    if operation.get_attr("resize_if_index_out_of_bounds"):
+        if not isinstance(where, int):
+            raise GraphError("the list may grow, and a program's shapes are fixed: give tf.TensorArray its size")
+        into = into.grown(where + 1)
     items = xb.at(into.filled(item.shape))[where].set(item)
     return TensorList(items, into.length, into.dtype)
 
