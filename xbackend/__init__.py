@@ -36,6 +36,8 @@ _HOME = {
     **dict.fromkeys(("job", "Job"), "xbackend.cluster.job"),
     **dict.fromkeys(("from_pytensor", "from_aesara", "from_theano"), "xbackend.bring.lineage.given:from_graph"),
     "from_pymc": "xbackend.bring.lineage.pymc",
+    "from_jax": "xbackend.bring.jax.given",
+    **dict.fromkeys(("from_tensorflow", "from_graph_def"), "xbackend.bring.tensorflow.given"),
     "backend_names": "xbackend.backends.registry",
 }
 _DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint32")
@@ -128,10 +130,12 @@ if TYPE_CHECKING:
     from xbackend.api.tracing.trace import ArraySpec, trace
     from xbackend.api.tracing.traced_program import TracedProgram as Program
     from xbackend.backends.registry import backend_names
+    from xbackend.bring.jax.given import from_jax
     from xbackend.bring.lineage.given import from_graph as from_aesara
     from xbackend.bring.lineage.given import from_graph as from_pytensor
     from xbackend.bring.lineage.given import from_graph as from_theano
     from xbackend.bring.lineage.pymc import from_pymc
+    from xbackend.bring.tensorflow.given import from_graph_def, from_tensorflow
     from xbackend.cluster.job import Job, job
     from xbackend.devices import Device, DeviceMap
     from xbackend.program.dtypes import DType

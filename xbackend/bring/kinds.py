@@ -29,6 +29,13 @@ KINDS = {
     for kind in (
         Kind("pymc", "pymc", "lineage.pymc", "a pm.Model, or a function that returns one (or one and its point)"),
         Kind("pytensor", "pytensor", "lineage.found", _LINEAGE),
+        Kind(
+            "tensorflow",
+            "tensorflow",
+            "tensorflow.found",
+            "a tf.function, a ConcreteFunction, or what tf.function takes",
+        ),
+        Kind("jax", "jax", "jax.found", "a function that jax.make_jaxpr takes"),
         Kind("aesara", "aesara", "lineage.found", _LINEAGE, ("AESARA_FLAGS", "blas__ldflags=")),
         Kind(
             "theano",

@@ -165,16 +165,14 @@ def cases(
      The value and, where there is one, the gradient are measured; only one where ``gradient`` says which, or the target
      ends with ``+gradient``. ``brought`` is the kind of graph that ``FILE.py:NAME`` is, as of `bring`.
     Each combination of the values ``asked`` for is a case. ``inputs`` are the arguments as they are typed; a function
-    without any gets those of the file's ``inputs()``. File names are relative to ``folder``.
-
-    Raises `UsageError` for anything missing, not understood or failing, and what `session.cases_of` raises.
+    without any gets those of the file's ``inputs()``. File names are relative to ``folder``. Raises `UsageError` for anything missing, not understood or failing, and what `session.cases_of` raises.
     """
     if target.endswith(GRADIENT):
         target, gradient = target.removesuffix(GRADIENT), True
     file = "" if suite is not None else file_of(target, folder)
     if brought is not None:
         origin = bring(brought, target, inputs, seed=seed, on_progress=on_progress)
-        return [of_file(one, file) for one in _brought(target, origin, gradient)]
+        return [*_brought(target, origin, gradient, file)]
     if suite is not None:
         chosen, module = workloads.of_suite(suite), None
     elif ":" not in target and not target.endswith(".py"):
@@ -210,7 +208,7 @@ def cases(
     return [of_file(one, file) for one in made] if file else made
 
 
-def _brought(target: str, origin: Origin, gradient: bool | None) -> Iterator[Case]:
+def _brought(target: str, origin: Origin, gradient: bool | None, file: str) -> Iterator[Case]:
     """The cases of a graph that was brought: its value, and its gradient where it has one."""
     workload = workload_of(origin, target.rpartition(":")[2])
     if gradient and not origin.gradient:
@@ -219,7 +217,7 @@ def _brought(target: str, origin: Origin, gradient: bool | None) -> Iterator[Cas
         made = candidates.given(workload, origin.inputs, {}, gradient=derived)
         if said := apart(origin, list(made.expected), made.program):
             say(f"{made.workload}: NumPy in float64 is {said}", error=True)
-        yield replace(made, parameters={**origin.facts, **made.parameters})
+        yield of_file(replace(made, parameters={**origin.facts, **made.parameters}), file)
 
 
 def file_of(target: str, folder: Path = Path()) -> str:

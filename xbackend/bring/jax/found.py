@@ -1,0 +1,31 @@
+"""A function of the user's file that JAX can trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xbackend.bring.jax.given import from_jax
+from xbackend.bring.origin import Origin
+from xbackend.errors import GraphError
+
+
+def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: np.random.Generator) -> Origin:
+    """The function's program, JAX's own results and, for a scalar of floating-point arrays, its own gradients. Raises
+    `GraphError`."""
+    import jax
+
+    if not callable(found):
+        raise GraphError(f"{name} is {type(found).__name__}: it has to be a function that jax.make_jaxpr takes")
+    arrays = [np.asarray(one) for one in given]
+    jax.config.update("jax_enable_x64", True)  # else JAX halves the inputs' precision
+    program = from_jax(found, *arrays, name=name)
+    results = [np.asarray(one) for one in jax.tree.leaves(jax.jit(found)(*arrays))]
+    floating = [k for k, one in enumerate(arrays) if one.dtype.kind == "f"]
+    scalar = len(results) == 1 and results[0].ndim == 0 and results[0].dtype.kind == "f"
+    names = [program.values[i].params["name"] for i in program.inputs]
+    slopes = jax.grad(found, argnums=tuple(floating))(*arrays) if scalar and floating else ()
+    gradient = [names[k] for k in floating] if slopes else []
+    facts = {"from": f"JAX {jax.__version__}"}
+    return Origin(program, arrays, gradient, results, [np.asarray(one) for one in slopes], facts)

@@ -1,0 +1,36 @@
+"""A function of the user's file that TensorFlow can trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xbackend.bring.origin import Origin
+from xbackend.bring.tensorflow.given import from_tensorflow
+from xbackend.errors import GraphError
+
+
+def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: np.random.Generator) -> Origin:
+    """The function's program, TensorFlow's own results and, for a scalar of floating-point arrays without assignments,
+    its own gradients. Raises `GraphError`."""
+    import tensorflow as tf
+
+    if not callable(found):
+        raise GraphError(f"{name} is {type(found).__name__}: it has to be a tf.function or a ConcreteFunction")
+    arrays = [np.asarray(one) for one in given]
+    program = from_tensorflow(found, *(tf.constant(one) for one in arrays), name=name)
+    names = [program.values[i].params["name"] for i in program.inputs]
+    facts = {"from": f"TensorFlow {tf.__version__}"}
+    if program.updates:  # a call would move the user's variables
+        return Origin(program, arrays, facts=facts)
+    given_ = [tf.constant(one) for one in arrays]
+    with tf.GradientTape(persistent=False) as tape:
+        tape.watch(given_)
+        value = found(*given_)
+    results = [np.asarray(one) for one in tf.nest.flatten(value)]
+    floating = [k for k, one in enumerate(arrays) if one.dtype.kind == "f"]
+    if len(results) != 1 or results[0].ndim or results[0].dtype.kind != "f" or not floating:
+        return Origin(program, arrays, results=results, facts=facts)
+    slopes = tape.gradient(value, [given_[k] for k in floating], unconnected_gradients="zero")
+    return Origin(program, arrays, [names[k] for k in floating], results, [np.asarray(one) for one in slopes], facts)
