@@ -1,0 +1,5 @@
+"""Programs as source code of a framework: scripts that a person would have written, which run without xbackend."""
+
+from xbackend.bring.source.script import FRAMEWORKS, Source, to_source
+
+__all__ = ["FRAMEWORKS", "Source", "to_source"]

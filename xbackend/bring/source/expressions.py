@@ -1,0 +1,96 @@
+"""Expressions as text that knows how strongly its last operator binds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from xbackend.bring.source.layout import Bracket
+
+# Levels of Python's grammar, the stronger the larger.
+LAMBDA, COMPARED, OR, XOR, AND, ADDED, MULTIPLIED, SIGNED, ATOM = 0, 1, 2, 3, 4, 5, 6, 7, 9
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """An expression.
+
+    Attributes:
+        level: that of its last operator.
+        end: the bracket that the whole text is, where it is one.
+        number: whether it is a number of Python, which takes the dtype of what it meets.
+        typed: the same with a dtype of its own.
+        forms: how the same elements are written in other shapes.
+        vector: the vector that it is as a row or a column of a matrix.
+    """
+
+    text: str
+    level: int = ATOM
+    end: Bracket | None = None
+    number: bool = False
+    typed: str = ""
+    forms: Mapping[Shape, Expr] = field(default_factory=dict)
+    vector: Expr | None = None
+
+    def at(self, level: int) -> str:
+        """The text as an operand of an operator of this level."""
+        return self.text if self.level >= level else f"({self.text})"
+
+    @property
+    def array(self) -> Expr:
+        """The expression of an array, also where it is a number."""
+        return Expr(self.typed) if self.number else self
+
+
+def call(name: str, *arguments: Any, **options: Any) -> Expr:
+    """A call. Options that are `None` are left out."""
+    items: list[str | Bracket] = []
+    for one in arguments:
+        expr = one if isinstance(one, Expr) else None
+        items.append(one if isinstance(one, Bracket) else (expr.end or expr.text) if expr else str(one))
+    items += [f"{key}={value}" for key, value in options.items() if value is not None]
+    end = Bracket(f"{name}(", tuple(items), ")")
+    return Expr(str(end), ATOM, end)
+
+
+def listed(items: Sequence[Any]) -> Bracket:
+    """A list of expressions or texts."""
+    texts = [(one.end or one.text) if isinstance(one, Expr) else one for one in items]
+    return Bracket("[", tuple(texts), "]", collection=True)
+
+
+def tupled(items: Sequence[Any]) -> str:
+    """A tuple of texts."""
+    texts = [one.text if isinstance(one, Expr) else str(one) for one in items]
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def infix(sign: str, level: int, left: Expr, right: Expr) -> Expr:
+    """Two operands around an operator, which binds from the left; comparisons bind neither way."""
+    first = left.at(level + 1 if level == COMPARED else level)
+    return Expr(f"{first} {sign} {right.at(level + 1)}", level)
+
+
+def signed(sign: str, operand: Expr) -> Expr:
+    return Expr(f"{sign}{operand.at(SIGNED)}", SIGNED)
+
+
+def method(operand: Expr, name: str, *arguments: Any) -> Expr:
+    """A call of a method."""
+    return call(f"{operand.array.at(ATOM)}.{name}", *arguments)
+
+
+def indexed(operand: Expr, *items: Any) -> Expr:
+    """An element or a part of an array."""
+    return Expr(f"{operand.array.at(ATOM)}[{', '.join(str(one) for one in items)}]")
+
+
+def named(name: str) -> Expr:
+    return Expr(name)
+
+
+def with_forms(expr: Expr, forms: Mapping[Shape, Expr]) -> Expr:
+    return replace(expr, forms=forms)

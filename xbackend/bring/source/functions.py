@@ -1,0 +1,118 @@
+"""Bodies of loops and choices as functions inside of the function, for frameworks whose loops take such."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xbackend.bring.source.expressions import LAMBDA, Expr, named, tupled
+from xbackend.bring.source.layout import WIDTH, Bracket
+from xbackend.bring.source.writer import Scope, pattern
+from xbackend.program.program import Node, Program
+
+
+class Parts(NamedTuple):
+    """The inputs of a scan."""
+
+    init: Sequence[int]
+    xs: Sequence[int]
+    closed: Sequence[int]
+
+
+def parts(node: Node) -> Parts:
+    carries = node.params["carries"]
+    first_closed = carries + node.params.get("sequences", 0)
+    return Parts(node.inputs[:carries], node.inputs[carries:first_closed], node.inputs[first_closed:])
+
+
+def carried_names(scope: Scope, inner: Scope, init: Sequence[int], closed: Sequence[int]) -> list[str]:
+    """Names of what a loop carries: those of what it begins with, which the loop does not read itself."""
+    names, captured = list[str](), {scope.exprs[i].text for i in closed}
+    for i in init:
+        text = scope.exprs[i].text
+        free = text.isidentifier() and text not in captured and text not in names
+        names.append(text if free else inner.names.new(scope.hints.get(i, "carry")))
+        inner.names.taken.add(names[-1])
+    return names
+
+
+def element_names(scope: Scope, inner: Scope, xs: Sequence[int]) -> list[str]:
+    """Names of what a step gets of each sequence."""
+    found = []
+    for i in xs:
+        text = scope.exprs[i].text
+        found.append(inner.names.new(f"{text}_t" if text.isidentifier() else "x_t"))
+    return found
+
+
+def names_of_results(scope: Scope, node: Node, carried: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The targets of the last carry and of what each step gave."""
+    last, each = node.outputs[: len(carried)], node.outputs[len(carried) :]
+    return (
+        [scope.claim(i, f"last_{name}") for i, name in zip(last, carried, strict=True)],
+        [scope.claim(i, "each") for i in each],
+    )
+
+
+def given(program: Program, exprs: Sequence[Expr]) -> dict[int, Expr]:
+    """The expressions of a body's inputs."""
+    return dict(zip(program.inputs, exprs, strict=True))
+
+
+def nested(names: Sequence[str]) -> str:
+    """A tuple of names inside of another tuple, the only name, or an underscore for none that is used."""
+    return pattern(names) if set(names) - {"_"} else "_"
+
+
+def group(exprs: Sequence[Expr]) -> str:
+    """Results as one part of a tuple."""
+    if not exprs:
+        return "None"
+    texts = [one.array.text for one in exprs]
+    return texts[0] if len(texts) == 1 else tupled(texts)
+
+
+def branch(scope: Scope, name: str, body: Program, values: Sequence[Expr], build: object = None) -> str:
+    """A function without arguments that computes a branch: a lambda where it is one short expression."""
+    inner = scope.enter(body, given(body, values))
+    results = [inner.exprs[i] for i in body.outputs]
+    text = f"lambda: {group(results)}"
+    if not inner.statements and len(text) <= 40:
+        return text
+    name = scope.names.new(name)
+    returned(inner, body.outputs)
+    scope.define(name, [], inner)
+    return name
+
+
+def returned(inner: Scope, outputs: Sequence[int]) -> None:
+    """Return results: one, or a tuple."""
+    inner.returns(outputs, several_results)
+
+
+def several_results(exprs: Sequence[Expr]) -> Expr:
+    if len(exprs) == 1:
+        return exprs[0].array
+    items: tuple[str | Bracket, ...] = tuple(one.array.end or one.array.text for one in exprs)
+    end = Bracket("(", items, ")", collection=True, bare=True)
+    return Expr(str(end), LAMBDA, end)
+
+
+def unpacked(scope: Scope, names: Sequence[str], packed: str) -> None:
+    """A statement that takes a tuple apart, if there are several names."""
+    if len(names) > 1:
+        line = f"{', '.join(names)} = {packed}"
+        if len(line) + 4 * scope.depth <= WIDTH:
+            scope.say(line)
+        else:
+            items = tuple(names)
+            scope.say("(" + ", ".join(items) + f") = {packed}")
+
+
+def loop_names(names: Sequence[str], packed: str) -> str:
+    """The parameter for several things."""
+    return names[0] if len(names) == 1 else packed
+
+
+def texts(names: Sequence[str]) -> list[Expr]:
+    return [named(name) for name in names]

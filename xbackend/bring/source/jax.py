@@ -1,0 +1,375 @@
+"""JAX as its users write it: `jax.numpy`, gradients of functions, `jax.lax` for loops, state as arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from xbackend.bring.source import functions
+from xbackend.bring.source.dialect import Dialect
+from xbackend.bring.source.expressions import Expr, call, indexed, listed, method, named, tupled
+from xbackend.bring.source.layout import Block, Bracket, Line
+from xbackend.bring.source.rows import (
+    ARCS,
+    OPERATORS,
+    UNARY,
+    Row,
+    along,
+    by_method,
+    function,
+    joined,
+    matmul,
+    of_arrays,
+    place,
+    reduction,
+    reshaped,
+    shape_text,
+    sided,
+    sliced,
+    slices,
+    taken,
+)
+from xbackend.bring.source.writer import Scope, Use, inside, reads
+from xbackend.program import analyses
+from xbackend.program.dtypes import DType
+from xbackend.program.program import Node
+
+_WIDENED = ("sum", "prod")
+
+
+def integers(use: Use) -> str | None:
+    """Sums of int32 would be int64."""
+    return "jnp.int32" if use.node.dtype is DType.int32 else None
+
+
+def _dtype(dtype: DType) -> str:
+    return "jnp.bool_" if dtype is DType.bool else f"jnp.{dtype.value}"
+
+
+def transposed(use: Use) -> Expr:
+    axes = tuple(use.params["axes"])
+    if axes == (1, 0):
+        return Expr(f"{use.arrays[0].at(9)}.T")
+    return method(use.arrays[0], "transpose", *axes)
+
+
+def _written(name: str, indexed_by_take: bool) -> Row:
+    def row(use: Use) -> Expr:
+        index = place(use) if indexed_by_take else slices(use, ())
+        at = indexed(Expr(f"{use.arrays[0].at(9)}.at"), *(index or ["..."]))
+        return call(f"{at.text}.{name}", use.operands[-1])
+
+    return row
+
+
+def _conv2d(use: Use) -> Expr:
+    above, below, left, right = use.params["padding"]
+    return call(
+        "lax.conv_general_dilated",
+        *use.arrays,
+        window_strides=tupled(list(map(str, use.params["strides"]))),
+        padding=f"[({above}, {below}), ({left}, {right})]",
+        dimension_numbers='("NHWC", "HWIO", "NHWC")',
+    )
+
+
+def _full(use: Use) -> str:
+    return str(bool(use.params["full"]))
+
+
+_TABLE: dict[str, Row] = {
+    **{name: function(f"jnp.{name}") for name in UNARY},
+    **{name: function(f"jnp.{name.replace('a', 'arc', 1)}") for name in ARCS},
+    "atan2": function("jnp.arctan2"),
+    "pow": function("jnp.power"),
+    "maximum": function("jnp.maximum"),
+    "minimum": function("jnp.minimum"),
+    **OPERATORS,
+    **{name: function(f"special.{name}") for name in ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")},
+    "where": lambda use: call(
+        "jnp.where",
+        use.arrays[0],
+        use.operands[1].array if use.operands[2].number else use.operands[1],
+        use.operands[2],
+    ),
+    **{name: reduction(f"jnp.{name}", dtype=integers) for name in _WIDENED},
+    **{name: reduction(f"jnp.{name}") for name in ("max", "min", "mean", "any", "all")},
+    **{name: along(f"jnp.{name}") for name in ("argmax", "argmin", "sort", "argsort")},
+    "cumulative_sum": along("jnp.cumsum", integers),
+    "cumulative_prod": along("jnp.cumprod", integers),
+    "searchsorted": lambda use: method(sided("jnp.searchsorted")(use), "astype", "jnp.int64"),
+    "reshape": reshaped("jnp.squeeze", by_method),
+    "permute_dims": transposed,
+    "broadcast_to": lambda use: call("jnp.broadcast_to", use.arrays[0], shape_text(use.shape)),
+    "diagonal": lambda use: call(
+        "jnp.diagonal", use.arrays[0], offset=use.params["offset"] or None, axis1=-2, axis2=-1
+    ),
+    "slice": sliced,
+    "slice_set": _written("set", False),
+    "slice_add": _written("add", False),
+    "take": taken,
+    "take_set": _written("set", True),
+    "take_add": _written("add", True),
+    "take_along_axis": lambda use: call("jnp.take_along_axis", *use.arrays, axis=use.params["axis"]),
+    "concat": joined("jnp.concatenate"),
+    "stack": joined("jnp.stack"),
+    "astype": lambda use: method(use.arrays[0], "astype", _dtype(use.node.dtype)),
+    "matmul": matmul,
+    "conv2d": _conv2d,
+    **{
+        name: of_arrays(f"jnp.linalg.{name}")
+        for name in ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")
+    },
+    "solve_triangular": lambda use: call(
+        "jax.scipy.linalg.solve_triangular", *use.arrays, lower="True" if use.params["lower"] else None
+    ),
+    "svdvals": lambda use: call("jnp.linalg.svd", use.arrays[0], compute_uv="False"),
+    "qr": lambda use: call("jnp.linalg.qr", use.arrays[0], mode='"complete"' if use.params["full"] else None),
+    "svd": lambda use: call("jnp.linalg.svd", use.arrays[0], full_matrices=_full(use)),
+    "transfer": lambda use: call("jax.device_put", use.arrays[0], use.params["to"]),
+}
+
+
+class JAX(Dialect):
+    name = "jax"
+    spoken = "JAX"
+    module = "jnp"
+    head = "import jax"
+    imports: ClassVar[Mapping[str, str]] = {
+        "jnp": "import jax.numpy as jnp",
+        "np": "import numpy as np",
+        "lax": "from jax import lax",
+        "special": "from jax.scipy import special",
+    }
+    rows = _TABLE
+    gradients_of_functions = True
+
+    def dtype(self, dtype: DType) -> str:
+        return _dtype(dtype)
+
+    def row(self, use: Use) -> Expr:
+        if use.node.op == "transfer":
+            return call("jax.device_put", use.arrays[0], self.devices[use.node.device or ""])
+        return super().row(use)
+
+    def begin(self, scope: Scope) -> None:
+        """Inputs go to the devices that they are on."""
+        if not self.devices or scope.depth or scope.program is not self.program:
+            return
+        default = next(iter(self.devices))
+        for i in (*self.program.inputs, *self.program.shared):
+            device = self.program.values[i].device or default
+            if device != default:
+                name = scope.exprs[i].text
+                scope.say(f"{name} = jax.device_put({name}, {self.devices[device]})")
+
+    def gradient(self, scope: Scope, node: Node) -> None:
+        """The way from the targets to the loss is a function, whose gradient is taken."""
+        program, (loss, *each) = scope.program, node.inputs
+        wrt = list(dict.fromkeys(each))
+        _, dependent = analyses.between(program, loss, wrt)
+        way = inside(program, node)
+        beside = [i for i in scope.plan.beside.get(node.outputs[0], ()) if i != loss]
+        valued = loss in scope.plan.beside.get(node.outputs[0], ())
+        inner = scope.child()
+        read = reads(program, node, True)
+        for i in sorted(read - set(wrt)):
+            inner.exprs[i] = scope.known(i)
+        inner.exprs |= {i: e for i, e in scope.exprs.items() if i not in way and i not in inner.exprs and e.number}
+        parameters, arguments = [], []
+        for i in wrt:
+            if i in dependent:
+                parameters.append(inner.names.new(f"{scope.hint(i)}_change"))
+                aval = program.values[i].aval
+                arguments.append(f"jnp.zeros({shape_text(aval.shape)}, dtype={_dtype(aval.dtype)})")
+                inner.shifts[i] = parameters[-1]
+            else:
+                parameters.append(scope.name(i))
+                arguments.append(parameters[-1])
+                inner.exprs[i] = named(parameters[-1])
+        for i in (loss, *beside):
+            inner.hints[i] = scope.hint(i)
+        nodes = [n for n in program.nodes if any(i in way for i in n.outputs)]
+        inner.run(nodes, [loss, *beside])
+        name = scope.names.new(f"{scope.hint(loss)}_fn")
+
+        def build(exprs: list[Expr]) -> Expr:
+            if not beside:
+                return exprs[0].array
+            return functions.several_results([exprs[0], Expr(functions.group(exprs[1:]))])
+
+        inner.returns([loss, *beside], build)
+        scope.define(name, parameters, inner)
+        self._call(scope, node, name, arguments, wrt, valued, beside)
+
+    def _call(
+        self,
+        scope: Scope,
+        node: Node,
+        name: str,
+        arguments: Sequence[str],
+        wrt: Sequence[int],
+        valued: bool,
+        beside: Sequence[int],
+    ) -> None:
+        """The statement that calls the gradient of a function."""
+        options = [f"argnums={tuple(range(len(wrt)))}"] if len(wrt) > 1 else []
+        options += ["has_aux=True"] if beside else []
+        transform = "jax.value_and_grad" if valued else "jax.grad"
+        function = f"{transform}({', '.join([name, *options])})"
+        targets = dict[int, str]()
+        for target, i in zip(node.inputs[1:], node.outputs, strict=True):
+            if target in targets:
+                scope.exprs[i] = named(targets[target])
+                continue
+            text = scope.exprs[target].text if target in scope.exprs else scope.hint(target)
+            scope.uses[i] += 0 if scope.uses[i] else 1
+            targets[target] = scope.claim(i, f"{text if text.isidentifier() else 'x'}_grad")
+        gradients = functions.nested([targets[i] for i in wrt])
+        others = functions.nested([scope.claim(i) for i in beside])
+        value = scope.claim(scope.program.values[node.inputs[0]].node.outputs[0]) if False else ""
+        if valued:
+            value = scope.claim(node.inputs[0])
+        left = gradients
+        if valued and beside:
+            left = f"({value}, {others}), {gradients}"
+        elif valued:
+            left = f"{value}, {gradients}"
+        elif beside:
+            left = f"{gradients}, {others}"
+        elif len(wrt) > 1:
+            left = gradients[1:-1]
+        end = Bracket(f"{function}(", tuple(arguments), ")")
+        if len(left) + len(end.opening) + 4 * (scope.depth + 1) + 3 > 86:
+            packed = scope.names.new(f"{name}_grads")
+            scope.say(f"{packed} = ", Expr(str(end), 9, end))
+            scope.say(f"{left} = {packed}")
+        else:
+            scope.say(f"{left} = ", Expr(str(end), 9, end))
+
+    def scan(self, scope: Scope, node: Node) -> None:
+        body, (init, xs, closed) = node.params["body"], functions.parts(node)
+        captured = [scope.known(i) for i in closed]
+        name = scope.names.new("step")
+        inner = scope.child(body)
+        carried = functions.carried_names(scope, inner, init, closed)
+        rows = functions.element_names(scope, inner, xs)
+        inner.exprs.update(functions.given(body, [*functions.texts(carried), *functions.texts(rows), *captured]))
+        carry = functions.loop_names(carried, "carry") if carried else "_"
+        row = functions.loop_names(rows, "x") if rows else ("_" if carried else "_x")
+        functions.unpacked(inner, carried, "carry")
+        functions.unpacked(inner, rows, "x")
+        inner.run(body.nodes, body.outputs)
+        count = len(init)
+
+        def build(exprs: list[Expr]) -> Expr:
+            return functions.several_results([Expr(functions.group(part)) for part in (exprs[:count], exprs[count:])])
+
+        inner.returns(body.outputs, build)
+        scope.define(name, [carry, row], inner)
+        last, each = functions.names_of_results(scope, node, carried)
+        left = f"{functions.nested(last)}, {functions.nested(each)}"
+
+        def loop(exprs: list[Expr]) -> Expr:
+            begin, over = functions.group(exprs[:count]), functions.group(exprs[count:])
+            length = None if xs else node.params["length"]
+            return call(
+                "lax.scan",
+                name,
+                begin,
+                over if xs else None,
+                length=length,
+                reverse="True" if node.params["reverse"] else None,
+            )
+
+        scope.say(f"{left} = ", scope.fitting([*init, *xs], loop, len(left) + 3))
+        scope.shifted(node.outputs)
+
+    def while_loop(self, scope: Scope, node: Node) -> None:
+        init, _, closed = functions.parts(node)
+        stopped = analyses.has_gradients(self.program)
+        captured = [scope.known(i) for i in closed]
+        if stopped:
+            captured = [one if one.number else call("lax.stop_gradient", one) for one in captured]
+        made = []
+        for role, key in (("goes_on", "condition"), ("advance", "body")):
+            body = node.params[key]
+            inner = scope.child(body)
+            carried = functions.carried_names(scope, inner, init, closed)
+            inner.exprs.update(functions.given(body, [*functions.texts(carried), *captured]))
+            functions.unpacked(inner, carried, "state")
+            inner.run(body.nodes, body.outputs)
+            functions.returned(inner, body.outputs)
+            made.append(scope.names.new(role))
+            scope.define(made[-1], [functions.loop_names(carried, "state")], inner)
+        names, _ = functions.names_of_results(scope, node, carried)
+
+        def loop(exprs: list[Expr]) -> Expr:
+            state = functions.group(exprs)
+            return call("lax.while_loop", *made, f"lax.stop_gradient({state})" if stopped else state)
+
+        left = ", ".join(names)
+        scope.say(f"{left} = ", scope.fitting(init, loop, len(left) + 3))
+        scope.shifted(node.outputs)
+
+    def cond(self, scope: Scope, node: Node) -> None:
+        predicate, *values = node.inputs
+        captured = [scope.known(i) for i in values]
+        branches = [functions.branch(scope, key, node.params[key], captured) for key in ("then", "otherwise")]
+        names = [scope.claim(i) for i in node.outputs]
+        left = ", ".join(names)
+        built = scope.fitting([predicate], lambda e: call("lax.cond", e[0].array, *branches), len(left) + 3)
+        scope.say(f"{left} = ", built)
+        scope.shifted(node.outputs)
+
+    def script(self) -> list[Line | Block]:
+        program = self.program
+        scope = self.scope()
+        arguments = [*program.inputs, *program.shared]
+        updated = dict(program.updates)
+        scope.statements += self.docstring(arguments, scope)
+        scope.run(program.nodes, [*program.outputs, *updated.values()])
+        count = len(program.outputs)
+
+        def build(exprs: list[Expr]) -> Expr:
+            results, state = exprs[:count], exprs[count:]
+            if not state:
+                return self.structured(results)
+            if not results:
+                return functions.several_results(state)
+            whole = self.structured(results)
+            bare = whole.end is not None and whole.end.bare
+            first = Expr(f"({whole.text})") if bare else whole
+            return functions.several_results([first, Expr(functions.group(state))])
+
+        scope.returns([*program.outputs, *updated.values()], build)
+        head = Line("", Bracket(f"def {self.function}(", tuple(scope.exprs_of(arguments)), "):"))
+        lines: list[Line | Block] = [] if self.devices else [Line("@jax.jit")]
+        lines.append(Block(head, scope.statements))
+        main = Block(Line('if __name__ == "__main__":'), list(self.examples(arguments, scope)))
+        end = Bracket(f"{self.function}(", tuple(scope.exprs_of(arguments)), ")")
+        main.body.append(Line("print(", Bracket("", (end,), ")")))
+        return [*lines, main]
+
+    def preamble(self) -> list[Line | Block]:
+        wide = _is_wide(self.program)
+        lines: list[Line | Block] = [Line('jax.config.update("jax_enable_x64", True)')] if wide else []
+        for place, (device, name) in enumerate(self.devices.items()):
+            kind, _, _ = device.partition(":")
+            lines.append(Line(f'{name} = jax.devices("{kind}")[{place} % len(jax.devices("{kind}"))]'))
+        return lines
+
+
+def _is_wide(program: object) -> bool:
+    from xbackend.program.program import Program
+
+    assert isinstance(program, Program)
+    wide = {DType.int64, DType.float64}
+    return any(
+        dtype in wide or any(map(_is_wide, node.bodies.values()))
+        for node in program.nodes
+        for _, dtype in node.results
+    )
+
+
+__all__ = ["JAX", "listed"]

@@ -1,0 +1,90 @@
+"""Lines of code as ruff formats them, at its own width of 88 columns.
+
+Ruff's style is Black's: a statement that is too long is broken at its last bracket. The items of a call go on one line
+of their own if they fit, else each has its line, as the items of a list always have
+(https://docs.astral.sh/ruff/formatter/black/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+WIDTH = 88
+INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """Code that ends with a bracket. ``collection``: a list or a tuple, else a call. A ``bare`` tuple has its brackets
+    only where it is broken."""
+
+    opening: str
+    items: tuple[str | Bracket, ...]
+    closing: str
+    collection: bool = False
+    bare: bool = False
+
+    def __str__(self) -> str:
+        items = ", ".join(map(str, self.items))
+        return items if self.bare else f"{self.opening}{items}{self.closing}"
+
+
+@dataclass(slots=True)
+class Line:
+    """One statement. ``device`` is the scope that it is to be in."""
+
+    text: str
+    end: Bracket | None = None  # what the text ends with, in its place
+    device: str = ""
+
+
+@dataclass(slots=True)
+class Block:
+    """A compound statement: its first line, and the lines in it."""
+
+    head: Line
+    body: list[Line | Block] = field(default_factory=list)
+    function: bool = False  # with blank lines around it
+    device: str = ""
+
+
+def written(statements: Sequence[Line | Block], depth: int = 0) -> list[str]:
+    """The lines of statements."""
+    lines: list[str] = []
+    before = False  # whether a function ended above
+    for number, statement in enumerate(statements):
+        function = isinstance(statement, Block) and statement.function
+        if (before or function) and number:
+            lines.append("")
+        if isinstance(statement, Block):
+            lines += [*broken(statement.head, depth), *written(statement.body, depth + 1)]
+        else:
+            lines += broken(statement, depth)
+        before = function
+    return lines
+
+
+def broken(line: Line, depth: int) -> list[str]:
+    """The lines of one statement."""
+    space = INDENT * depth
+    flat = f"{space}{line.text}{line.end or ''}".rstrip()
+    if line.end is None or (len(flat) <= WIDTH and "\n" not in flat):
+        return [flat]
+    return _opened(line.text, line.end, depth, "")
+
+
+def _opened(text: str, end: Bracket, depth: int, behind: str) -> list[str]:
+    space, inner = INDENT * depth, INDENT * (depth + 1)
+    items = ", ".join(map(str, end.items))
+    first, last = f"{space}{text}{end.opening}", f"{space}{end.closing}{behind}"
+    if not end.collection and len(inner) + len(items) <= WIDTH:
+        return [first, f"{inner}{items}", last]
+    lines = [first]
+    for item in end.items:
+        flat = f"{inner}{item},"
+        if len(flat) > WIDTH and isinstance(item, Bracket):
+            lines += _opened("", item, depth + 1, ",")
+        else:
+            lines.append(flat)
+    return [*lines, last]

@@ -1,0 +1,126 @@
+"""Names of values: those that the user gave them, else what they are."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import keyword
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from xbackend.program.program import Node, Program
+
+# What a value is called by the op that makes it.
+_ROLES = {
+    **{"add": "total", "subtract": "difference", "multiply": "product", "divide": "ratio", "negative": "opposite"},
+    **{"sum": "total", "prod": "product", "mean": "mean", "max": "largest", "min": "smallest", "square": "squared"},
+    **{"exp": "exponential", "expm1": "exponential", "log": "logarithm", "log1p": "logarithm", "sqrt": "root"},
+    **{"tanh": "activation", "expit": "probability", "abs": "magnitude", "sign": "sign", "pow": "power"},
+    **{"matmul": "product", "conv2d": "convolved", "where": "chosen", "cond": "chosen", "maximum": "larger"},
+    **{"minimum": "smaller", "cholesky": "factor", "solve": "solution", "solve_triangular": "solution"},
+    **{"inv": "inverse", "det": "determinant", "concat": "joined", "stack": "stacked", "sort": "ordered"},
+    **{"argsort": "order", "argmax": "place", "argmin": "place", "searchsorted": "places", "take": "taken"},
+    **{"take_along_axis": "taken", "slice": "part", "slice_set": "changed", "slice_add": "changed"},
+    **{"take_set": "changed", "take_add": "changed", "cumulative_sum": "running", "cumulative_prod": "running"},
+    **{"full": "filled", "arange": "steps", "eye": "identity", "constant": "constant", "diagonal": "diagonal"},
+    **{"all": "every", "any": "some", "logical_and": "both", "logical_or": "either", "logical_not": "otherwise"},
+    **{"floor_divide": "quotient", "remainder": "remainder", "eigvalsh": "eigenvalues", "svdvals": "singular"},
+    **dict.fromkeys(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"), "mask"),
+    **dict.fromkeys(("isnan", "isinf", "isfinite"), "mask"),
+    **dict.fromkeys(("reshape", "permute_dims", "broadcast_to", "astype", "transfer"), ""),  # as what they are of
+}
+_SEVERAL = {
+    "slogdet": ("sign", "log_det"),
+    "eigh": ("eigenvalues", "eigenvectors"),
+    "qr": ("q", "r"),
+    "svd": ("u", "s", "vt"),
+}
+_MOVED = {"reshape": "reshaped", "permute_dims": "transposed", "broadcast_to": "wide", "astype": "cast"}
+_FILE = 1 << 20  # bytes of a file that is looked into
+_WORDS = frozenset((*keyword.kwlist, *keyword.softkwlist, *dir(builtins)))
+
+
+class Namespace:
+    """The names of a scope; those of the scopes around it are taken too."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self.taken = set(taken)
+
+    def new(self, name: str) -> str:
+        """The name, with a number where it is taken."""
+        name = identifier(name)
+        found, number = name, 2
+        while found in self.taken or found in _WORDS:
+            found, number = f"{name}_{number}", number + 1
+        self.taken.add(found)
+        return found
+
+    def inner(self) -> Namespace:
+        return Namespace(self.taken)
+
+
+def identifier(text: str) -> str:
+    """The text as a name of Python."""
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "value"
+    return f"x_{name}" if name[0].isdigit() else name
+
+
+def users(program: Program) -> dict[int, str]:
+    """Names that the user's lines give to values: of each statement ``name = ...`` the last value that it makes."""
+    last: dict[tuple[str, int], Node] = {}
+    for node in program.nodes:
+        if node.op in ("input", "shared", "transfer"):
+            continue
+        statement = _statement(node.source)
+        if statement is not None:
+            last[statement[0]] = node
+    found: dict[int, str] = {}
+    for node in last.values():
+        statement = _statement(node.source)
+        names = statement[1] if statement else ()
+        if len(names) == len(node.outputs):
+            found |= {i: name for i, name in zip(node.outputs, names, strict=True) if name != "_"}
+    return found
+
+
+def _statement(source: str) -> tuple[tuple[str, int], tuple[str, ...]] | None:
+    """Where the assignment at a line begins, and its targets."""
+    file, _, line = source.rpartition(":")
+    found = _assignments(file).get(int(line)) if file.endswith(".py") and line.isdigit() else None
+    return ((file, found[0]), found[1]) if found else None
+
+
+@lru_cache(maxsize=64)
+def _assignments(file: str) -> dict[int, tuple[int, tuple[str, ...]]]:
+    """For each line of a file the assignment that it is part of: its first line and its targets."""
+    path = Path(file)
+    try:
+        if not path.is_file() or path.stat().st_size > _FILE:
+            return {}
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return {}
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target = node.targets[0]
+            each = target.elts if isinstance(target, ast.Tuple) else [target]
+            names = tuple(one.id for one in each if isinstance(one, ast.Name))
+            if len(names) == len(each) and names != ("_",):
+                found.update(dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), (node.lineno, names)))
+    return found
+
+
+def role(node: Node, index: int, of: str) -> str:
+    """What a value is called where the user's line has no name for it; ``of`` is the name of its first operand."""
+    if node.op in _SEVERAL:
+        return _SEVERAL[node.op][index]
+    if node.op == "slice" and of and not node.shape:
+        places = "_".join(str(start) for start in node.params["starts"])
+        return f"{of}_{places}"
+    said = _ROLES.get(node.op)
+    if said == "":
+        return f"{of}_{_MOVED[node.op]}" if of and node.op in _MOVED else of or "moved"
+    return said or f"{node.op.replace('arc', 'a')}_of_{of}" if of else said or node.op

@@ -1,0 +1,401 @@
+"""PyTensor as its users write it: symbolic inputs, shared variables with updates, `pt.grad`, `pytensor.scan`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from xbackend.bring.source import functions
+from xbackend.bring.source.dialect import LARGE, Dialect, plain, shape_of
+from xbackend.bring.source.expressions import Expr, call, indexed, listed, method, named, signed
+from xbackend.bring.source.layout import Block, Bracket, Line
+from xbackend.bring.source.rows import (
+    ARCS,
+    OPERATORS,
+    UNARY,
+    Row,
+    along,
+    by_method,
+    function,
+    joined,
+    matmul,
+    of_arrays,
+    place,
+    reduction,
+    reshaped,
+    sided,
+    sliced,
+    slices,
+    taken,
+)
+from xbackend.bring.source.writer import Scope, Use
+from xbackend.program import analyses
+from xbackend.program.aval import Aval
+from xbackend.program.dtypes import DType
+from xbackend.program.program import Node
+
+MOST_STEPS = "2**31 - 1"
+
+
+def integers(use: Use) -> str | None:
+    """Sums of int32 would be int64."""
+    return '"int32"' if use.node.dtype is DType.int32 else None
+
+
+def _transposed(use: Use) -> Expr:
+    axes = tuple(use.params["axes"])
+    if axes == (1, 0):
+        return Expr(f"{use.arrays[0].at(9)}.T")
+    return method(use.arrays[0], "dimshuffle", *axes)
+
+
+def _written(name: str, by_take: bool) -> Row:
+    def row(use: Use) -> Expr:
+        index = place(use) if by_take else slices(use, ())
+        if not index:
+            return call("pt.add", *use.arrays) if name == "inc_subtensor" else use.arrays[1]
+        return call(f"pt.{name}", indexed(use.arrays[0], *index), use.operands[-1].array)
+
+    return row
+
+
+def _astype(use: Use) -> Expr:
+    if use.node.dtype is DType.bool:
+        return call("pt.neq", use.arrays[0], 0)
+    return method(use.arrays[0], "astype", f'"{use.node.dtype.value}"')
+
+
+def _conv2d(use: Use) -> Expr:
+    """A sum of products: of each element of the kernel with the pixels that it meets."""
+    images, kernel = (one.at(9) for one in use.arrays)
+    above, below, left, right = use.params["padding"]
+    if any(use.params["padding"]):
+        images = f"pt.pad({images}, [(0, 0), ({above}, {below}), ({left}, {right}), (0, 0)])"
+    (down, across), (_, rows, columns, _) = use.params["strides"], use.shape
+    height, width = use.avals[1].shape[:2]
+    row = f"i : i + {(rows - 1) * down + 1}{f' : {down}' if down > 1 else ''}"
+    column = f"j : j + {(columns - 1) * across + 1}{f' : {across}' if across > 1 else ''}"
+    term = f"{images}[:, {row}, {column}] @ {kernel}[i, j]"
+    return Expr(f"sum({term} for i in range({height}) for j in range({width}))")
+
+
+def _linear(name: str) -> Row:
+    return of_arrays(f"pt.linalg.{name}")
+
+
+def _compared(name: str) -> Row:
+    return function(f"pt.{name}")
+
+
+def _where(use: Use) -> Expr:
+    first, second = use.operands[1:]
+    return call("pt.where", use.arrays[0], first.array if second.number else first, second)
+
+
+_TABLE: dict[str, Row] = {
+    **{name: function(f"pt.{name}") for name in UNARY},
+    **{name: function(f"pt.{name.replace('a', 'arc', 1)}") for name in ARCS},
+    **{name: function(f"pt.{name}") for name in ("erf", "erfc", "erfinv", "gammaln", "maximum", "minimum")},
+    "digamma": function("pt.psi"),
+    "expit": function("pt.sigmoid"),
+    "square": function("pt.sqr"),
+    "round": lambda use: call("pt.round", use.arrays[0], mode='"half_to_even"'),
+    "isfinite": lambda use: signed("~", Expr(f"(pt.isnan({use.arrays[0].text}) | pt.isinf({use.arrays[0].text}))")),
+    "atan2": function("pt.arctan2"),
+    "pow": function("pt.power"),
+    **OPERATORS,
+    "equal": _compared("eq"),
+    "not_equal": _compared("neq"),
+    "where": _where,
+    **{name: reduction(f"pt.{name}", dtype=integers) for name in ("sum", "prod")},
+    **{name: reduction(f"pt.{name}") for name in ("max", "min", "mean", "any", "all")},
+    **{name: along(f"pt.{name}") for name in ("argmax", "argmin", "sort")},
+    "argsort": along("pt.argsort", kind='"stable"'),
+    "cumulative_sum": along("pt.cumsum"),
+    "cumulative_prod": along("pt.cumprod"),
+    "searchsorted": sided("pt.searchsorted"),
+    "reshape": reshaped("pt.squeeze", by_method),
+    "permute_dims": _transposed,
+    "broadcast_to": lambda use: call("pt.broadcast_to", use.arrays[0], shape_of(use.shape)),
+    "diagonal": lambda use: call(
+        "pt.diagonal", use.arrays[0], offset=use.params["offset"] or None, axis1=-2, axis2=-1
+    ),
+    "slice": sliced,
+    "slice_set": _written("set_subtensor", False),
+    "slice_add": _written("inc_subtensor", False),
+    "take": taken,
+    "take_set": _written("set_subtensor", True),
+    "take_add": _written("inc_subtensor", True),
+    "take_along_axis": lambda use: call("pt.take_along_axis", *use.arrays, axis=use.params["axis"]),
+    "concat": joined("pt.concatenate"),
+    "stack": joined("pt.stack"),
+    "astype": _astype,
+    "matmul": matmul,
+    "conv2d": _conv2d,
+    **{name: _linear(name) for name in ("cholesky", "inv", "det", "slogdet", "solve", "eigh")},
+    "solve_triangular": lambda use: call(
+        "pt.linalg.solve_triangular", *use.arrays, lower="True" if use.params["lower"] else None
+    ),
+    "eigvalsh": lambda use: indexed(call("pt.linalg.eigh", use.arrays[0]), 0),
+    "svdvals": lambda use: indexed(call("pt.linalg.svd", use.arrays[0], full_matrices="False"), 1),
+    "qr": lambda use: call("pt.linalg.qr", use.arrays[0], mode='"complete"' if use.params["full"] else None),
+    "svd": lambda use: call("pt.linalg.svd", use.arrays[0], full_matrices=str(bool(use.params["full"]))),
+    "transfer": lambda use: method(use.arrays[0], "copy"),
+}
+
+
+class PyTensor(Dialect):
+    name = "pytensor"
+    spoken = "PyTensor"
+    module = "pt"
+    head = "import pytensor"
+    imports: ClassVar[Mapping[str, str]] = {
+        "pt": "import pytensor.tensor as pt",
+        "np": "import numpy as np",
+        "ifelse": "from pytensor.ifelse import ifelse",
+        "until": "from pytensor.scan.utils import until",
+        "zero_grad": "from pytensor.gradient import zero_grad",
+    }
+    rows = _TABLE
+
+    def dtype(self, dtype: DType) -> str:
+        return f'"{dtype.value}"'
+
+    def number(self, value: Any, dtype: DType) -> Expr:
+        """PyTensor takes the smallest dtype that holds a number of Python, so that 0.1 would make float32 float64."""
+        text = plain(value, dtype, "np")
+        typed = f'pt.constant({text}, dtype="{dtype.value}")'
+        kept = dtype in (DType.float64, DType.int64, DType.bool) or (
+            dtype is DType.int32 and dtype.least <= value <= dtype.most
+        )
+        if kept:
+            return Expr(text, 7 if text.startswith("-") else 9, number=True, typed=typed)
+        return Expr(f"np.{dtype.value}({text})", number=True, typed=typed)
+
+    def from_file(self, text: str) -> Expr:
+        return call("pt.as_tensor", text)
+
+    def array(self, text: Bracket | str, aval: Aval) -> Expr:
+        return call("pt.constant", text, dtype=f'"{aval.dtype.value}"')
+
+    def same(self, scope: Scope, node: Node) -> int | None:
+        """PyTensor has no devices: a transfer is the value itself."""
+        return node.inputs[0] if node.op == "transfer" else super().same(scope, node)
+
+    def gradient(self, scope: Scope, node: Node) -> None:
+        loss, *wrt = node.inputs
+        names = [scope.name(i) for i in wrt]
+        targets = []
+        for i, name in zip(node.outputs, names, strict=True):
+            scope.uses[i] += 0 if scope.uses[i] else 1
+            targets.append(scope.claim(i, f"{name}_grad"))
+        options = {}
+        if not connected(scope.program, loss, wrt):
+            options["disconnected_inputs"] = '"ignore"'
+        over = listed(names) if len(names) > 1 else names[0]
+        made = call("pt.grad", scope.name(loss), over, **options)
+        left = ", ".join(targets)
+        if len(left) + 4 * (scope.depth + 1) + 12 > 86:
+            packed = scope.names.new("grads")
+            scope.say(f"{packed} = ", made)
+            for place, target in enumerate(targets):
+                scope.say(f"{target} = {packed}[{place}]")
+        else:
+            scope.say(f"{left} = ", made)
+        scope.shifted(node.outputs)
+
+    def scan(self, scope: Scope, node: Node) -> None:
+        body, (init, xs, closed) = node.params["body"], functions.parts(node)
+        others = [i for i in closed if not scope.exprs[i].number]
+        captured = [scope.known(i) for i in closed]
+        name = scope.names.new("step")
+        inner = scope.child(body)
+        carried = functions.carried_names(scope, inner, init, closed)
+        rows = functions.element_names(scope, inner, xs)
+        inner.exprs.update(functions.given(body, [*functions.texts(carried), *functions.texts(rows), *captured]))
+        inner.run(body.nodes, body.outputs)
+        inner.returns(body.outputs, lambda exprs: _result_list(exprs, body))
+        scope.define(name, [*rows, *carried, *(scope.exprs[i].text for i in others)], inner)
+        packed = [scope.names.new(f"{one}_steps") for one in carried]
+        ys = [scope.claim(i, "each") for i in node.outputs[len(init) :]]
+        backwards = node.params["reverse"]
+
+        def loop(exprs: list[Expr]) -> Expr:
+            begin = [_as_state(e) for e in exprs[: len(init)]]
+            return call(
+                "pytensor.scan",
+                name,
+                sequences=listed(exprs[len(init) :]) if xs else None,
+                outputs_info=listed([*begin, *["None"] * len(ys)]),
+                non_sequences=listed([scope.exprs[i].text for i in others]) if others else None,
+                n_steps=None if xs else node.params["length"],
+                go_backwards="True" if backwards else None,
+                return_list="True" if len(packed) + len(ys) == 1 else None,
+                return_updates="False",
+            )
+
+        left = ", ".join([*packed, *ys])
+        if len(packed) + len(ys) == 1:
+            left = f"({left},)"
+        scope.say(f"{left} = ", scope.fitting([*init, *xs], loop, len(left) + 3))
+        for y in ys if backwards else ():
+            if y != "_":
+                scope.say(f"{y} = {y}[::-1]")
+        for i, one, carry in zip(node.outputs, packed, carried, strict=False):
+            if scope.uses[i] or i in scope.targets:
+                scope.say(f"{scope.claim(i, f'last_{carry}')} = {one}[-1]")
+        scope.shifted(node.outputs)
+
+    def while_loop(self, scope: Scope, node: Node) -> None:
+        """A scan with `until`, which makes one step at least: what it began with is kept where it is to make none."""
+        init, _, closed = functions.parts(node)
+        others = [i for i in closed if not scope.exprs[i].number]
+        captured = [scope.known(i) for i in closed]
+        first = scope.enter_here(node.params["condition"], [*(scope.known(i) for i in init), *captured])
+        begins = scope.names.new("begins")
+        scope.say(f"{begins} = ", first[0].array)
+        name = scope.names.new("step")
+        inner = scope.child()
+        inner.program = node.params["body"]
+        carried = functions.carried_names(scope, inner, init, closed)
+        inner.exprs.update(functions.given(inner.program, [*functions.texts(carried), *captured]))
+        inner.run(inner.program.nodes, inner.program.outputs)
+        after = [inner.known(i) for i in inner.program.outputs]
+        goes_on = inner.enter_here(node.params["condition"], [*after, *captured])
+        listed_after = _result_list(after, node.params["body"]).text
+        inner.say(f"return {listed_after}, until(~({goes_on[0].array.text} & {begins}))")
+        scope.define(name, [*carried, begins, *(scope.exprs[i].text for i in others)], inner)
+        packed = [scope.names.new(f"{one}_steps") for one in carried]
+        rest = listed([begins, *(scope.exprs[i].text for i in others)])
+
+        def loop(exprs: list[Expr]) -> Expr:
+            return call(
+                "pytensor.scan",
+                name,
+                outputs_info=listed([_as_state(e) for e in exprs]),
+                non_sequences=rest,
+                n_steps=MOST_STEPS,
+                return_list="True",
+                return_updates="False",
+            )
+
+        left = f"({packed[0]},)" if len(packed) == 1 else ", ".join(packed)
+        scope.say(f"{left} = ", scope.fitting(init, loop, len(left) + 3))
+        stopped = analyses.has_gradients(self.program)
+        for i, j, one, carry in zip(node.outputs, init, packed, carried, strict=True):
+            if scope.uses[i] or i in scope.targets:
+                chosen = f"pt.where({begins}, {one}[-1], {scope.exprs[j].array.text})"
+                if stopped:
+                    chosen = f"zero_grad({chosen})"
+                scope.say(f"{scope.claim(i, f'last_{carry}')} = {chosen}")
+        scope.shifted(node.outputs)
+
+    def cond(self, scope: Scope, node: Node) -> None:
+        predicate, *values = node.inputs
+        captured = [scope.known(i) for i in values]
+        test = scope.known(predicate).array.text
+        then, otherwise = (scope.enter_here(node.params[key], captured) for key in ("then", "otherwise"))
+        for i, first, second in zip(node.outputs, then, otherwise, strict=True):
+            if scope.uses[i] or i in scope.targets:
+                choice = call("ifelse", test, first.array, second.array)
+                scope.say(f"{scope.claim(i)} = ", choice)
+        scope.shifted(node.outputs)
+
+    def script(self) -> list[Line | Block]:
+        program = self.program
+        variables = []
+        above = dict[int, str]()
+        for i, variable in program.shared.items():
+            above[i] = self.taken.new(variable.name)
+            variables.append(self._shared(i, above[i]))
+        self.names_above = above
+        self.top += variables
+        scope = self.scope()
+        scope.statements += self.docstring(list(program.inputs), scope)
+        if self.devices:
+            scope.statements.append(Line("# PyTensor has no devices: all of this is computed on one."))
+        updates = dict(program.updates)
+        scope.run(program.nodes, [*program.outputs, *updates.values()])
+        count = len(program.outputs)
+
+        def build(exprs: list[Expr]) -> Expr:
+            results = [one.array for one in exprs[:count]]
+            outputs = results[0].text if count == 1 else str(listed(results))
+            if not updates:
+                end = listed(results)
+                return results[0] if count == 1 else Expr(str(end), 9, end)
+            pairs = [f"({above[target]}, {new.array.text})" for target, new in zip(updates, exprs[count:], strict=True)]
+            return functions.several_results([Expr(outputs), Expr(str(listed(pairs)), 9, listed(pairs))])
+
+        scope.returns([*program.outputs, *updates.values()], build)
+        arguments = scope.exprs_of(program.inputs)
+        head = Line("", Bracket(f"def {self.function}(", tuple(arguments), "):"))
+        main = Block(Line('if __name__ == "__main__":'), list(self.examples(list(program.inputs), scope)))
+        main.body.append(Line("print(", Bracket("", (f"compiled()({', '.join(arguments)})",), ")")))
+        return [Block(head, scope.statements), self._compiled(arguments, bool(updates)), main]
+
+    def _shared(self, i: int, name: str) -> Line:
+        variable = self.program.shared[i]
+        shape = shape_of(variable.shape) if 1 in variable.shape else None
+        initial = self.initial(i)
+        made = call("pytensor.shared", initial, name=f'"{variable.name}"', shape=shape)
+        return Line(f"{name} = ", made.end)
+
+    def _compiled(self, arguments: Sequence[str], updates: bool) -> Block:
+        """The function that compiles."""
+        lines: list[Line | Block] = [Line('"""The compiled function."""')]
+        for i, name in zip(self.program.inputs, arguments, strict=True):
+            aval = self.program.values[i].aval
+            made = call("pt.tensor", f'"{name}"', dtype=f'"{aval.dtype.value}"', shape=shape_of(aval.shape))
+            lines.append(Line(f"{name} = ", made.end))
+        results = Bracket(f"{self.function}(", tuple(arguments), ")")
+        inputs = listed(list(arguments))
+        unused = '"ignore"' if self._unused() else None
+        if updates:
+            lines.append(Line("outputs, updates = ", results))
+            outputs: Any = "outputs"
+        else:
+            lines.append(Line("outputs = ", results))
+            outputs = "outputs"
+        made = call(
+            "pytensor.function",
+            inputs,
+            outputs,
+            updates="updates" if updates else None,
+            on_unused_input=unused,
+        )
+        lines.append(Line("return ", made.end))
+        return Block(Line("def compiled():"), lines)
+
+    def _unused(self) -> bool:
+        program = self.program
+        used = analyses.predecessors(program, [*program.outputs, *program.updates.values()])
+        return not used.issuperset(program.inputs)
+
+
+def _as_state(expr: Expr) -> Expr:
+    return expr.array
+
+
+def _result_list(exprs: Sequence[Expr], body: object) -> Expr:
+    end = listed([one.array for one in exprs])
+    return Expr(str(end), 9, end)
+
+
+def connected(program: Any, loss: int, wrt: Sequence[int]) -> bool:
+    """Whether a gradient reaches each target through ops of floating-point numbers."""
+    reached, todo = set[int](), [loss]
+    while todo:
+        i = todo.pop()
+        value = program.values[i]
+        if i in reached or not value.dtype.is_floating:
+            continue
+        reached.add(i)
+        if value.op not in _FLAT:
+            todo += value.inputs
+    return reached.issuperset(wrt)
+
+
+_FLAT = ("floor", "ceil", "round", "trunc", "sign", "floor_divide", "while_loop", "grad")
+
+__all__ = ["LARGE", "PyTensor", "named"]

@@ -1,0 +1,225 @@
+"""Rows that the dialects share: each makes the expression of an op from its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xbackend.bring.source.expressions import (
+    ADDED,
+    AND,
+    COMPARED,
+    MULTIPLIED,
+    OR,
+    XOR,
+    Expr,
+    call,
+    indexed,
+    infix,
+    listed,
+    method,
+    named,
+    signed,
+    tupled,
+    with_forms,
+)
+from xbackend.bring.source.writer import Use
+
+Row = Callable[[Use], Expr]
+
+
+def function(name: str) -> Row:
+    """A call with the operands."""
+    return lambda use: call(name, *use.mixed)
+
+
+def of_arrays(name: str) -> Row:
+    """A call with the operands as arrays."""
+    return lambda use: call(name, *use.arrays)
+
+
+def operator(sign: str, level: int) -> Row:
+    return lambda use: infix(sign, level, *use.mixed)
+
+
+def sign(text: str) -> Row:
+    return lambda use: signed(text, use.arrays[0])
+
+
+OPERATORS: dict[str, Row] = {
+    **{"add": operator("+", ADDED), "subtract": operator("-", ADDED), "multiply": operator("*", MULTIPLIED)},
+    **{"divide": operator("/", MULTIPLIED), "floor_divide": operator("//", MULTIPLIED)},
+    **{"remainder": operator("%", MULTIPLIED), "negative": sign("-")},
+    **{"less": operator("<", COMPARED), "less_equal": operator("<=", COMPARED)},
+    **{"greater": operator(">", COMPARED), "greater_equal": operator(">=", COMPARED)},
+    **{"equal": operator("==", COMPARED), "not_equal": operator("!=", COMPARED)},
+    **{"logical_not": sign("~"), "bitwise_invert": sign("~")},
+    **dict.fromkeys(("logical_and", "bitwise_and"), operator("&", AND)),
+    **dict.fromkeys(("logical_or", "bitwise_or"), operator("|", OR)),
+    **dict.fromkeys(("logical_xor", "bitwise_xor"), operator("^", XOR)),
+}
+UNARY = (
+    *("sign", "square", "floor", "ceil", "trunc", "round", "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt"),
+    *("sin", "cos", "tan", "sinh", "cosh", "tanh", "abs", "isnan", "isinf", "isfinite"),
+)
+ARCS = ("asin", "acos", "atan", "asinh", "acosh", "atanh")
+
+
+def axes(use: Use, rank: int) -> str | None:
+    """The axes of a reduction; `None` for all of them."""
+    axis = tuple(use.params["axis"])
+    if len(axis) == rank:
+        return None
+    return str(axis[0]) if len(axis) == 1 else tupled([str(a) for a in axis])
+
+
+def reduction(name: str, kept: str = "keepdims", dtype: Callable[[Use], str | None] = lambda use: None) -> Row:
+    """A reduction. With an axis of length 1 in the place of each that it drops it is written with ``keepdims``."""
+
+    def row(use: Use) -> Expr:
+        before = use.avals[0].shape
+        options = {"axis": axes(use, len(before)), "dtype": dtype(use)}
+        wide = tuple(1 if axis in use.params["axis"] else n for axis, n in enumerate(before))
+        kept_dims = call(name, use.arrays[0], **options, **{kept: "True"})
+        return with_forms(call(name, use.arrays[0], **options), {wide: kept_dims} if wide != use.shape else {})
+
+    return row
+
+
+def along(name: str, dtype: Callable[[Use], str | None] = lambda use: None, **options: str) -> Row:
+    """A call with an axis."""
+    return lambda use: call(name, use.arrays[0], axis=use.params["axis"], dtype=dtype(use), **options)
+
+
+def slices(use: Use, drop: Sequence[int] | None = None) -> list[str]:
+    """The index of a slice op, without the axes at the end that are whole."""
+    shape, params = use.avals[0].shape, use.params
+    dropped = params.get("drop", ()) if drop is None else drop
+    items = [
+        str(start) if axis in dropped else part(start, stop, step, n)
+        for axis, (n, start, stop, step) in enumerate(
+            zip(shape, params["starts"], params["stops"], params["steps"], strict=True)
+        )
+    ]
+    while len(items) > 1 and items[-1] == ":":
+        items.pop()
+    return items
+
+
+def part(start: int, stop: int | None, step: int, n: int) -> str:
+    """A slice of an axis of ``n`` elements."""
+    first = start == 0 if step > 0 else start == n - 1
+    last = stop == n if step > 0 else stop is None
+    text = f"{'' if first else start}:{'' if last else stop}"
+    return text if step == 1 else f"{text}:{step}"
+
+
+def sliced(use: Use) -> Expr:
+    items = slices(use)
+    return indexed(use.operands[0], *items) if items else use.arrays[0]
+
+
+def place(use: Use, indices: Expr | None = None) -> list[str]:
+    """The index of a take op."""
+    index = use.operands[1] if indices is None else indices
+    return [":"] * use.params["axis"] + [index.text]
+
+
+def taken(use: Use) -> Expr:
+    return indexed(use.operands[0], *place(use))
+
+
+def new_axes(before: tuple[int, ...], after: tuple[int, ...]) -> list[str] | None:
+    """The index that adds axes of length 1; `None` where a reshape does more."""
+    items, rest = list[str](), list(before)
+    for n in after:
+        if rest and rest[0] == n:
+            items.append(":")
+            rest.pop(0)
+        elif n == 1:
+            items.append("None")
+        else:
+            return None
+    if rest or len(after) <= len(before):
+        return None
+    while len(items) > 1 and items[-1] == ":":
+        items.pop()
+    return items
+
+
+def lost_axes(before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | None:
+    """The axes of length 1 that a reshape drops; `None` where it does more."""
+    rest, lost = list(after), list[int]()
+    for axis, n in enumerate(before):
+        if rest and rest[0] == n:
+            rest.pop(0)
+        elif n == 1:
+            lost.append(axis)
+        else:
+            return None
+    return None if rest or not lost else lost
+
+
+def reshaped(squeeze: str, reshape: Callable[[Expr, tuple[int, ...]], Expr]) -> Row:
+    """A reshape: as the form that its operand has in that shape, an index with new axes, or a squeeze."""
+
+    def row(use: Use) -> Expr:
+        (x,), before = use.operands, use.avals[0].shape
+        if use.shape in x.forms:
+            return x.forms[use.shape]
+        added = new_axes(before, use.shape)
+        if added is not None:
+            expr = indexed(x, *added)
+            is_vector = len(before) == 1 and len(use.shape) == 2
+            return replace(expr, vector=x, forms={before: x}) if is_vector else expr
+        lost = lost_axes(before, use.shape)
+        if lost is not None:
+            return call(squeeze, x.array, axis=str(lost[0]) if len(lost) == 1 else tupled(list(map(str, lost))))
+        return reshape(x.array, use.shape)
+
+    return row
+
+
+def by_method(x: Expr, shape: tuple[int, ...]) -> Expr:
+    return method(x, "reshape", shape_text(shape))
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    return tupled([str(n) for n in shape]) if shape else "()"
+
+
+def matmul(use: Use) -> Expr:
+    """A product. A vector that was made a row or a column is written as one."""
+    a, b = use.arrays
+    plain = infix("@", MULTIPLIED, a, b)
+    if len(use.shape) != 2:
+        return plain
+    (rows, inner), (_, columns) = use.avals[0].shape, use.avals[1].shape
+    left = use.operands[0].vector if rows == 1 and inner != 1 else None
+    right = use.operands[1].vector if columns == 1 and inner != 1 else None
+    forms = {}
+    if right is not None:
+        forms[rows,] = infix("@", MULTIPLIED, a, right)
+    if left is not None:
+        forms[columns,] = infix("@", MULTIPLIED, left, b)
+    if left is not None and right is not None:
+        forms[()] = infix("@", MULTIPLIED, left, right)
+        forms.pop((1,), None)
+    return with_forms(plain, forms)
+
+
+def joined(name: str) -> Row:
+    return lambda use: call(name, listed(use.arrays), axis=use.params["axis"])
+
+
+def sided(name: str) -> Row:
+    """`searchsorted`."""
+    return lambda use: call(name, *use.arrays, side='"right"' if use.params["right"] else None)
+
+
+def first(expr: Expr, item: int | str) -> Expr:
+    return indexed(expr, item)
+
+
+__all__ = ["Expr", "Row", "Use", "call", "indexed", "infix", "listed", "method", "named", "signed", "tupled"]

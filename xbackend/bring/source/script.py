@@ -1,0 +1,135 @@
+"""`to_source`: the script as a whole, its devices and the constants beside it."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from xbackend.bring.source.dialect import Dialect
+from xbackend.bring.source.layout import Block, Line, written
+from xbackend.bring.source.names import identifier
+from xbackend.devices import Device, DeviceMap, is_device
+from xbackend.errors import UsageError
+from xbackend.program.binding import bind
+from xbackend.program.program import Program
+
+# The class of each framework's dialect.
+FRAMEWORKS: Mapping[str, str] = {
+    "jax": "jax:JAX",
+    "pytensor": "pytensor:PyTensor",
+    "tensorflow": "tensorflow:TensorFlow",
+    "numpy": "numpy:NumPy",
+}
+HERE = Device("cpu", 0)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A script. Constants of more than 64 elements are in a file of NumPy beside it, so that it runs as it is and the
+    function takes what the program takes.
+
+    Attributes:
+        text: the script.
+        constants: the arrays of the file beside it, by name.
+    """
+
+    text: str
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def write(self, path: str | Path) -> list[Path]:
+        """Write the script, and the constants to the same name with ``.npz``. Returns the paths."""
+        script = Path(path)
+        script.write_text(self.text, encoding="utf-8")
+        if not self.constants:
+            return [script]
+        beside = script.with_suffix(".npz")
+        content = io.BytesIO()
+        np.savez(content, **dict(self.constants))  # type: ignore[arg-type]
+        beside.write_bytes(content.getvalue())
+        return [script, beside]
+
+
+def to_source(program: Program, framework: str) -> Source:
+    """The program as a script of a framework: ``"jax"``, ``"pytensor"``, ``"tensorflow"`` or ``"numpy"``.
+
+    Raises `UsageError` for another framework, and `UnsupportedOperation`, which names all ops that the framework's code
+    has no row for, and for NumPy gradients.
+    """
+    if framework not in FRAMEWORKS:
+        raise UsageError(f"there is no source code of {framework!r}; there is {', '.join(FRAMEWORKS)}")
+    module, _, name = FRAMEWORKS[framework].partition(":")
+    kind: type[Dialect] = getattr(import_module(f"xbackend.bring.source.{module}"), name)
+    placed, devices = _placed(program)
+    dialect = kind(placed, devices)
+    dialect.check()
+    statements = dialect.script()
+    lines = _assembled(dialect, _origin(program), statements)
+    return Source("\n".join(lines) + "\n", dict(dialect.constants))
+
+
+def _placed(program: Program) -> tuple[Program, dict[str, str]]:
+    """The program with its transfers, and the names of its devices in the script; none where it asks for none."""
+    asked = [node.device for node in program.nodes if node.device is not None]
+    fixed = [Device.parse(name) for name in dict.fromkeys(asked) if is_device(name)]
+    free = iter(Device("cpu", i) for i in range(len(asked) + len(fixed) + 1) if Device("cpu", i) not in (HERE, *fixed))
+    logical = {name: next(free) for name in program.logical_devices}
+    every = list(dict.fromkeys([HERE, *fixed, *logical.values()]))
+    placed = bind(program, DeviceMap(logical), every, HERE)
+    if not asked:
+        return placed.program, {}
+    names = {str(device): name.upper() for name, device in logical.items()}
+    used = [str(device) for device in every if device in placed.devices or device == HERE]
+    return placed.program, {device: identifier(names.get(device, device).upper()) for device in used}
+
+
+def _origin(program: Program) -> str:
+    """Where the program came from: the file and line of its first op."""
+    for node in program.nodes:
+        file, _, line = node.source.rpartition(":")
+        if file and node.op not in ("input", "shared"):
+            return f"{Path(file).name}, line {line}"
+    return ""
+
+
+def _assembled(dialect: Dialect, origin: str, statements: list[Line | Block]) -> list[str]:
+    program = dialect.program
+    told = f"{program.name} in {dialect.spoken}, written by xbackend"
+    where = [f"From the program {program.fingerprint[:12]}{f' ({origin})' if origin else ''}."]
+    preamble = dialect.preamble()
+    body = [*written([*dialect.top, *preamble]), *written(statements)]
+    text = "\n".join(body)
+    if dialect.constants:
+        preamble = [Line('CONSTANTS = np.load(Path(__file__).with_suffix(".npz"))'), *preamble]
+        text = 'np.Path(__file__) Path ' + text
+    imports = sorted(line for word, line in dialect.imports.items() if re.search(rf"\b{word}[.(]", text))
+    plain = sorted({*imports, dialect.head} - {""}, key=lambda line: (line.startswith("from"), line))
+    lines = [f'"""{told}.', "", *where, '"""', ""]
+    if dialect.constants:
+        lines += ["from pathlib import Path", ""]
+    lines += [*plain, ""]
+    above = written([*preamble, *dialect.top])
+    lines += [*above, ""] if above else []
+    for statement in statements:
+        decorator = isinstance(statement, Line)
+        if not (lines and lines[-1].startswith("@")):
+            lines += [""] * (2 - _blank(lines))
+        lines += written([statement])
+        _ = decorator
+    return lines
+
+
+def _blank(lines: list[str]) -> int:
+    """The number of empty lines at the end."""
+    count = 0
+    while count < len(lines) and not lines[-1 - count]:
+        count += 1
+    return min(count, 2)

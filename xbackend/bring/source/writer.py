@@ -1,0 +1,350 @@
+"""The one writer: a program as statements of a framework's code, by the rows of its dialect.
+
+A value that is used once is written into the expression that uses it, up to a readable length. One that is used several
+times, that the user's line named, or that a function or a gradient reads, is a statement of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from xbackend.bring.source import names as naming
+from xbackend.bring.source.expressions import ADDED, LAMBDA, Expr, infix, named, tupled
+from xbackend.bring.source.layout import WIDTH, Block, Bracket, Line
+from xbackend.bring.source.names import Namespace
+from xbackend.program import analyses
+from xbackend.program.aval import Aval
+from xbackend.program.ops import GENERATORS, OPS
+from xbackend.program.program import Node, Program
+
+if TYPE_CHECKING:
+    from xbackend.bring.source.dialect import Dialect
+
+INLINE = 44  # the longest expression that is written into another one
+CONTROL = ("scan", "while_loop", "cond")
+
+
+@dataclass(frozen=True)
+class Use:
+    """An op with the expressions and the avals of its operands."""
+
+    node: Node
+    operands: Sequence[Expr]
+    avals: Sequence[Aval]
+
+    @property
+    def arrays(self) -> list[Expr]:
+        """The operands, numbers with their dtype."""
+        return [one.array for one in self.operands]
+
+    @property
+    def mixed(self) -> Sequence[Expr]:
+        """The operands of an elementwise op: of numbers alone the first one has its dtype."""
+        if all(one.number for one in self.operands):
+            return [self.operands[0].array, *self.operands[1:]]
+        return self.operands
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        return self.node.params
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.node.shape
+
+
+@dataclass
+class Plan:
+    """The nodes that a scope writes, and for each gradient (by its first value) the values that its function gives
+    beside the loss."""
+
+    nodes: list[Node]
+    beside: dict[int, list[int]]
+
+
+def reads(program: Program, node: Node, functions: bool) -> set[int]:
+    """The values that a node reads where it is written. ``functions``: a gradient is that of a function with the way
+    from its targets to the loss in it."""
+    if node.op != "grad" or not functions:
+        return set(node.inputs)
+    loss, *wrt = node.inputs
+    _, dependent = analyses.between(program, loss, wrt)
+    return analyses.replayed(program, loss, wrt) - dependent
+
+
+def inside(program: Program, node: Node) -> set[int]:
+    """The values on the way from a gradient's targets to its loss that are computed on it."""
+    loss, *wrt = node.inputs
+    between, dependent = analyses.between(program, loss, wrt)
+    return {i for i in between if i not in wrt or i in dependent}
+
+
+def planned(program: Program, nodes: Sequence[Node], wanted: Iterable[int], functions: bool) -> Plan:
+    """The plan of a scope that writes these nodes for the wanted values."""
+    needed = dict.fromkeys(wanted, len(nodes))
+    kept, offers = list[Node](), list[tuple[int, Node, set[int]]]()
+    beside: dict[int, list[int]] = {}
+    for place in range(len(nodes) - 1, -1, -1):
+        node = nodes[place]
+        found = [i for i in node.outputs if i in needed]
+        if not found:
+            continue
+        if node.op == "grad" and functions:
+            offers.append((place, node, inside(program, node)))
+        else:
+            first = min(needed[i] for i in found)
+            offered = [one for at, one, values in offers if at < first and values.issuperset(node.outputs)]
+            if offered and node.op not in GENERATORS:
+                beside.setdefault(offered[-1].outputs[0], []).extend(found)
+                continue
+        kept.append(node)
+        for i in reads(program, node, functions):
+            needed[i] = min(needed.get(i, place), place)
+    return Plan(kept[::-1], {i: sorted(values) for i, values in beside.items()})
+
+
+@dataclass
+class Scope:
+    """A function that is being written: the expression of each value, and the statements so far."""
+
+    dialect: Dialect
+    program: Program
+    names: Namespace
+    depth: int
+    exprs: dict[int, Expr] = field(default_factory=dict)
+    statements: list[Line | Block] = field(default_factory=list)
+    hints: dict[int, str] = field(default_factory=dict)
+    spoken: frozenset[int] = frozenset()  # values that the user's lines name
+    shifts: dict[int, str] = field(default_factory=dict)  # what is added to a value: a target of a gradient
+    devices: bool = False
+    pending: set[int] = field(default_factory=set)  # values that are expressions and no statements yet
+    uses: Counter[int] = field(default_factory=Counter)
+    plan: Plan = field(default_factory=lambda: Plan([], {}))
+    targets: frozenset[int] = frozenset()
+
+    def run(self, nodes: Sequence[Node], wanted: Sequence[int]) -> None:
+        """Write the nodes that the wanted values depend on."""
+        functions = self.dialect.gradients_of_functions
+        self.plan = planned(self.program, nodes, wanted, functions)
+        self.uses.update(wanted)
+        given = naming.users(self.program)
+        self.spoken = frozenset(given)
+        self.hints = {**given, **self.hints}
+        targets = set[int]()
+        for node in self.plan.nodes:
+            several = node.op == "grad" or node.op in CONTROL
+            for i in reads(self.program, node, functions) if several else node.inputs:
+                self.uses[i] += 2 if several else 1
+            if node.op == "grad":
+                targets.update(node.inputs[1:])
+        self.targets = frozenset(targets)
+        self.dialect.begin(self)
+        for node in self.plan.nodes:
+            self.dialect.before(self, node)
+            self.write(node)
+
+    def write(self, node: Node) -> None:
+        """Write one node."""
+        if all(i in self.exprs for i in node.outputs):
+            return
+        if node.op in GENERATORS:
+            self.generator(node)
+        elif node.op == "grad":
+            self.dialect.gradient(self, node)
+        elif node.op in CONTROL:
+            getattr(self.dialect, node.op)(self, node)
+        elif OPS[node.op].several:
+            self.assign(node, self.built(node))
+        else:
+            self.single(node)
+
+    def generator(self, node: Node) -> None:
+        (i,) = node.outputs
+        expr = self.dialect.generated(self, node)
+        self.exprs[i] = expr
+        if expr.number and i not in self.targets:
+            return
+        if self.uses[i] > 1 or i in self.targets or len(expr.text) > INLINE:
+            self.state(i, expr.array)
+        else:
+            self.pending.add(i)
+
+    def single(self, node: Node) -> None:
+        """Write an op with one result."""
+        (i,) = node.outputs
+        same = self.dialect.same(self, node)
+        if same is not None and i not in self.targets and i not in self.shifts:
+            self.alias(i, same)
+            return
+        expr = self.built(node)
+        if i in self.shifts:
+            expr = infix("+", ADDED, expr, named(self.shifts[i]))
+        spoken = i in self.spoken and len(expr.text) > len(self.hints[i]) + 6
+        if self.uses[i] > 1 or i in self.targets or len(expr.text) > INLINE or spoken:
+            self.state(i, expr)
+        else:
+            self.exprs[i] = expr
+            self.pending.add(i)
+
+    def alias(self, i: int, other: int) -> None:
+        """Let a value be another one."""
+        if other in self.pending and (self.uses[i] > 1 or i in self.spoken):
+            self.hints.setdefault(other, self.hints.get(i, ""))
+            if not self.hints[other]:
+                del self.hints[other]
+            self.name(other)
+        self.exprs[i] = self.exprs[other]
+        if other in self.pending:
+            self.pending.discard(other)
+            self.pending.add(i)
+
+    def built(self, node: Node) -> Expr:
+        """The expression of a node. Operands become statements of their own until it fits on a line."""
+        avals = [self.program.values[j].aval for j in node.inputs]
+        return self.fitting(node.inputs, lambda each: self.dialect.row(Use(node, each, avals)))
+
+    def fitting(self, values: Sequence[int], build: Callable[[list[Expr]], Expr], room: int = 20) -> Expr:
+        """What is built of the expressions of values, made short enough for a line."""
+        while True:
+            expr = build([self.exprs[j] for j in values])
+            # Numbers of a long row cannot be shortened.
+            loose = [j for j in values if j in self.pending and not self.exprs[j].number]
+            if not loose or self.fits(expr, room):
+                return expr
+            self.name(max(loose, key=lambda j: len(self.exprs[j].text)))
+
+    def fits(self, expr: Expr, room: int) -> bool:
+        width = WIDTH - 4 * (self.depth + 1)
+        if expr.end is None:
+            return len(expr.text) + room <= width
+        return len(expr.text) + room <= width or (
+            len(expr.end.opening) + room <= width and all(len(str(item)) <= INLINE for item in expr.end.items)
+        )
+
+    def hint(self, i: int) -> str:
+        """What a value is to be called."""
+        value = self.program.values[i]
+        of = ""
+        for j in value.inputs[:1]:
+            text = self.exprs[j].text if j in self.exprs else ""
+            of = text if text.isidentifier() else ""
+        return self.hints.get(i) or naming.role(value.node, value.index, of)
+
+    def state(self, i: int, expr: Expr) -> str:
+        """A statement that gives a value a name."""
+        name = self.names.new(self.hint(i))
+        self.say(f"{name} = ", expr, self.device(i))
+        self.exprs[i] = named(name)
+        self.pending.discard(i)
+        return name
+
+    def name(self, i: int) -> str:
+        """The name of a value, which becomes a statement if it was none."""
+        expr = self.exprs[i]
+        if expr.text.isidentifier() and not expr.number and i not in self.pending:
+            return expr.text
+        return self.state(i, expr.array)
+
+    def known(self, i: int) -> Expr:
+        """The expression of a value for another function: a name, or a number."""
+        return self.exprs[i] if self.exprs[i].number and i not in self.targets else named(self.name(i))
+
+    def say(self, text: str, expr: Expr | None = None, device: str = "") -> None:
+        """Add a statement."""
+        if expr is None:
+            self.statements.append(Line(text, device=device))
+        elif expr.end is not None:
+            self.statements.append(Line(text, expr.end, device))
+        else:
+            self.statements.append(Line(f"{text}{expr.text}", device=device))
+
+    def claim(self, i: int, hint: str = "") -> str:
+        """The target of an assignment to a value; an underscore where nothing uses it."""
+        if not (self.uses[i] or i in self.targets):
+            return "_"
+        if hint:
+            self.hints.setdefault(i, hint)
+        name = self.names.new(self.hint(i))
+        self.exprs[i] = named(name)
+        return name
+
+    def assign(self, node: Node, expr: Expr) -> None:
+        """A statement that gives all results of a node their names."""
+        names = [self.claim(i) for i in node.outputs]
+        self.say(f"{', '.join(names)} = ", expr, self.device(node.outputs[0]))
+        self.shifted(node.outputs)
+
+    def shifted(self, outputs: Sequence[int]) -> None:
+        """Add to results that are targets of a gradient what it is taken with respect to."""
+        for i in outputs:
+            if i in self.shifts:
+                name = self.exprs[i].text
+                self.say(f"{name} = {name} + {self.shifts[i]}")
+
+    def device(self, i: int) -> str:
+        return self.dialect.place(self.program.values[i].device) if self.devices else ""
+
+    def child(self, program: Program | None = None, deeper: int = 1) -> Scope:
+        """A function in this one: of the same program, or of a body."""
+        return Scope(self.dialect, program or self.program, self.names.inner(), self.depth + deeper)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[Block]:
+        """A compound statement; what is said meanwhile is in it."""
+        block, outer = Block(Line(head)), self.statements
+        outer.append(block)
+        self.statements, self.depth = block.body, self.depth + 1
+        try:
+            yield block
+        finally:
+            self.statements, self.depth = outer, self.depth - 1
+
+    def define(self, name: str, parameters: Sequence[str], body: Scope) -> None:
+        """A function in this one."""
+        head = Line("", Bracket(f"def {name}(", tuple(parameters), "):"))
+        self.statements.append(Block(head, body.statements, function=True))
+
+    def returns(self, values: Sequence[int], build: Callable[[list[Expr]], Expr]) -> None:
+        """The last statement, which returns what is built of values."""
+        self.say("return ", self.fitting(values, build, len("return ")))
+
+    def enter(self, body: Program, given: Mapping[int, Expr], deeper: int = 1) -> Scope:
+        """The scope of a body whose inputs have these expressions."""
+        inner = self.child(body, deeper)
+        inner.exprs.update(given)
+        inner.run(body.nodes, body.outputs)
+        return inner
+
+    def enter_here(self, body: Program, exprs: Sequence[Expr]) -> list[Expr]:
+        """Write a body's statements into this function; returns the expressions of its results."""
+        inner = Scope(self.dialect, body, self.names, self.depth, statements=self.statements)
+        inner.exprs.update(zip(body.inputs, exprs, strict=True))
+        inner.run(body.nodes, body.outputs)
+        return [inner.exprs[i] for i in body.outputs]
+
+    def exprs_of(self, values: Sequence[int]) -> list[str]:
+        """The texts of values."""
+        return [self.exprs[i].text for i in values]
+
+    def statement_names(self, values: Collection[int]) -> list[str]:
+        return [self.name(i) for i in values]
+
+
+def several(exprs: Sequence[Expr]) -> Expr:
+    """Several results: one, or a tuple without parentheses where it fits on a line."""
+    if len(exprs) == 1:
+        return exprs[0].array
+    if not exprs:
+        return Expr("()")
+    items = tuple(one.array.end or one.array.text for one in exprs)
+    bare = Bracket("(", items, ")", collection=True, bare=True)
+    return Expr(str(bare), LAMBDA, bare)
+
+
+def pattern(names: Sequence[str]) -> str:
+    """Names as one argument or target: the only one, or a tuple."""
+    return names[0] if len(names) == 1 else tupled(list(names))
