@@ -164,6 +164,9 @@ class Dialect:
     def before(self, scope: Scope, node: Node) -> None:
         """Called before each node of a scope."""
 
+    def after(self, scope: Scope, node: Node) -> None:
+        """Called after each node of a scope."""
+
     def place(self, device: str | None) -> str:
         """The scope that a statement on a device is to be in; empty where the framework has none."""
         return ""

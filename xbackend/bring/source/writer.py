@@ -58,6 +58,15 @@ class Use:
 
 
 @dataclass
+class Tape:
+    """What records the way to a loss: its name, the gradient, and the statements around its block."""
+
+    name: str
+    node: Node
+    around: list[Line | Block]
+
+
+@dataclass
 class Plan:
     """The nodes that a scope writes, and for each gradient (by its first value) the values that its function gives
     beside the loss."""
@@ -125,6 +134,7 @@ class Scope:
     uses: Counter[int] = field(default_factory=Counter)
     plan: Plan = field(default_factory=lambda: Plan([], {}))
     targets: frozenset[int] = frozenset()
+    tapes: list[Tape] = field(default_factory=list)  # those of gradients that are open, the first one last
 
     def run(self, nodes: Sequence[Node], wanted: Sequence[int]) -> None:
         """Write the nodes that the wanted values depend on."""
@@ -146,6 +156,7 @@ class Scope:
         for node in self.plan.nodes:
             self.dialect.before(self, node)
             self.write(node)
+            self.dialect.after(self, node)
 
     def write(self, node: Node) -> None:
         """Write one node."""

@@ -1,0 +1,160 @@
+"""Scripts that `to_source` writes: they run without xbackend, compute what the oracle computes, and are formatted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from random_programs import Case as RandomCase
+from random_programs import programs
+from source_scripts import Case, case, ran, write
+
+import xbackend as xb
+from xbackend import workloads
+from xbackend.bring.source import FRAMEWORKS, to_source
+from xbackend.errors import UnsupportedOperation, UsageError
+
+SIZES = {"softmax": 4, "stencil": 16, "matpow": 16, "convolution": 8, "nbody": 8, "kalman": 50, "seir": None}
+EACH = [pytest.param(name, marks=pytest.mark.needs(name)) for name in FRAMEWORKS]
+RANDOM = 8
+# Ops whose results are of iterations, or that some framework has no gradient of.
+WITHOUT = frozenset({"eigh", "eigvalsh", "svd", "svdvals", "qr", "slogdet", "all_reduce", "digamma"})
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Any]:
+    with xb.open("numpy", virtual_devices=4) as backend:
+        yield backend
+
+
+def traced(name: str, gradient: bool) -> tuple[Any, list[np.ndarray]]:
+    """The smallest program of a workload, with its gradient if it has one."""
+    workload = workloads.get(name)
+    parameters = workload.resolve(**{key: values[0] for key, values in workload.sweep.items()})
+    arrays = workload.arrays(0, **parameters)
+    return xb.trace(workload.traced(parameters, bool(workload.gradient) and gradient), *arrays), arrays
+
+
+def of_workloads(oracle: Any, gradient: bool = True) -> dict[str, Case]:
+    found = {}
+    for name in workloads.names():
+        program, arrays = traced(name, gradient)
+        found[name] = case(oracle, program, arrays)
+    return found
+
+
+def of_chance(oracle: Any, grads: bool) -> dict[str, Case]:
+    """Random programs whose results depend on arithmetic only."""
+    found: list[RandomCase] = []
+
+    @seed(7)
+    @settings(
+        max_examples=RANDOM,
+        database=None,
+        phases=[Phase.generate],
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(programs(tame=True, grads=grads, least=3, largest=9, without=WITHOUT))
+    def collect(one: RandomCase) -> None:
+        found.append(one)
+
+    collect()
+    cases = {}
+    for number, one in enumerate(found):
+        cases[f"random{number}"] = case(oracle, one.program, one.arguments)
+    return cases
+
+
+@pytest.mark.parametrize("framework", EACH)
+def test_workloads_as_scripts_compute_the_same(framework: str, oracle: Any, tmp_path: Path) -> None:
+    cases = of_workloads(oracle, gradient=framework != "numpy")
+    if framework == "numpy":
+        cases = {name: one for name, one in cases.items() if not any(n.op == "grad" for n in one.program.nodes)}
+    wrong = ran(cases, framework, tmp_path)
+    assert not wrong, "\n".join(f"{name}: {said}" for name, said in wrong.items())
+
+
+@pytest.mark.parametrize("framework", EACH)
+def test_random_programs_as_scripts_compute_the_same(framework: str, oracle: Any, tmp_path: Path) -> None:
+    cases = of_chance(oracle, grads=framework != "numpy")
+    wrong = ran(cases, framework, tmp_path)
+    texts = {name: (tmp_path / name / "script.py").read_text() for name in wrong}
+    assert not wrong, "\n".join(f"{name}: {said}\n{texts[name]}" for name, said in list(wrong.items())[:3])
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_scripts_are_formatted(framework: str, tmp_path: Path) -> None:
+    for name in workloads.names():
+        program, _ = traced(name, framework != "numpy")
+        if framework != "numpy" or not any(n.op == "grad" for n in program.nodes):
+            to_source(program, framework).write(tmp_path / f"{name}.py")
+    command = [sys.executable, "-m", "ruff", "format", "--isolated", "--diff", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[:4000]
+
+
+def stateful() -> tuple[Any, list[np.ndarray]]:
+    w = xb.shared(np.linspace(0.1, 0.8, 6).reshape(3, 2), name="w", device="dev0")
+
+    def train(x: Any, target: Any) -> Any:
+        with xb.device("dev1"):
+            residual = x @ w - target
+            loss = xb.mean(xb.square(residual))
+        xb.update(w, w - 0.1 * xb.grad(loss, w))
+        return {"loss": loss}
+
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(5, 3)), rng.normal(size=(5, 2))]
+    return xb.trace(train, *arrays), arrays
+
+
+@pytest.mark.parametrize("framework", [p for p in EACH if p.values != ("numpy",)])
+def test_state_and_devices_are_the_frameworks_own(framework: str, oracle: Any, tmp_path: Path) -> None:
+    program, arrays = stateful()
+    one = case(oracle, program, arrays, {"dev0": "cpu:0", "dev1": "cpu:1"})
+    wrong = ran({"train": one}, framework, tmp_path)
+    assert not wrong, wrong
+    words = {"jax": "device_put", "tensorflow": "with tf.device(DEV1)", "pytensor": "updates=updates"}
+    assert words[framework] in (tmp_path / "train" / "script.py").read_text()
+
+
+def test_names_are_the_users() -> None:
+    program, _ = traced("radon", True)
+    text = to_source(program, "jax").text
+    assert "residual = (y - a[county] - b[county] * floor) / scale[2]" in text
+    assert "def radon(centre, log_scale, intercept, slope, county, floor, y):" in text
+
+
+def test_a_wrong_script_would_be_found(oracle: Any, tmp_path: Path) -> None:
+    program, arrays = traced("softmax", False)
+    one = case(oracle, program, arrays)
+    write(tmp_path / "wrong", one, "jax")
+    wrong = ran({"softmax": Case(one.program, one.inputs, [one.expected[0] * 1.001])}, "jax", tmp_path)
+    assert "off by" in wrong["softmax"]
+
+
+def test_numpy_has_no_gradients() -> None:
+    program, _ = traced("radon", True)
+    with pytest.raises(UnsupportedOperation, match="NumPy has no gradients"):
+        to_source(program, "numpy")
+
+
+def test_another_framework_is_refused() -> None:
+    program, _ = traced("softmax", False)
+    with pytest.raises(UsageError, match="jax, pytensor, tensorflow"):
+        to_source(program, "torch")
+
+
+def test_large_constants_are_beside_the_script(tmp_path: Path) -> None:
+    table = np.arange(100.0)
+    program = xb.trace(lambda x: x + xb.asarray(table), np.zeros(100))
+    source = to_source(program, "jax")
+    assert list(source.constants.values())[0].tolist() == table.tolist()
+    assert [path.name for path in source.write(tmp_path / "s.py")] == ["s.py", "s.npz"]

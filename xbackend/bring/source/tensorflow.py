@@ -1,0 +1,481 @@
+"""TensorFlow as its users write it: `tf.function`, `tf.Variable`, `tf.GradientTape`, `tf.scan`, `tf.device`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from xbackend.bring.source import functions
+from xbackend.bring.source.dialect import Dialect
+from xbackend.bring.source.expressions import ADDED, Expr, call, indexed, infix, listed, signed
+from xbackend.bring.source.layout import Block, Bracket, Line
+from xbackend.bring.source.pytensor import connected
+from xbackend.bring.source.rows import (
+    ARCS,
+    OPERATORS,
+    UNARY,
+    Row,
+    along,
+    function,
+    joined,
+    matmul,
+    of_arrays,
+    reduction,
+    reshaped,
+    shape_text,
+    sliced,
+    slices,
+)
+from xbackend.bring.source.writer import Scope, Tape, Use, inside
+from xbackend.program import analyses
+from xbackend.program.dtypes import DType
+from xbackend.program.program import Node
+from xbackend.program.shapes import slice_lengths
+
+
+def _dtype(dtype: DType) -> str:
+    return f"tf.{dtype.value}"
+
+
+def _numbers(values: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, values))}]"
+
+
+def _transposed(use: Use) -> Expr:
+    axes = tuple(use.params["axes"])
+    return call("tf.transpose", use.arrays[0], None if axes == (1, 0) else _numbers(axes))
+
+
+def _matmul(use: Use) -> Expr:
+    """TensorFlow's operator takes matrices; of a vector it has functions."""
+    plain = matmul(use)
+    if len(use.shape) != 2 or not plain.forms:
+        return plain
+    (rows, _), (_, columns) = use.avals[0].shape, use.avals[1].shape
+    a, b = use.arrays
+    left, right = (one.vector for one in use.operands)
+    forms = {}
+    if (rows,) in plain.forms and right is not None:
+        forms[rows,] = call("tf.linalg.matvec", a, right)
+    if (columns,) in plain.forms and left is not None:
+        forms[columns,] = call("tf.linalg.matvec", b, left, transpose_a="True")
+    if () in plain.forms and left is not None and right is not None:
+        forms[()] = call("tf.tensordot", left, right, 1)
+    return Expr(plain.text, plain.level, forms=forms)
+
+
+def _indices(use: Use) -> Expr:
+    """Indices that count from the beginning: TensorFlow takes no negative ones."""
+    index = use.operands[1]
+    n = use.avals[0].shape[use.params["axis"]]
+    if index.number:
+        return Expr(str(int(index.text) % n), 9)
+    return infix("%", 6, index, Expr(str(n)))
+
+
+def _take(use: Use) -> Expr:
+    axis = use.params["axis"]
+    return call("tf.gather", use.arrays[0], _indices(use), axis=axis or None)
+
+
+def _take_written(name: str) -> Row:
+    def row(use: Use) -> Expr:
+        x, value = use.arrays[0], use.arrays[2]
+        axis, rank, inner = use.params["axis"], len(use.shape), len(use.avals[1].shape)
+        first = [axis, *(a for a in range(rank) if a != axis)]
+        moved = range(axis, axis + inner)
+        of_value = [*moved, *(a for a in range(rank - 1 + inner) if a not in moved)]
+        index = _indices(use)
+        places = Expr(f"[[{index.text}]]") if not inner else indexed(index, "...", "None")
+        updates = value if inner else indexed(value, "None")
+        if axis:
+            x = call("tf.transpose", x, _numbers(first))
+            moved_value = call("tf.transpose", value, _numbers(of_value)) if inner else value
+            updates = moved_value if inner else indexed(value, "None")
+        written = call(f"tf.{name}", x, places, updates)
+        return call("tf.transpose", written, _numbers([first.index(a) for a in range(rank)])) if axis else written
+
+    return row
+
+
+def _slice_set(use: Use) -> Expr:
+    return _update(use, use.arrays[1])
+
+
+def _slice_add(use: Use) -> Expr:
+    x, value = use.arrays
+    params = use.params
+    if set(params["steps"]) <= {1}:
+        lengths = slice_lengths(params)
+        around = [
+            f"[{start}, {n - start - m}]" for start, n, m in zip(params["starts"], use.shape, lengths, strict=True)
+        ]
+        return infix("+", ADDED, x, call("tf.pad", value, f"[{', '.join(around)}]") if around else value)
+    return _update(use, infix("+", ADDED, indexed(x, *slices(use, ())), value))
+
+
+def _update(use: Use, value: Expr) -> Expr:
+    """By the positions of the elements: TensorFlow has no assignment to a part of a tensor."""
+    if not use.shape:
+        return value
+    size = int(np.prod(use.shape))
+    positions = f"tf.reshape(tf.range({size}), {_numbers(use.shape)})[{', '.join(slices(use, ()))}]"
+    flat = call("tf.reshape", use.arrays[0], "[-1]")
+    places = call("tf.reshape", positions, "[-1, 1]")
+    written = call("tf.tensor_scatter_nd_update", flat, places, call("tf.reshape", value, "[-1]"))
+    return call("tf.reshape", written, _numbers(use.shape))
+
+
+def _astype(use: Use) -> Expr:
+    if use.node.dtype is DType.bool:
+        return call("tf.not_equal", use.arrays[0], 0)
+    return call("tf.cast", use.arrays[0], _dtype(use.node.dtype))
+
+
+def _logarithm(base: str) -> Row:
+    def row(use: Use) -> Expr:
+        value = f'np.log({base}).astype("{use.node.dtype.value}")' if use.node.dtype is DType.float32 else ""
+        return infix("/", 6, call("tf.math.log", use.arrays[0]), Expr(value or f"np.log({base})"))
+
+    return row
+
+
+def _trunc(use: Use) -> Expr:
+    x = use.arrays[0]
+    return infix("*", 6, call("tf.sign", x), call("tf.floor", call("tf.abs", x)))
+
+
+def _conv2d(use: Use) -> Expr:
+    above, below, left, right = use.params["padding"]
+    padding = f"[[0, 0], [{above}, {below}], [{left}, {right}], [0, 0]]" if any(use.params["padding"]) else '"VALID"'
+    return call("tf.nn.conv2d", *use.arrays, strides=_numbers(use.params["strides"]), padding=padding)
+
+
+def _searchsorted(use: Use) -> Expr:
+    values = use.arrays[1] if len(use.shape) == 1 else call("tf.reshape", use.arrays[1], "[-1]")
+    side = '"right"' if use.params["right"] else None
+    found = call("tf.searchsorted", use.arrays[0], values, side=side, out_type="tf.int64")
+    return found if len(use.shape) == 1 else call("tf.reshape", found, _numbers(use.shape))
+
+
+def _where(use: Use) -> Expr:
+    first, second = use.operands[1:]
+    return call("tf.where", use.arrays[0], first.array if second.number else first, second)
+
+
+def _invert(use: Use) -> Expr:
+    return call("tf.bitwise.invert", use.arrays[0])
+
+
+_MATH = ("log", "log1p", "expm1", "erf", "erfc", "erfinv", "digamma")
+_PLAIN = {
+    **{"isnan": "tf.math.is_nan", "isinf": "tf.math.is_inf", "isfinite": "tf.math.is_finite"},
+    **{"gammaln": "tf.math.lgamma", "expit": "tf.sigmoid", "atan2": "tf.atan2", "pow": "tf.pow", "ceil": "tf.math.ceil"},
+    **{"maximum": "tf.maximum", "minimum": "tf.minimum"},
+}
+_TABLE: dict[str, Row] = {
+    **{name: function(f"tf.{name}") for name in (*UNARY, *ARCS)},
+    **{name: function(f"tf.math.{name}") for name in _MATH},
+    **{name: function(theirs) for name, theirs in _PLAIN.items()},
+    "log2": _logarithm("2.0"),
+    "log10": _logarithm("10.0"),
+    "trunc": _trunc,
+    **OPERATORS,
+    "logical_not": lambda use: signed("~", use.arrays[0]),
+    "bitwise_invert": _invert,
+    "where": _where,
+    **{
+        name: reduction(f"tf.reduce_{name}") for name in ("sum", "prod", "max", "min", "mean", "any", "all")
+    },
+    **{name: along(f"tf.{name}") for name in ("argmax", "argmin", "sort")},
+    "argsort": lambda use: call(
+        "tf.cast", call("tf.argsort", use.arrays[0], axis=use.params["axis"], stable="True"), "tf.int64"
+    ),
+    "cumulative_sum": along("tf.cumsum"),
+    "cumulative_prod": along("tf.math.cumprod"),
+    "searchsorted": _searchsorted,
+    "reshape": reshaped("tf.squeeze", lambda x, shape: call("tf.reshape", x, _numbers(shape))),
+    "permute_dims": _transposed,
+    "broadcast_to": lambda use: call("tf.broadcast_to", use.arrays[0], _numbers(use.shape)),
+    "diagonal": lambda use: call("tf.linalg.diag_part", use.arrays[0], k=use.params["offset"] or None),
+    "slice": sliced,
+    "slice_set": _slice_set,
+    "slice_add": _slice_add,
+    "take": _take,
+    "take_set": _take_written("tensor_scatter_nd_update"),
+    "take_add": _take_written("tensor_scatter_nd_add"),
+    "take_along_axis": lambda use: call(
+        "tf.experimental.numpy.take_along_axis", use.arrays[0], use.arrays[1], axis=use.params["axis"]
+    ),
+    "concat": joined("tf.concat"),
+    "stack": joined("tf.stack"),
+    "astype": _astype,
+    "matmul": _matmul,
+    "conv2d": _conv2d,
+    **{
+        name: of_arrays(f"tf.linalg.{name}")
+        for name in ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")
+    },
+    "solve_triangular": lambda use: call(
+        "tf.linalg.triangular_solve", *use.arrays, lower=None if use.params["lower"] else "False"
+    ),
+    "svdvals": lambda use: call("tf.linalg.svd", use.arrays[0], compute_uv="False"),
+    "qr": lambda use: call("tf.linalg.qr", use.arrays[0], full_matrices="True" if use.params["full"] else None),
+}
+
+
+class TensorFlow(Dialect):
+    name = "tensorflow"
+    spoken = "TensorFlow"
+    module = "tf"
+    head = "import tensorflow as tf"
+    imports: ClassVar[Mapping[str, str]] = {"np": "import numpy as np"}
+    rows = {**_TABLE, "transfer": lambda use: call("tf.identity", use.arrays[0])}
+
+    def dtype(self, dtype: DType) -> str:
+        return _dtype(dtype)
+
+    def typed(self, text: str, dtype: DType) -> str:
+        return f"tf.constant({text}, dtype={_dtype(dtype)})"
+
+    def from_file(self, text: str) -> Expr:
+        return call("tf.constant", text)
+
+    def array(self, text: Bracket | str, aval: object) -> Expr:
+        return call("tf.constant", text, dtype=_dtype(aval.dtype))  # type: ignore[attr-defined]
+
+    def generated(self, scope: Scope, node: Node) -> Expr:
+        """TensorFlow's identities are square or have a number of columns, and none is beside the diagonal."""
+        dtype = _dtype(node.dtype)
+        if node.op == "eye" and not node.params["k"]:
+            rows, columns = node.shape
+            return call("tf.eye", rows, *([] if rows == columns else [columns]), dtype=dtype)
+        if node.op == "eye":
+            return self.constant(scope, node)
+        if node.op == "arange" and node.shape:
+            start, step, n = node.params["start"], node.params["step"], node.shape[0]
+            if isinstance(start, int) and isinstance(step, int) and n and step and not node.dtype.is_unsigned:
+                bounds = [n] if (start, step) == (0, 1) else [start, start + n * step, step]
+                return call("tf.range", *bounds, dtype=dtype)
+            return self.constant(scope, node)
+        if node.op == "full" and node.shape:
+            made = self.filled(node)
+            if made.text.startswith("tf.full"):
+                value = self.number(node.params["fill_value"], node.dtype).typed
+                return call("tf.fill", shape_text(node.shape), value)
+            return made
+        return super().generated(scope, node)
+
+    def same(self, scope: Scope, node: Node) -> int | None:
+        """TensorFlow moves what an op on another device reads."""
+        if node.op == "transfer":
+            scope.name(node.inputs[0])
+            return node.inputs[0]
+        return super().same(scope, node)
+
+    def place(self, device: str | None) -> str:
+        return self.devices.get(device or "", "")
+
+    def begin(self, scope: Scope) -> None:
+        scope.tapes = []
+
+    def before(self, scope: Scope, node: Node) -> None:
+        """Open the tapes of all gradients before the first node on a way to their losses, the first one innermost."""
+        if scope.tapes:
+            return
+        left = [n for n in scope.plan.nodes if n.op == "grad" and n.outputs[0] not in scope.exprs]
+        ways = {i for n in left for i in inside(scope.program, n)}
+        if node not in left and ways.isdisjoint(node.outputs):
+            return
+        for gradient in reversed(left):
+            tape = Tape(scope.names.new("tape"), gradient, scope.statements)
+            block = Block(Line(f"with tf.GradientTape() as {tape.name}:"))
+            scope.statements.append(block)
+            scope.statements, scope.depth = block.body, scope.depth + 1
+            scope.tapes.append(tape)
+            known = [i for i in dict.fromkeys(gradient.inputs[1:]) if i in scope.exprs and not self._variable(scope, i)]
+            self._watch(scope, tape, known)
+
+    def _variable(self, scope: Scope, i: int) -> bool:
+        return scope.program is self.program and i in self.program.shared
+
+    def _watch(self, scope: Scope, tape: Tape, values: Sequence[int]) -> None:
+        names = [scope.name(i) for i in values]
+        if names:
+            scope.say(f"{tape.name}.watch({names[0] if len(names) == 1 else _numbers(names)})")  # type: ignore[arg-type]
+
+    def after(self, scope: Scope, node: Node) -> None:
+        for tape in scope.tapes:
+            self._watch(scope, tape, [i for i in node.outputs if i in tape.node.inputs[1:]])
+
+    def gradient(self, scope: Scope, node: Node) -> None:
+        loss, *wrt = node.inputs
+        name = scope.name(loss)
+        tape = scope.tapes.pop()
+        scope.statements, scope.depth = tape.around, scope.depth - 1
+        over = [scope.name(i) for i in wrt]
+        targets = []
+        for i, one in zip(node.outputs, over, strict=True):
+            scope.uses[i] += 0 if scope.uses[i] else 1
+            targets.append(scope.claim(i, f"{one}_grad"))
+        ignored = None if connected(scope.program, loss, wrt) else "tf.UnconnectedGradients.ZERO"
+        sources = listed(over) if len(over) > 1 else over[0]
+        made = call(f"{tape.name}.gradient", name, sources, unconnected_gradients=ignored)
+        left = ", ".join(targets)
+        if len(left) + 4 * (scope.depth + 1) + 20 > 86:
+            packed = scope.names.new("grads")
+            scope.say(f"{packed} = ", made)
+            for place, target in enumerate(targets):
+                scope.say(f"{target} = {packed}[{place}]")
+        else:
+            scope.say(f"{left} = ", made)
+        taken = {n.inputs[0] for n in scope.program.nodes if n.op == "take"}
+        for i, target in zip(wrt, targets, strict=True):
+            if i in taken:  # the gradient of `tf.gather` is one of its rows alone
+                scope.say(f"{target} = tf.convert_to_tensor({target})")
+        scope.shifted(node.outputs)
+
+    def scan(self, scope: Scope, node: Node) -> None:
+        """`tf.scan`, whose steps all give what they carry: what each step gives beside it begins with zeros."""
+        body, (init, xs, closed) = node.params["body"], functions.parts(node)
+        captured = [scope.known(i) for i in closed]
+        name = scope.names.new("step")
+        inner = scope.child(body)
+        carried = functions.carried_names(scope, inner, init, closed)
+        rows = functions.element_names(scope, inner, xs)
+        ys = [body.values[i].aval for i in body.outputs[len(init) :]]
+        inner.exprs.update(functions.given(body, [*functions.texts(carried), *functions.texts(rows), *captured]))
+        whole = len(carried) + len(ys)
+        if whole > 1:
+            unused = "_" if len(ys) == 1 else "*_"
+            inner.say(f"{', '.join([*carried, *([unused] if ys else [])])}{',' if not ys and whole == 1 else ''} = state")
+        functions.unpacked(inner, rows, "x")
+        inner.run(body.nodes, body.outputs)
+        functions.returned(inner, body.outputs)
+        state = "state" if whole > 1 else (carried[0] if carried else "_state")
+        scope.define(name, [state, functions.loop_names(rows, "x") if rows else "_"], inner)
+        packed = [scope.names.new(f"{one}_steps") for one in carried]
+        each = [scope.claim(i, "each") for i in node.outputs[len(init) :]]
+        zeros = [Expr(f"tf.zeros({shape_text(a.shape)}, {_dtype(a.dtype)})") for a in ys]
+
+        def loop(exprs: list[Expr]) -> Expr:
+            over = functions.group(exprs[len(init) :]) if xs else f"tf.range({node.params['length']})"
+            begin = functions.group([*(e.array for e in exprs[: len(init)]), *zeros])
+            return call("tf.scan", name, over, initializer=begin, reverse="True" if node.params["reverse"] else None)
+
+        left = ", ".join([*packed, *each])
+        scope.say(f"{left} = ", scope.fitting([*init, *xs], loop, len(left) + 3), scope.device(node.outputs[0]))
+        place = 0 if node.params["reverse"] else -1
+        for i, one, carry in zip(node.outputs, packed, carried, strict=False):
+            if scope.uses[i] or i in scope.targets:
+                scope.say(f"{scope.claim(i, f'last_{carry}')} = {one}[{place}]", device=scope.device(i))
+        scope.shifted(node.outputs)
+
+    def while_loop(self, scope: Scope, node: Node) -> None:
+        init, _, closed = functions.parts(node)
+        captured = [scope.known(i) for i in closed]
+        made = []
+        for role, key in (("goes_on", "condition"), ("advance", "body")):
+            body = node.params[key]
+            inner = scope.child(body)
+            carried = functions.carried_names(scope, inner, init, closed)
+            inner.exprs.update(functions.given(body, [*functions.texts(carried), *captured]))
+            inner.run(body.nodes, body.outputs)
+            if key == "body":
+                inner.returns(body.outputs, lambda e: Expr(str(listed([x.array for x in e])), 9, listed([x.array for x in e])))
+            else:
+                functions.returned(inner, body.outputs)
+            made.append(scope.names.new(role))
+            scope.define(made[-1], carried, inner)
+        names, _ = functions.names_of_results(scope, node, carried)
+        left = ", ".join(names) if len(names) > 1 else f"({names[0]},)"
+        scope.say(
+            f"{left} = ",
+            scope.fitting(
+                init, lambda e: call("tf.while_loop", *made, listed([x.array for x in e])), len(left) + 3
+            ),
+            scope.device(node.outputs[0]),
+        )
+        if analyses.has_gradients(self.program):
+            for name in names:
+                if name != "_":
+                    scope.say(f"{name} = tf.stop_gradient({name})")
+        scope.shifted(node.outputs)
+
+    def cond(self, scope: Scope, node: Node) -> None:
+        predicate, *values = node.inputs
+        captured = [scope.known(i) for i in values]
+        branches = [functions.branch(scope, key, node.params[key], captured) for key in ("then", "otherwise")]
+        left = ", ".join(scope.claim(i) for i in node.outputs)
+        built = scope.fitting([predicate], lambda e: call("tf.cond", e[0].array, *branches), len(left) + 3)
+        scope.say(f"{left} = ", built, scope.device(node.outputs[0]))
+        scope.shifted(node.outputs)
+
+    def preamble(self) -> list[Line | Block]:
+        lines: list[Line | Block] = []
+        for place, (device, name) in enumerate(self.devices.items()):
+            kind, _, number = device.partition(":")
+            if not lines:
+                lines.append(Line("CPUS = tf.config.list_logical_devices(\"CPU\")"))
+            if kind == "cpu":
+                lines.append(Line(f"{name} = CPUS[{place} % len(CPUS)].name"))
+            else:
+                lines.append(Line(f'{name} = "/{kind.upper()}:{number}"'))
+        return lines
+
+    def script(self) -> list[Line | Block]:
+        program = self.program
+        above = {i: self.taken.new(variable.name) for i, variable in program.shared.items()}
+        self.names_above = above
+        for i, name in above.items():
+            variable = program.shared[i]
+            made = call("tf.Variable", self.initial(i), name=f'"{variable.name}"')
+            self.top.append(Line(f"{name} = ", made.end, self.place(program.values[i].device)))
+        self.top = grouped(self.top)
+        scope = self.scope()
+        scope.statements += self.docstring(list(program.inputs), scope)
+        scope.run(program.nodes, [*program.outputs, *program.updates.values()])
+        if program.updates:
+            self._assigned(scope, above)
+        scope.returns(program.outputs, self.structured)
+        arguments = scope.exprs_of(program.inputs)
+        head = Line("", Bracket(f"def {self.function}(", tuple(arguments), "):"))
+        main = Block(Line('if __name__ == "__main__":'), list(self.examples(list(program.inputs), scope)))
+        main.body.append(Line("print(", Bracket("", (Bracket(f"{self.function}(", tuple(arguments), ")"),), ")")))
+        return [Line("@tf.function"), Block(head, grouped(scope.statements)), main]
+
+    def _assigned(self, scope: Scope, above: Mapping[int, str]) -> None:
+        """The variables' new values, behind all that reads the old ones."""
+        variables = set(above.values())
+        for i in (*self.program.outputs, *self.program.updates.values()):
+            if i in scope.pending:
+                scope.name(i)
+            elif scope.exprs[i].text in variables:
+                name = scope.names.new(f"old_{scope.exprs[i].text}")
+                scope.say(f"{name} = tf.identity({scope.exprs[i].text})")
+                scope.exprs[i] = Expr(name)
+        for target, new in self.program.updates.items():
+            scope.say("", call(f"{above[target]}.assign", scope.exprs[new].array))
+
+
+def grouped(statements: Sequence[Line | Block]) -> list[Line | Block]:
+    """Statements on a device in its scope."""
+    found: list[Line | Block] = []
+    open_on = ""
+    for one in statements:
+        if isinstance(one, Block):
+            found.append(Block(one.head, grouped(one.body), one.function))
+            open_on = ""
+        elif one.device and one.device == open_on:
+            last = found[-1]
+            assert isinstance(last, Block)
+            last.body.append(one)
+        elif one.device:
+            found.append(Block(Line(f"with tf.device({one.device}):"), [one]))
+            open_on = one.device
+        else:
+            found.append(one)
+            open_on = ""
+    return found
