@@ -70,7 +70,8 @@ def flat(value: Any) -> list[Any]:
 
 def case(backend: Any, program: Any, inputs: Sequence[np.ndarray], devices: Any = None) -> Case:
     """A program with what a backend computes for it."""
-    run = backend.compile(program, *inputs, devices=devices)
+    bound = devices or {name: f"cpu:{i % 4}" for i, name in enumerate(program.logical_devices)}
+    run = backend.compile(program, devices=bound)
     results = flat(run(*inputs))
     state = [backend.get_value(program.shared[i]) for i in program.updates]
     return Case(program, inputs, [*results, *state])

@@ -17,6 +17,7 @@ from xbackend.bring.source.names import Namespace, identifier
 from xbackend.bring.source.rows import Row
 from xbackend.bring.source.writer import CONTROL, Scope, Use
 from xbackend.errors import UnsupportedOperation
+from xbackend.program import analyses
 from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
 from xbackend.program.ops import GENERATORS
@@ -63,6 +64,11 @@ class Dialect:
 
     def check(self) -> None:
         """Raises `UnsupportedOperation`, which names all ops without a row."""
+        if not self.gradients and analyses.has_gradients(self.program):
+            raise UnsupportedOperation(
+                f"{self.program.name} takes a gradient, and {self.spoken} has no gradients; write it in jax, pytensor or "
+                "tensorflow, or give the value alone"
+            )
         missing = self.missing()
         if missing:
             each = "".join(
@@ -166,6 +172,10 @@ class Dialect:
 
     def after(self, scope: Scope, node: Node) -> None:
         """Called after each node of a scope."""
+
+    def stated(self, scope: Scope, node: Node) -> bool:
+        """Whether a node was written as statements, and not as an expression."""
+        return False
 
     def place(self, device: str | None) -> str:
         """The scope that a statement on a device is to be in; empty where the framework has none."""

@@ -45,14 +45,16 @@ class Expr:
         return Expr(self.typed) if self.number else self
 
 
-def call(name: str, *arguments: Any, **options: Any) -> Expr:
-    """A call. Options that are `None` are left out."""
+def call(function: str, /, *arguments: Any, **options: Any) -> Expr:
+    """A call. Arguments and options that are `None` are left out."""
     items: list[str | Bracket] = []
     for one in arguments:
+        if one is None:
+            continue
         expr = one if isinstance(one, Expr) else None
         items.append(one if isinstance(one, Bracket) else (expr.end or expr.text) if expr else str(one))
     items += [f"{key}={value}" for key, value in options.items() if value is not None]
-    end = Bracket(f"{name}(", tuple(items), ")")
+    end = Bracket(f"{function}(", tuple(items), ")")
     return Expr(str(end), ATOM, end)
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect
-from xbackend.bring.source.expressions import Expr, call, indexed, listed, method, named, tupled
+from xbackend.bring.source.expressions import Expr, call, indexed, method, named, tupled
 from xbackend.bring.source.layout import Block, Bracket, Line
 from xbackend.bring.source.rows import (
     ARCS,
@@ -32,7 +32,7 @@ from xbackend.bring.source.rows import (
 from xbackend.bring.source.writer import Scope, Use, inside, reads
 from xbackend.program import analyses
 from xbackend.program.dtypes import DType
-from xbackend.program.program import Node
+from xbackend.program.program import Node, Program
 
 _WIDENED = ("sum", "prod")
 
@@ -126,7 +126,6 @@ _TABLE: dict[str, Row] = {
     "svdvals": lambda use: call("jnp.linalg.svd", use.arrays[0], compute_uv="False"),
     "qr": lambda use: call("jnp.linalg.qr", use.arrays[0], mode='"complete"' if use.params["full"] else None),
     "svd": lambda use: call("jnp.linalg.svd", use.arrays[0], full_matrices=_full(use)),
-    "transfer": lambda use: call("jax.device_put", use.arrays[0], use.params["to"]),
 }
 
 
@@ -141,7 +140,7 @@ class JAX(Dialect):
         "lax": "from jax import lax",
         "special": "from jax.scipy import special",
     }
-    rows = _TABLE
+    rows: ClassVar[Mapping[str, Row]] = {**_TABLE, "transfer": of_arrays("jax.device_put")}
     gradients_of_functions = True
 
     def dtype(self, dtype: DType) -> str:
@@ -156,10 +155,9 @@ class JAX(Dialect):
         """Inputs go to the devices that they are on."""
         if not self.devices or scope.depth or scope.program is not self.program:
             return
-        default = next(iter(self.devices))
         for i in (*self.program.inputs, *self.program.shared):
-            device = self.program.values[i].device or default
-            if device != default:
+            device = self.program.values[i].device
+            if device and device in self.devices:
                 name = scope.exprs[i].text
                 scope.say(f"{name} = jax.device_put({name}, {self.devices[device]})")
 
@@ -227,9 +225,7 @@ class JAX(Dialect):
             targets[target] = scope.claim(i, f"{text if text.isidentifier() else 'x'}_grad")
         gradients = functions.nested([targets[i] for i in wrt])
         others = functions.nested([scope.claim(i) for i in beside])
-        value = scope.claim(scope.program.values[node.inputs[0]].node.outputs[0]) if False else ""
-        if valued:
-            value = scope.claim(node.inputs[0])
+        value = scope.claim(node.inputs[0]) if valued else ""
         left = gradients
         if valued and beside:
             left = f"({value}, {others}), {gradients}"
@@ -354,16 +350,17 @@ class JAX(Dialect):
     def preamble(self) -> list[Line | Block]:
         wide = _is_wide(self.program)
         lines: list[Line | Block] = [Line('jax.config.update("jax_enable_x64", True)')] if wide else []
+        if self.devices:
+            lines.append(Line('CPUS = jax.devices("cpu")'))
         for place, (device, name) in enumerate(self.devices.items()):
-            kind, _, _ = device.partition(":")
-            lines.append(Line(f'{name} = jax.devices("{kind}")[{place} % len(jax.devices("{kind}"))]'))
+            kind, _, number = device.partition(":")
+            chosen = f"CPUS[{place} % len(CPUS)]" if kind == "cpu" else f'jax.devices("{kind}")[{number}]'
+            lines.append(Line(f"{name} = {chosen}"))
         return lines
 
 
-def _is_wide(program: object) -> bool:
-    from xbackend.program.program import Program
-
-    assert isinstance(program, Program)
+def _is_wide(program: Program) -> bool:
+    """Whether something in the program is of 64 bits, which JAX has only where that is set."""
     wide = {DType.int64, DType.float64}
     return any(
         dtype in wide or any(map(_is_wide, node.bodies.values()))
@@ -371,5 +368,3 @@ def _is_wide(program: object) -> bool:
         for _, dtype in node.results
     )
 
-
-__all__ = ["JAX", "listed"]

@@ -24,9 +24,10 @@ class Bracket:
     closing: str
     collection: bool = False
     bare: bool = False
+    separator: str = ", "
 
     def __str__(self) -> str:
-        items = ", ".join(map(str, self.items))
+        items = self.separator.join(map(str, self.items))
         return items if self.bare else f"{self.opening}{items}{self.closing}"
 
 
@@ -76,15 +77,16 @@ def broken(line: Line, depth: int) -> list[str]:
 
 def _opened(text: str, end: Bracket, depth: int, behind: str) -> list[str]:
     space, inner = INDENT * depth, INDENT * (depth + 1)
-    items = ", ".join(map(str, end.items))
+    items = end.separator.join(map(str, end.items))
+    comma = end.separator.strip()
     first, last = f"{space}{text}{end.opening}", f"{space}{end.closing}{behind}"
     if not end.collection and len(inner) + len(items) <= WIDTH:
         return [first, f"{inner}{items}", last]
     lines = [first]
     for item in end.items:
-        flat = f"{inner}{item},"
+        flat = f"{inner}{item}{comma}"
         if len(flat) > WIDTH and isinstance(item, Bracket):
-            lines += _opened("", item, depth + 1, ",")
+            lines += _opened("", item, depth + 1, comma)
         else:
             lines.append(flat)
     return [*lines, last]

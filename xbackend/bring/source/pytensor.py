@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from xbackend.bring.source import functions
-from xbackend.bring.source.dialect import LARGE, Dialect, plain, shape_of
-from xbackend.bring.source.expressions import Expr, call, indexed, listed, method, named, signed
+from xbackend.bring.source.dialect import Dialect, plain, shape_of
+from xbackend.bring.source.expressions import Expr, call, indexed, listed, method, signed
 from xbackend.bring.source.layout import Block, Bracket, Line
 from xbackend.bring.source.rows import (
     ARCS,
@@ -76,7 +76,9 @@ def _conv2d(use: Use) -> Expr:
     row = f"i : i + {(rows - 1) * down + 1}{f' : {down}' if down > 1 else ''}"
     column = f"j : j + {(columns - 1) * across + 1}{f' : {across}' if across > 1 else ''}"
     term = f"{images}[:, {row}, {column}] @ {kernel}[i, j]"
-    return Expr(f"sum({term} for i in range({height}) for j in range({width}))")
+    parts = (term, f"for i in range({height})", f"for j in range({width})")
+    end = Bracket("sum(", parts, ")", separator=" ")
+    return Expr(str(end), 9, end)
 
 
 def _linear(name: str) -> Row:
@@ -156,7 +158,7 @@ class PyTensor(Dialect):
         "until": "from pytensor.scan.utils import until",
         "zero_grad": "from pytensor.gradient import zero_grad",
     }
-    rows = _TABLE
+    rows: ClassVar[Mapping[str, Row]] = _TABLE
 
     def dtype(self, dtype: DType) -> str:
         return f'"{dtype.value}"'
@@ -214,14 +216,14 @@ class PyTensor(Dialect):
         rows = functions.element_names(scope, inner, xs)
         inner.exprs.update(functions.given(body, [*functions.texts(carried), *functions.texts(rows), *captured]))
         inner.run(body.nodes, body.outputs)
-        inner.returns(body.outputs, lambda exprs: _result_list(exprs, body))
+        inner.returns(body.outputs, lambda exprs: _result_list(exprs))
         scope.define(name, [*rows, *carried, *(scope.exprs[i].text for i in others)], inner)
         packed = [scope.names.new(f"{one}_steps") for one in carried]
         ys = [scope.claim(i, "each") for i in node.outputs[len(init) :]]
         backwards = node.params["reverse"]
 
         def loop(exprs: list[Expr]) -> Expr:
-            begin = [_as_state(e) for e in exprs[: len(init)]]
+            begin = [e.array for e in exprs[: len(init)]]
             return call(
                 "pytensor.scan",
                 name,
@@ -262,7 +264,7 @@ class PyTensor(Dialect):
         inner.run(inner.program.nodes, inner.program.outputs)
         after = [inner.known(i) for i in inner.program.outputs]
         goes_on = inner.enter_here(node.params["condition"], [*after, *captured])
-        listed_after = _result_list(after, node.params["body"]).text
+        listed_after = _result_list(after).text
         inner.say(f"return {listed_after}, until(~({goes_on[0].array.text} & {begins}))")
         scope.define(name, [*carried, begins, *(scope.exprs[i].text for i in others)], inner)
         packed = [scope.names.new(f"{one}_steps") for one in carried]
@@ -272,7 +274,7 @@ class PyTensor(Dialect):
             return call(
                 "pytensor.scan",
                 name,
-                outputs_info=listed([_as_state(e) for e in exprs]),
+                outputs_info=listed([e.array for e in exprs]),
                 non_sequences=rest,
                 n_steps=MOST_STEPS,
                 return_list="True",
@@ -373,11 +375,7 @@ class PyTensor(Dialect):
         return not used.issuperset(program.inputs)
 
 
-def _as_state(expr: Expr) -> Expr:
-    return expr.array
-
-
-def _result_list(exprs: Sequence[Expr], body: object) -> Expr:
+def _result_list(exprs: Sequence[Expr]) -> Expr:
     end = listed([one.array for one in exprs])
     return Expr(str(end), 9, end)
 
@@ -397,5 +395,3 @@ def connected(program: Any, loss: int, wrt: Sequence[int]) -> bool:
 
 
 _FLAT = ("floor", "ceil", "round", "trunc", "sign", "floor_divide", "while_loop", "grad")
-
-__all__ = ["LARGE", "PyTensor", "named"]

@@ -19,7 +19,6 @@ from xbackend.bring.source.expressions import (
     infix,
     listed,
     method,
-    named,
     signed,
     tupled,
     with_forms,
@@ -216,10 +215,3 @@ def joined(name: str) -> Row:
 def sided(name: str) -> Row:
     """`searchsorted`."""
     return lambda use: call(name, *use.arrays, side='"right"' if use.params["right"] else None)
-
-
-def first(expr: Expr, item: int | str) -> Expr:
-    return indexed(expr, item)
-
-
-__all__ = ["Expr", "Row", "Use", "call", "indexed", "infix", "listed", "method", "named", "signed", "tupled"]

@@ -87,7 +87,7 @@ def _placed(program: Program) -> tuple[Program, dict[str, str]]:
     if not asked:
         return placed.program, {}
     names = {str(device): name.upper() for name, device in logical.items()}
-    used = [str(device) for device in every if device in placed.devices or device == HERE]
+    used = [str(device) for device in every if device in placed.devices]
     return placed.program, {device: identifier(names.get(device, device).upper()) for device in used}
 
 

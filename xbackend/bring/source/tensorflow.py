@@ -30,6 +30,7 @@ from xbackend.bring.source.rows import (
 )
 from xbackend.bring.source.writer import Scope, Tape, Use, inside
 from xbackend.program import analyses
+from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
 from xbackend.program.shapes import slice_lengths
@@ -39,7 +40,7 @@ def _dtype(dtype: DType) -> str:
     return f"tf.{dtype.value}"
 
 
-def _numbers(values: Sequence[int]) -> str:
+def _numbers(values: Sequence[int | str]) -> str:
     return f"[{', '.join(map(str, values))}]"
 
 
@@ -232,7 +233,7 @@ class TensorFlow(Dialect):
     module = "tf"
     head = "import tensorflow as tf"
     imports: ClassVar[Mapping[str, str]] = {"np": "import numpy as np"}
-    rows = {**_TABLE, "transfer": lambda use: call("tf.identity", use.arrays[0])}
+    rows: ClassVar[Mapping[str, Row]] = {**_TABLE, "transfer": of_arrays("tf.identity")}
 
     def dtype(self, dtype: DType) -> str:
         return _dtype(dtype)
@@ -243,8 +244,8 @@ class TensorFlow(Dialect):
     def from_file(self, text: str) -> Expr:
         return call("tf.constant", text)
 
-    def array(self, text: Bracket | str, aval: object) -> Expr:
-        return call("tf.constant", text, dtype=_dtype(aval.dtype))  # type: ignore[attr-defined]
+    def array(self, text: Bracket | str, aval: Aval) -> Expr:
+        return call("tf.constant", text, dtype=_dtype(aval.dtype))
 
     def generated(self, scope: Scope, node: Node) -> Expr:
         """TensorFlow's identities are square or have a number of columns, and none is beside the diagonal."""
@@ -304,7 +305,7 @@ class TensorFlow(Dialect):
     def _watch(self, scope: Scope, tape: Tape, values: Sequence[int]) -> None:
         names = [scope.name(i) for i in values]
         if names:
-            scope.say(f"{tape.name}.watch({names[0] if len(names) == 1 else _numbers(names)})")  # type: ignore[arg-type]
+            scope.say(f"{tape.name}.watch({names[0] if len(names) == 1 else _numbers(names)})")
 
     def after(self, scope: Scope, node: Node) -> None:
         for tape in scope.tapes:
@@ -384,7 +385,7 @@ class TensorFlow(Dialect):
             inner.exprs.update(functions.given(body, [*functions.texts(carried), *captured]))
             inner.run(body.nodes, body.outputs)
             if key == "body":
-                inner.returns(body.outputs, lambda e: Expr(str(listed([x.array for x in e])), 9, listed([x.array for x in e])))
+                inner.returns(body.outputs, _listed)
             else:
                 functions.returned(inner, body.outputs)
             made.append(scope.names.new(role))
@@ -458,6 +459,11 @@ class TensorFlow(Dialect):
                 scope.exprs[i] = Expr(name)
         for target, new in self.program.updates.items():
             scope.say("", call(f"{above[target]}.assign", scope.exprs[new].array))
+
+
+def _listed(exprs: Sequence[Expr]) -> Expr:
+    end = listed([one.array for one in exprs])
+    return Expr(str(end), 9, end)
 
 
 def grouped(statements: Sequence[Line | Block]) -> list[Line | Block]:

@@ -127,6 +127,7 @@ class Scope:
     exprs: dict[int, Expr] = field(default_factory=dict)
     statements: list[Line | Block] = field(default_factory=list)
     hints: dict[int, str] = field(default_factory=dict)
+    only: int = -1  # the value that alone is wanted: it is returned without a name
     spoken: frozenset[int] = frozenset()  # values that the user's lines name
     shifts: dict[int, str] = field(default_factory=dict)  # what is added to a value: a target of a gradient
     devices: bool = False
@@ -141,6 +142,7 @@ class Scope:
         functions = self.dialect.gradients_of_functions
         self.plan = planned(self.program, nodes, wanted, functions)
         self.uses.update(wanted)
+        self.only = wanted[0] if len(wanted) == 1 else -1
         given = naming.users(self.program)
         self.spoken = frozenset(given)
         self.hints = {**given, **self.hints}
@@ -187,6 +189,8 @@ class Scope:
     def single(self, node: Node) -> None:
         """Write an op with one result."""
         (i,) = node.outputs
+        if self.dialect.stated(self, node):
+            return
         same = self.dialect.same(self, node)
         if same is not None and i not in self.targets and i not in self.shifts:
             self.alias(i, same)
@@ -194,7 +198,7 @@ class Scope:
         expr = self.built(node)
         if i in self.shifts:
             expr = infix("+", ADDED, expr, named(self.shifts[i]))
-        spoken = i in self.spoken and len(expr.text) > len(self.hints[i]) + 6
+        spoken = i in self.spoken and i != self.only and len(expr.text) > len(self.hints[i]) + 6
         if self.uses[i] > 1 or i in self.targets or len(expr.text) > INLINE or spoken:
             self.state(i, expr)
         else:
