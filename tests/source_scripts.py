@@ -50,7 +50,7 @@ for folder in map(Path, sys.argv[2:]):
         (folder / "error").write_text(traceback.format_exc())
 '''
 FLAGS = {"PYTENSOR_FLAGS": "mode=FAST_COMPILE,cxx=", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_NUM_CPU_DEVICES": "4"}
-LIMITS = {"float32": 2e-5, "float64": 1e-12}
+LIMITS = {"float32": 2e-4, "float64": 1e-11}  # of chains of ops, as in the contract
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,8 @@ def difference(folder: Path, one: Case) -> str:
         found = [arrays[f"r{i}"] for i in range(len(arrays))]
     if len(found) != len(one.expected):
         return f"{len(found)} results in place of {len(one.expected)}"
+    # Results of single precision are no better than their input.
+    single = any(dtype == "float32" for node in one.program.nodes for _, dtype in node.results)
     for number, (got, want) in enumerate(zip(found, map(np.asarray, one.expected), strict=True)):
         if got.shape != want.shape or got.dtype != want.dtype:
             return f"result {number} is {got.dtype}{got.shape} in place of {want.dtype}{want.shape}"
@@ -120,7 +122,8 @@ def difference(folder: Path, one: Case) -> str:
             if not (got == want).all():
                 return f"result {number} is {got} in place of {want}"
             continue
-        limit = LIMITS[want.dtype.name] * max(np.abs(want[np.isfinite(want)]).max(initial=0.0), 1e-3)
+        size = np.abs(want[np.isfinite(want)]).max(initial=0.0)
+        limit = LIMITS["float32" if single else "float64"] * max(size, 1e-2)
         if not np.allclose(got, want, rtol=0, atol=limit, equal_nan=True):
             return f"result {number} is off by {np.nanmax(np.abs(got - want))}"
     return ""

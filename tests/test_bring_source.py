@@ -49,13 +49,13 @@ def of_workloads(oracle: Any, gradient: bool = True) -> dict[str, Case]:
     return found
 
 
-def of_chance(oracle: Any, grads: bool) -> dict[str, Case]:
+def drawn(grads: bool, number: int = 7, count: int = RANDOM) -> list[RandomCase]:
     """Random programs whose results depend on arithmetic only."""
     found: list[RandomCase] = []
 
-    @seed(7)
+    @seed(number)
     @settings(
-        max_examples=RANDOM,
+        max_examples=count,
         database=None,
         phases=[Phase.generate],
         deadline=None,
@@ -66,10 +66,11 @@ def of_chance(oracle: Any, grads: bool) -> dict[str, Case]:
         found.append(one)
 
     collect()
-    cases = {}
-    for number, one in enumerate(found):
-        cases[f"random{number}"] = case(oracle, one.program, one.arguments)
-    return cases
+    return found
+
+
+def of_chance(oracle: Any, grads: bool) -> dict[str, Case]:
+    return {f"random{i}": case(oracle, one.program, one.arguments) for i, one in enumerate(drawn(grads))}
 
 
 @pytest.mark.parametrize("framework", EACH)

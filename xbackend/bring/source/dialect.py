@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -318,6 +319,14 @@ def literal(array: np.ndarray, module: str) -> Bracket | str:
     if not array.shape:
         return plain(array[()], DType(array.dtype.name), module)
     return Bracket("[", tuple(literal(np.asarray(row), module) for row in array), "]", collection=True)
+
+
+def unbared(expr: Expr) -> Expr:
+    """An expression with the parentheses of its tuple."""
+    if expr.end is None or not expr.end.bare:
+        return expr
+    end = replace(expr.end, bare=False)
+    return Expr(str(end), 9, end)
 
 
 def named_by(structure: Any, outputs: Sequence[int]) -> dict[int, str]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from xbackend.bring.source.expressions import LAMBDA, Expr, named, tupled
-from xbackend.bring.source.layout import WIDTH, Bracket
-from xbackend.bring.source.writer import Scope, pattern
+from xbackend.bring.source.layout import Bracket
+from xbackend.bring.source.writer import Scope
 from xbackend.program.program import Node, Program
 
 
@@ -59,11 +59,6 @@ def given(program: Program, exprs: Sequence[Expr]) -> dict[int, Expr]:
     return dict(zip(program.inputs, exprs, strict=True))
 
 
-def nested(names: Sequence[str]) -> str:
-    """A tuple of names inside of another tuple, the only name, or an underscore for none that is used."""
-    return pattern(names) if set(names) - {"_"} else "_"
-
-
 def group(exprs: Sequence[Expr]) -> str:
     """Results as one part of a tuple."""
     if not exprs:
@@ -101,12 +96,7 @@ def several_results(exprs: Sequence[Expr]) -> Expr:
 def unpacked(scope: Scope, names: Sequence[str], packed: str) -> None:
     """A statement that takes a tuple apart, if there are several names."""
     if len(names) > 1:
-        line = f"{', '.join(names)} = {packed}"
-        if len(line) + 4 * scope.depth <= WIDTH:
-            scope.say(line)
-        else:
-            items = tuple(names)
-            scope.say("(" + ", ".join(items) + f") = {packed}")
+        scope.bind(list(names), Expr(packed))
 
 
 def loop_names(names: Sequence[str], packed: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xbackend.bring.source import functions
-from xbackend.bring.source.dialect import Dialect
+from xbackend.bring.source.dialect import Dialect, unbared
 from xbackend.bring.source.expressions import Expr, call, indexed, method, named, tupled
 from xbackend.bring.source.layout import Block, Bracket, Line
 from xbackend.bring.source.rows import (
@@ -29,7 +29,7 @@ from xbackend.bring.source.rows import (
     slices,
     taken,
 )
-from xbackend.bring.source.writer import Scope, Use, inside, reads
+from xbackend.bring.source.writer import Scope, Use, inside, nested, reads
 from xbackend.program import analyses
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, Program
@@ -223,25 +223,18 @@ class JAX(Dialect):
             text = scope.exprs[target].text if target in scope.exprs else scope.hint(target)
             scope.uses[i] += 0 if scope.uses[i] else 1
             targets[target] = scope.claim(i, f"{text if text.isidentifier() else 'x'}_grad")
-        gradients = functions.nested([targets[i] for i in wrt])
-        others = functions.nested([scope.claim(i) for i in beside])
-        value = scope.claim(node.inputs[0]) if valued else ""
+        gradients = nested([targets[i] for i in wrt])
+        others = nested([scope.claim(i) for i in beside])
+        value = scope.claim(node.inputs[0]) if valued else "_"
         left = gradients
         if valued and beside:
-            left = f"({value}, {others}), {gradients}"
+            left = [[value, others], gradients]
         elif valued:
-            left = f"{value}, {gradients}"
+            left = [value, gradients]
         elif beside:
-            left = f"{gradients}, {others}"
-        elif len(wrt) > 1:
-            left = gradients[1:-1]
+            left = [gradients, others]
         end = Bracket(f"{function}(", tuple(arguments), ")")
-        if len(left) + len(end.opening) + 4 * (scope.depth + 1) + 3 > 86:
-            packed = scope.names.new(f"{name}_grads")
-            scope.say(f"{packed} = ", Expr(str(end), 9, end))
-            scope.say(f"{left} = {packed}")
-        else:
-            scope.say(f"{left} = ", Expr(str(end), 9, end))
+        scope.bind(left, Expr(str(end), 9, end))
 
     def scan(self, scope: Scope, node: Node) -> None:
         body, (init, xs, closed) = node.params["body"], functions.parts(node)
@@ -264,7 +257,7 @@ class JAX(Dialect):
         inner.returns(body.outputs, build)
         scope.define(name, [carry, row], inner)
         last, each = functions.names_of_results(scope, node, carried)
-        left = f"{functions.nested(last)}, {functions.nested(each)}"
+        left = [nested(last), nested(each)]
 
         def loop(exprs: list[Expr]) -> Expr:
             begin, over = functions.group(exprs[:count]), functions.group(exprs[count:])
@@ -278,7 +271,7 @@ class JAX(Dialect):
                 reverse="True" if node.params["reverse"] else None,
             )
 
-        scope.say(f"{left} = ", scope.fitting([*init, *xs], loop, len(left) + 3))
+        scope.bind(left, scope.fitting([*init, *xs], loop))
         scope.shifted(node.outputs)
 
     def while_loop(self, scope: Scope, node: Node) -> None:
@@ -304,8 +297,7 @@ class JAX(Dialect):
             state = functions.group(exprs)
             return call("lax.while_loop", *made, f"lax.stop_gradient({state})" if stopped else state)
 
-        left = ", ".join(names)
-        scope.say(f"{left} = ", scope.fitting(init, loop, len(left) + 3))
+        scope.bind(nested(names), scope.fitting(init, loop))
         scope.shifted(node.outputs)
 
     def cond(self, scope: Scope, node: Node) -> None:
@@ -313,9 +305,7 @@ class JAX(Dialect):
         captured = [scope.known(i) for i in values]
         branches = [functions.branch(scope, key, node.params[key], captured) for key in ("then", "otherwise")]
         names = [scope.claim(i) for i in node.outputs]
-        left = ", ".join(names)
-        built = scope.fitting([predicate], lambda e: call("lax.cond", e[0].array, *branches), len(left) + 3)
-        scope.say(f"{left} = ", built)
+        scope.bind(nested(names), scope.fitting([predicate], lambda e: call("lax.cond", e[0].array, *branches)))
         scope.shifted(node.outputs)
 
     def script(self) -> list[Line | Block]:
@@ -334,8 +324,7 @@ class JAX(Dialect):
             if not results:
                 return functions.several_results(state)
             whole = self.structured(results)
-            bare = whole.end is not None and whole.end.bare
-            first = Expr(f"({whole.text})") if bare else whole
+            first = unbared(whole)
             return functions.several_results([first, Expr(functions.group(state))])
 
         scope.returns([*program.outputs, *updated.values()], build)

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xbackend.bring.source import functions
-from xbackend.bring.source.dialect import Dialect, shape_of
+from xbackend.bring.source.dialect import Dialect, shape_of, unbared
 from xbackend.bring.source.expressions import Expr, call, method, named
 from xbackend.bring.source.layout import Block, Bracket, Line
+from xbackend.bring.source.pytensor import padded
 from xbackend.bring.source.rows import (
     ARCS,
     OPERATORS,
@@ -50,9 +51,6 @@ def _transposed(use: Use) -> Expr:
 def _conv2d(use: Use) -> Expr:
     """A sum of products: of each element of the kernel with the pixels that it meets."""
     images, kernel = (one.at(9) for one in use.arrays)
-    above, below, left, right = use.params["padding"]
-    if any(use.params["padding"]):
-        images = f"np.pad({images}, [(0, 0), ({above}, {below}), ({left}, {right}), (0, 0)])"
     (down, across), (_, rows, columns, _) = use.params["strides"], use.shape
     height, width = use.avals[1].shape[:2]
     row = f"i : i + {(rows - 1) * down + 1}{f' : {down}' if down > 1 else ''}"
@@ -137,6 +135,7 @@ class NumPy(Dialect):
 
     def stated(self, scope: Scope, node: Node) -> bool:
         """What writes into an array is a copy and an assignment."""
+        padded(scope, node, "np.pad")
         if node.op not in ("slice_set", "slice_add", "take_set", "take_add"):
             return False
         use = Use(node, [scope.exprs[j] for j in node.inputs], [scope.program.values[j].aval for j in node.inputs])
@@ -221,7 +220,7 @@ class NumPy(Dialect):
             if not state:
                 return self.structured(results)
             whole = self.structured(results)
-            first = Expr(f"({whole.text})") if whole.end is not None and whole.end.bare else whole
+            first = unbared(whole)
             return functions.several_results([*([first] if results else []), Expr(functions.group(state))])
 
         scope.returns([*program.outputs, *updated], build)

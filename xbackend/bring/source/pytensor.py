@@ -68,9 +68,6 @@ def _astype(use: Use) -> Expr:
 def _conv2d(use: Use) -> Expr:
     """A sum of products: of each element of the kernel with the pixels that it meets."""
     images, kernel = (one.at(9) for one in use.arrays)
-    above, below, left, right = use.params["padding"]
-    if any(use.params["padding"]):
-        images = f"pt.pad({images}, [(0, 0), ({above}, {below}), ({left}, {right}), (0, 0)])"
     (down, across), (_, rows, columns, _) = use.params["strides"], use.shape
     height, width = use.avals[1].shape[:2]
     row = f"i : i + {(rows - 1) * down + 1}{f' : {down}' if down > 1 else ''}"
@@ -167,7 +164,9 @@ class PyTensor(Dialect):
         """PyTensor takes the smallest dtype that holds a number of Python, so that 0.1 would make float32 float64."""
         text = plain(value, dtype, "np")
         typed = f'pt.constant({text}, dtype="{dtype.value}")'
-        kept = dtype in (DType.float64, DType.int64, DType.bool) or (
+        if dtype is DType.bool:
+            return Expr(f"np.array({text})", number=True, typed=typed)
+        kept = dtype in (DType.float64, DType.int64) or (
             dtype is DType.int32 and dtype.least <= value <= dtype.most
         )
         if kept:
@@ -184,6 +183,11 @@ class PyTensor(Dialect):
         """PyTensor has no devices: a transfer is the value itself."""
         return node.inputs[0] if node.op == "transfer" else super().same(scope, node)
 
+    def stated(self, scope: Scope, node: Node) -> bool:
+        """Padding is a statement of its own."""
+        padded(scope, node, "pt.pad")
+        return False
+
     def gradient(self, scope: Scope, node: Node) -> None:
         loss, *wrt = node.inputs
         names = [scope.name(i) for i in wrt]
@@ -196,14 +200,7 @@ class PyTensor(Dialect):
             options["disconnected_inputs"] = '"ignore"'
         over = listed(names) if len(names) > 1 else names[0]
         made = call("pt.grad", scope.name(loss), over, **options)
-        left = ", ".join(targets)
-        if len(left) + 4 * (scope.depth + 1) + 12 > 86:
-            packed = scope.names.new("grads")
-            scope.say(f"{packed} = ", made)
-            for place, target in enumerate(targets):
-                scope.say(f"{target} = {packed}[{place}]")
-        else:
-            scope.say(f"{left} = ", made)
+        scope.bind(targets if len(targets) > 1 else targets[0], made)
         scope.shifted(node.outputs)
 
     def scan(self, scope: Scope, node: Node) -> None:
@@ -236,10 +233,8 @@ class PyTensor(Dialect):
                 return_updates="False",
             )
 
-        left = ", ".join([*packed, *ys])
-        if len(packed) + len(ys) == 1:
-            left = f"({left},)"
-        scope.say(f"{left} = ", scope.fitting([*init, *xs], loop, len(left) + 3))
+        left = [*packed, *ys]
+        scope.bind(left if len(left) > 1 else f"({left[0]},)", scope.fitting([*init, *xs], loop))
         for y in ys if backwards else ():
             if y != "_":
                 scope.say(f"{y} = {y}[::-1]")
@@ -281,8 +276,7 @@ class PyTensor(Dialect):
                 return_updates="False",
             )
 
-        left = f"({packed[0]},)" if len(packed) == 1 else ", ".join(packed)
-        scope.say(f"{left} = ", scope.fitting(init, loop, len(left) + 3))
+        scope.bind(packed if len(packed) > 1 else f"({packed[0]},)", scope.fitting(init, loop))
         stopped = analyses.has_gradients(self.program)
         for i, j, one, carry in zip(node.outputs, init, packed, carried, strict=True):
             if scope.uses[i] or i in scope.targets:
@@ -322,12 +316,12 @@ class PyTensor(Dialect):
 
         def build(exprs: list[Expr]) -> Expr:
             results = [one.array for one in exprs[:count]]
-            outputs = results[0].text if count == 1 else str(listed(results))
+            outputs = results[0] if count == 1 else _result_list(results)
             if not updates:
                 end = listed(results)
                 return results[0] if count == 1 else Expr(str(end), 9, end)
             pairs = [f"({above[target]}, {new.array.text})" for target, new in zip(updates, exprs[count:], strict=True)]
-            return functions.several_results([Expr(outputs), Expr(str(listed(pairs)), 9, listed(pairs))])
+            return functions.several_results([outputs, Expr(str(listed(pairs)), 9, listed(pairs))])
 
         scope.returns([*program.outputs, *updates.values()], build)
         arguments = scope.exprs_of(program.inputs)
@@ -378,6 +372,17 @@ class PyTensor(Dialect):
 def _result_list(exprs: Sequence[Expr]) -> Expr:
     end = listed([one.array for one in exprs])
     return Expr(str(end), 9, end)
+
+
+def padded(scope: Scope, node: Node, function: str) -> None:
+    """Let the images of a convolution be padded before it."""
+    if node.op == "conv2d" and any(node.params["padding"]):
+        above, below, left, right = node.params["padding"]
+        i = node.inputs[0]
+        name = scope.names.new("padded")
+        widths = f"[(0, 0), ({above}, {below}), ({left}, {right}), (0, 0)]"
+        scope.say(f"{name} = ", call(function, scope.name(i), widths))
+        scope.replaced[i] = Expr(name)
 
 
 def connected(program: Any, loss: int, wrt: Sequence[int]) -> bool:

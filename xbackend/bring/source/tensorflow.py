@@ -163,7 +163,12 @@ def _searchsorted(use: Use) -> Expr:
 
 def _where(use: Use) -> Expr:
     first, second = use.operands[1:]
-    return call("tf.where", use.arrays[0], first.array if second.number else first, second)
+    return call("tf.where", use.arrays[0], first.array, second)
+
+
+def _of_two(name: str) -> Row:
+    """TensorFlow takes the dtype of a number in the second place only from what is in the first."""
+    return lambda use: call(name, use.arrays[0], *use.operands[1:])
 
 
 def _invert(use: Use) -> Expr:
@@ -179,7 +184,7 @@ _PLAIN = {
 _TABLE: dict[str, Row] = {
     **{name: function(f"tf.{name}") for name in (*UNARY, *ARCS)},
     **{name: function(f"tf.math.{name}") for name in _MATH},
-    **{name: function(theirs) for name, theirs in _PLAIN.items()},
+    **{name: _of_two(theirs) for name, theirs in _PLAIN.items()},
     "log2": _logarithm("2.0"),
     "log10": _logarithm("10.0"),
     "trunc": _trunc,
@@ -324,14 +329,7 @@ class TensorFlow(Dialect):
         ignored = None if connected(scope.program, loss, wrt) else "tf.UnconnectedGradients.ZERO"
         sources = listed(over) if len(over) > 1 else over[0]
         made = call(f"{tape.name}.gradient", name, sources, unconnected_gradients=ignored)
-        left = ", ".join(targets)
-        if len(left) + 4 * (scope.depth + 1) + 20 > 86:
-            packed = scope.names.new("grads")
-            scope.say(f"{packed} = ", made)
-            for place, target in enumerate(targets):
-                scope.say(f"{target} = {packed}[{place}]")
-        else:
-            scope.say(f"{left} = ", made)
+        scope.bind(targets if len(targets) > 1 else targets[0], made)
         taken = {n.inputs[0] for n in scope.program.nodes if n.op == "take"}
         for i, target in zip(wrt, targets, strict=True):
             if i in taken:  # the gradient of `tf.gather` is one of its rows alone
@@ -366,8 +364,9 @@ class TensorFlow(Dialect):
             begin = functions.group([*(e.array for e in exprs[: len(init)]), *zeros])
             return call("tf.scan", name, over, initializer=begin, reverse="True" if node.params["reverse"] else None)
 
-        left = ", ".join([*packed, *each])
-        scope.say(f"{left} = ", scope.fitting([*init, *xs], loop, len(left) + 3), scope.device(node.outputs[0]))
+        left = [*packed, *each]
+        made = scope.fitting([*init, *xs], loop)
+        scope.bind(left if len(left) > 1 else left[0], made, scope.device(node.outputs[0]))
         place = 0 if node.params["reverse"] else -1
         for i, one, carry in zip(node.outputs, packed, carried, strict=False):
             if scope.uses[i] or i in scope.targets:
@@ -391,14 +390,8 @@ class TensorFlow(Dialect):
             made.append(scope.names.new(role))
             scope.define(made[-1], carried, inner)
         names, _ = functions.names_of_results(scope, node, carried)
-        left = ", ".join(names) if len(names) > 1 else f"({names[0]},)"
-        scope.say(
-            f"{left} = ",
-            scope.fitting(
-                init, lambda e: call("tf.while_loop", *made, listed([x.array for x in e])), len(left) + 3
-            ),
-            scope.device(node.outputs[0]),
-        )
+        loop = scope.fitting(init, lambda e: call("tf.while_loop", *made, listed([x.array for x in e])))
+        scope.bind(names if len(names) > 1 else f"({names[0]},)", loop, scope.device(node.outputs[0]))
         if analyses.has_gradients(self.program):
             for name in names:
                 if name != "_":
@@ -409,9 +402,9 @@ class TensorFlow(Dialect):
         predicate, *values = node.inputs
         captured = [scope.known(i) for i in values]
         branches = [functions.branch(scope, key, node.params[key], captured) for key in ("then", "otherwise")]
-        left = ", ".join(scope.claim(i) for i in node.outputs)
-        built = scope.fitting([predicate], lambda e: call("tf.cond", e[0].array, *branches), len(left) + 3)
-        scope.say(f"{left} = ", built, scope.device(node.outputs[0]))
+        names = [scope.claim(i) for i in node.outputs]
+        built = scope.fitting([predicate], lambda e: call("tf.cond", e[0].array, *branches))
+        scope.bind(names if len(names) > 1 else names[0], built, scope.device(node.outputs[0]))
         scope.shifted(node.outputs)
 
     def preamble(self) -> list[Line | Block]:

@@ -24,6 +24,7 @@ from xbackend.program.program import Node, Program
 if TYPE_CHECKING:
     from xbackend.bring.source.dialect import Dialect
 
+Targets = Any  # of an assignment: a name, or several, which may be nested
 INLINE = 44  # the longest expression that is written into another one
 CONTROL = ("scan", "while_loop", "cond")
 
@@ -127,6 +128,7 @@ class Scope:
     exprs: dict[int, Expr] = field(default_factory=dict)
     statements: list[Line | Block] = field(default_factory=list)
     hints: dict[int, str] = field(default_factory=dict)
+    replaced: dict[int, Expr] = field(default_factory=dict)  # operands of the next node that have other expressions
     only: int = -1  # the value that alone is wanted: it is returned without a name
     spoken: frozenset[int] = frozenset()  # values that the user's lines name
     shifts: dict[int, str] = field(default_factory=dict)  # what is added to a value: a target of a gradient
@@ -220,7 +222,13 @@ class Scope:
     def built(self, node: Node) -> Expr:
         """The expression of a node. Operands become statements of their own until it fits on a line."""
         avals = [self.program.values[j].aval for j in node.inputs]
-        return self.fitting(node.inputs, lambda each: self.dialect.row(Use(node, each, avals)))
+        other, self.replaced = self.replaced, {}
+        return self.fitting(
+            node.inputs,
+            lambda each: self.dialect.row(
+                Use(node, [other.get(j, e) for j, e in zip(node.inputs, each, strict=True)], avals)
+            ),
+        )
 
     def fitting(self, values: Sequence[int], build: Callable[[list[Expr]], Expr], room: int = 20) -> Expr:
         """What is built of the expressions of values, made short enough for a line."""
@@ -300,6 +308,21 @@ class Scope:
                 name = self.exprs[i].text
                 self.say(f"{name} = {name} + {self.shifts[i]}")
 
+    def bind(self, targets: Targets, expr: Expr, device: str = "") -> None:
+        """A statement that takes a nested tuple apart; where its targets are too long, one for each part."""
+        left = target_text(targets)
+        opening = expr.end.opening if expr.end is not None else expr.text
+        if isinstance(targets, str) or len(left) + len(opening) + 3 + 4 * (self.depth + 1) <= WIDTH:
+            self.say(f"{left} = ", expr, device)
+            return
+        if expr.end is None:
+            for place, part in enumerate(targets):
+                self.bind(part, Expr(f"{expr.text}[{place}]"))
+            return
+        packed = self.names.new("found")
+        self.say(f"{packed} = ", expr, device)
+        self.bind(targets, Expr(packed))
+
     def device(self, i: int) -> str:
         return self.dialect.place(self.program.values[i].device) if self.devices else ""
 
@@ -358,6 +381,22 @@ def several(exprs: Sequence[Expr]) -> Expr:
     items = tuple(one.array.end or one.array.text for one in exprs)
     bare = Bracket("(", items, ")", collection=True, bare=True)
     return Expr(str(bare), LAMBDA, bare)
+
+
+def target_text(targets: Targets) -> str:
+    """Targets of an assignment; inner tuples are in parentheses, and those of which nothing is used are underscores."""
+    if isinstance(targets, str):
+        return targets
+    parts = [target_text(one) for one in targets]
+    inner = [f"({part})" if not isinstance(one, str) else part for one, part in zip(targets, parts, strict=True)]
+    return f"{inner[0]}," if len(inner) == 1 else ", ".join(inner)
+
+
+def nested(names: Sequence[str]) -> Targets:
+    """Names as a part of targets: the only one, all of them, or an underscore where nothing is used."""
+    if not set(names) - {"_"}:
+        return "_"
+    return names[0] if len(names) == 1 else list(names)
 
 
 def pattern(names: Sequence[str]) -> str:
