@@ -16,7 +16,7 @@ from xbackend.bring.source import to_source
 from xbackend.program.program import Program
 from xbackend.workers.remote import ready_environment
 
-RUNNER = '''
+RUNNER = """
 import importlib.util, sys, traceback
 from pathlib import Path
 import numpy as np
@@ -48,7 +48,7 @@ for folder in map(Path, sys.argv[2:]):
         np.savez(folder / "results.npz", **{f"r{i}": one for i, one in enumerate(found)})
     except Exception:
         (folder / "error").write_text(traceback.format_exc())
-'''
+"""
 FLAGS = {"PYTENSOR_FLAGS": "mode=FAST_COMPILE,cxx=", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_NUM_CPU_DEVICES": "4"}
 LIMITS = {"float32": 2e-4, "float64": 1e-11}  # of chains of ops, as in the contract
 

@@ -96,6 +96,8 @@ def test_scripts_are_formatted(framework: str, tmp_path: Path) -> None:
         program, _ = traced(name, framework != "numpy")
         if framework != "numpy" or not any(n.op == "grad" for n in program.nodes):
             to_source(program, framework).write(tmp_path / f"{name}.py")
+    for number, one in enumerate(drawn(framework != "numpy")):
+        to_source(one.program, framework).write(tmp_path / f"random{number}.py")
     command = [sys.executable, "-m", "ruff", "format", "--isolated", "--diff", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[:4000]
@@ -124,6 +126,35 @@ def test_state_and_devices_are_the_frameworks_own(framework: str, oracle: Any, t
     assert not wrong, wrong
     words = {"jax": "device_put", "tensorflow": "with tf.device(DEV1)", "pytensor": "updates=updates"}
     assert words[framework] in (tmp_path / "train" / "script.py").read_text()
+
+
+def of_examples(oracle: Any) -> dict[str, Case]:
+    """The programs of the examples with devices, state, gradients and replicas."""
+    import p2_two_devices as p2
+    import p4_shared_variable as p4
+    import p5_model_parallel as p5
+    import p6_in_graph_replication as p6
+    import p11_data_and_model_parallel as p11
+
+    devices = ["dev0", "dev1", "dev2"]
+    replicated = xb.strategies.replicate(p6.product, devices=devices, split="rows", on="cpu:0")
+    programs = {
+        "two_products": (p2.two_products, (p2.A, p2.B)),
+        "doubled": (p4.doubled, ()),
+        "model_parallel": (p5.network()[1], p5.data()),
+        "replicated": (replicated, (p6.ROWS, p6.WEIGHTS)),
+        "both": (p11.network(p11.BOTH)[1], p5.data()),
+    }
+    return {name: case(oracle, xb.trace(f, *arrays), arrays) for name, (f, arrays) in programs.items()}
+
+
+@pytest.mark.parametrize("framework", [p for p in EACH if p.values != ("numpy",)])
+def test_examples_as_scripts_compute_the_same(
+    framework: str, oracle: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "examples"))
+    wrong = ran(of_examples(oracle), framework, tmp_path)
+    assert not wrong, "\n".join(f"{name}: {said}" for name, said in wrong.items())
 
 
 def test_names_are_the_users() -> None:

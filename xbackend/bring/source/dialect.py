@@ -249,8 +249,8 @@ class Dialect:
         for i in arguments:
             value, name = self.program.values[i], scope.exprs[i].text
             if i in self.program.shared:
-                text = self.initial(i)
-                lines.append(Line(f"{name} = ", text.end) if text.end else Line(f"{name} = {text.text}"))
+                first = self.initial(i)
+                lines.append(Line(f"{name} = ", first.end) if first.end else Line(f"{name} = {first.text}"))
                 continue
             size = f"size={shape_of(value.shape)}"
             if value.dtype.is_floating:

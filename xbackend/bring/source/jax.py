@@ -9,6 +9,7 @@ from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect, unbared
 from xbackend.bring.source.expressions import Expr, call, indexed, method, named, tupled
 from xbackend.bring.source.layout import Block, Bracket, Line
+from xbackend.bring.source.pytensor import dtypes
 from xbackend.bring.source.rows import (
     ARCS,
     OPERATORS,
@@ -32,7 +33,7 @@ from xbackend.bring.source.rows import (
 from xbackend.bring.source.writer import Scope, Use, inside, nested, reads
 from xbackend.program import analyses
 from xbackend.program.dtypes import DType
-from xbackend.program.program import Node, Program
+from xbackend.program.program import Node
 
 _WIDENED = ("sum", "prod")
 
@@ -337,7 +338,7 @@ class JAX(Dialect):
         return [*lines, main]
 
     def preamble(self) -> list[Line | Block]:
-        wide = _is_wide(self.program)
+        wide = dtypes(self.program) & {DType.int64, DType.float64}
         lines: list[Line | Block] = [Line('jax.config.update("jax_enable_x64", True)')] if wide else []
         if self.devices:
             lines.append(Line('CPUS = jax.devices("cpu")'))
@@ -346,14 +347,3 @@ class JAX(Dialect):
             chosen = f"CPUS[{place} % len(CPUS)]" if kind == "cpu" else f'jax.devices("{kind}")[{number}]'
             lines.append(Line(f"{name} = {chosen}"))
         return lines
-
-
-def _is_wide(program: Program) -> bool:
-    """Whether something in the program is of 64 bits, which JAX has only where that is set."""
-    wide = {DType.int64, DType.float64}
-    return any(
-        dtype in wide or any(map(_is_wide, node.bodies.values()))
-        for node in program.nodes
-        for _, dtype in node.results
-    )
-

@@ -85,9 +85,7 @@ _TABLE: dict[str, Row] = {
     "reshape": reshaped("np.squeeze", by_method),
     "permute_dims": _transposed,
     "broadcast_to": lambda use: call("np.broadcast_to", use.arrays[0], shape_of(use.shape)),
-    "diagonal": lambda use: call(
-        "np.diagonal", use.arrays[0], offset=use.params["offset"] or None, axis1=-2, axis2=-1
-    ),
+    "diagonal": lambda use: call("np.diagonal", use.arrays[0], offset=use.params["offset"] or None, axis1=-2, axis2=-1),
     "slice": sliced,
     "take": taken,
     **dict.fromkeys(("slice_set", "slice_add", "take_set", "take_add"), taken),  # statements: `NumPy.stated`

@@ -32,7 +32,7 @@ from xbackend.bring.source.writer import Scope, Use
 from xbackend.program import analyses
 from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
-from xbackend.program.program import Node
+from xbackend.program.program import Node, Program
 
 MOST_STEPS = "2**31 - 1"
 
@@ -116,9 +116,7 @@ _TABLE: dict[str, Row] = {
     "reshape": reshaped("pt.squeeze", by_method),
     "permute_dims": _transposed,
     "broadcast_to": lambda use: call("pt.broadcast_to", use.arrays[0], shape_of(use.shape)),
-    "diagonal": lambda use: call(
-        "pt.diagonal", use.arrays[0], offset=use.params["offset"] or None, axis1=-2, axis2=-1
-    ),
+    "diagonal": lambda use: call("pt.diagonal", use.arrays[0], offset=use.params["offset"] or None, axis1=-2, axis2=-1),
     "slice": sliced,
     "slice_set": _written("set_subtensor", False),
     "slice_add": _written("inc_subtensor", False),
@@ -157,6 +155,15 @@ class PyTensor(Dialect):
     }
     rows: ClassVar[Mapping[str, Row]] = _TABLE
 
+    def __init__(self, program: Program, devices: Mapping[str, str]) -> None:
+        super().__init__(program, devices)
+        found = dtypes(program)
+        self.single = DType.float32 in found and DType.float64 not in found
+
+    def preamble(self) -> list[Line | Block]:
+        """With float64, its default, the gradient of `pt.where` would be of that."""
+        return [Line('pytensor.config.floatX = "float32"')] if self.single else []
+
     def dtype(self, dtype: DType) -> str:
         return f'"{dtype.value}"'
 
@@ -166,8 +173,10 @@ class PyTensor(Dialect):
         typed = f'pt.constant({text}, dtype="{dtype.value}")'
         if dtype is DType.bool:
             return Expr(f"np.array({text})", number=True, typed=typed)
-        kept = dtype in (DType.float64, DType.int64) or (
-            dtype is DType.int32 and dtype.least <= value <= dtype.most
+        kept = (
+            dtype in (DType.float64, DType.int64)
+            or (dtype is DType.float32 and self.single)
+            or (dtype is DType.int32 and dtype.least <= value <= dtype.most)
         )
         if kept:
             return Expr(text, 7 if text.startswith("-") else 9, number=True, typed=typed)
@@ -201,6 +210,9 @@ class PyTensor(Dialect):
         over = listed(names) if len(names) > 1 else names[0]
         made = call("pt.grad", scope.name(loss), over, **options)
         scope.bind(targets if len(targets) > 1 else targets[0], made)
+        for i, target in zip(wrt, targets, strict=True):
+            if scope.program.values[i].dtype is DType.float32 and not self.single:
+                scope.say(f'{target} = {target}.astype("float32")')
         scope.shifted(node.outputs)
 
     def scan(self, scope: Scope, node: Node) -> None:
@@ -213,7 +225,7 @@ class PyTensor(Dialect):
         rows = functions.element_names(scope, inner, xs)
         inner.exprs.update(functions.given(body, [*functions.texts(carried), *functions.texts(rows), *captured]))
         inner.run(body.nodes, body.outputs)
-        inner.returns(body.outputs, lambda exprs: _result_list(exprs))
+        inner.returns(body.outputs, _result_list)
         scope.define(name, [*rows, *carried, *(scope.exprs[i].text for i in others)], inner)
         packed = [scope.names.new(f"{one}_steps") for one in carried]
         ys = [scope.claim(i, "each") for i in node.outputs[len(init) :]]
@@ -374,6 +386,12 @@ def _result_list(exprs: Sequence[Expr]) -> Expr:
     return Expr(str(end), 9, end)
 
 
+def dtypes(program: Program) -> set[DType]:
+    """The dtypes in a program, bodies included."""
+    found = {dtype for node in program.nodes for _, dtype in node.results}
+    return found.union(*(dtypes(body) for node in program.nodes for body in node.bodies.values()))
+
+
 def padded(scope: Scope, node: Node, function: str) -> None:
     """Let the images of a convolution be padded before it."""
     if node.op == "conv2d" and any(node.params["padding"]):
@@ -381,7 +399,10 @@ def padded(scope: Scope, node: Node, function: str) -> None:
         i = node.inputs[0]
         name = scope.names.new("padded")
         widths = f"[(0, 0), ({above}, {below}), ({left}, {right}), (0, 0)]"
-        scope.say(f"{name} = ", call(function, scope.name(i), widths))
+        made = call(function, scope.name(i), widths)
+        if function == "pt.pad" and node.dtype is DType.float32:  # it pads with float64
+            made = method(made, "astype", '"float32"')
+        scope.say(f"{name} = ", made)
         scope.replaced[i] = Expr(name)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from xbackend.bring.source.expressions import (
     ADDED,
@@ -197,7 +196,7 @@ def matmul(use: Use) -> Expr:
     (rows, inner), (_, columns) = use.avals[0].shape, use.avals[1].shape
     left = use.operands[0].vector if rows == 1 and inner != 1 else None
     right = use.operands[1].vector if columns == 1 and inner != 1 else None
-    forms = {}
+    forms: dict[tuple[int, ...], Expr] = {}
     if right is not None:
         forms[rows,] = infix("@", MULTIPLIED, a, right)
     if left is not None:

@@ -109,7 +109,7 @@ def _assembled(dialect: Dialect, origin: str, statements: list[Line | Block]) ->
     text = "\n".join(body)
     if dialect.constants:
         preamble = [Line('CONSTANTS = np.load(Path(__file__).with_suffix(".npz"))'), *preamble]
-        text = 'np.Path(__file__) Path ' + text
+        text = "np.Path(__file__) Path " + text
     imports = sorted(line for word, line in dialect.imports.items() if re.search(rf"\b{word}[.(]", text))
     plain = sorted({*imports, dialect.head} - {""}, key=lambda line: (line.startswith("from"), line))
     lines = [f'"""{told}.', "", *where, '"""', ""]

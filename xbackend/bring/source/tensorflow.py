@@ -57,7 +57,7 @@ def _matmul(use: Use) -> Expr:
     (rows, _), (_, columns) = use.avals[0].shape, use.avals[1].shape
     a, b = use.arrays
     left, right = (one.vector for one in use.operands)
-    forms = {}
+    forms: dict[tuple[int, ...], Expr] = {}
     if (rows,) in plain.forms and right is not None:
         forms[rows,] = call("tf.linalg.matvec", a, right)
     if (columns,) in plain.forms and left is not None:
@@ -178,7 +178,13 @@ def _invert(use: Use) -> Expr:
 _MATH = ("log", "log1p", "expm1", "erf", "erfc", "erfinv", "digamma")
 _PLAIN = {
     **{"isnan": "tf.math.is_nan", "isinf": "tf.math.is_inf", "isfinite": "tf.math.is_finite"},
-    **{"gammaln": "tf.math.lgamma", "expit": "tf.sigmoid", "atan2": "tf.atan2", "pow": "tf.pow", "ceil": "tf.math.ceil"},
+    **{
+        "gammaln": "tf.math.lgamma",
+        "expit": "tf.sigmoid",
+        "atan2": "tf.atan2",
+        "pow": "tf.pow",
+        "ceil": "tf.math.ceil",
+    },
     **{"maximum": "tf.maximum", "minimum": "tf.minimum"},
 }
 _TABLE: dict[str, Row] = {
@@ -192,9 +198,7 @@ _TABLE: dict[str, Row] = {
     "logical_not": lambda use: signed("~", use.arrays[0]),
     "bitwise_invert": _invert,
     "where": _where,
-    **{
-        name: reduction(f"tf.reduce_{name}") for name in ("sum", "prod", "max", "min", "mean", "any", "all")
-    },
+    **{name: reduction(f"tf.reduce_{name}") for name in ("sum", "prod", "max", "min", "mean", "any", "all")},
     **{name: along(f"tf.{name}") for name in ("argmax", "argmin", "sort")},
     "argsort": lambda use: call(
         "tf.cast", call("tf.argsort", use.arrays[0], axis=use.params["axis"], stable="True"), "tf.int64"
@@ -349,7 +353,9 @@ class TensorFlow(Dialect):
         whole = len(carried) + len(ys)
         if whole > 1:
             unused = "_" if len(ys) == 1 else "*_"
-            inner.say(f"{', '.join([*carried, *([unused] if ys else [])])}{',' if not ys and whole == 1 else ''} = state")
+            inner.say(
+                f"{', '.join([*carried, *([unused] if ys else [])])}{',' if not ys and whole == 1 else ''} = state"
+            )
         functions.unpacked(inner, rows, "x")
         inner.run(body.nodes, body.outputs)
         functions.returned(inner, body.outputs)
@@ -412,7 +418,7 @@ class TensorFlow(Dialect):
         for place, (device, name) in enumerate(self.devices.items()):
             kind, _, number = device.partition(":")
             if not lines:
-                lines.append(Line("CPUS = tf.config.list_logical_devices(\"CPU\")"))
+                lines.append(Line('CPUS = tf.config.list_logical_devices("CPU")'))
             if kind == "cpu":
                 lines.append(Line(f"{name} = CPUS[{place} % len(CPUS)].name"))
             else:
