@@ -28,6 +28,9 @@ def flat(value):
 
 framework = sys.argv[1]
 for folder in map(Path, sys.argv[2:]):
+    if framework == "pytensor":
+        import pytensor
+        pytensor.config.floatX = "float64"  # a script before may have set another
     try:
         spec = importlib.util.spec_from_file_location("script", folder / "script.py")
         script = importlib.util.module_from_spec(spec)

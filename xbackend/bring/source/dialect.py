@@ -31,7 +31,6 @@ LARGE = 64  # elements of the largest constant in the text
 class Dialect:
     """How one framework's code is written. One object writes one script."""
 
-    name: ClassVar[str]
     spoken: ClassVar[str]  # the framework's name in prose
     module: ClassVar[str]  # the name of its functions' module
     imports: ClassVar[Mapping[str, str]]  # from a word in the code to the import that it needs
@@ -67,8 +66,8 @@ class Dialect:
         """Raises `UnsupportedOperation`, which names all ops without a row."""
         if not self.gradients and analyses.has_gradients(self.program):
             raise UnsupportedOperation(
-                f"{self.program.name} takes a gradient, and {self.spoken} has no gradients; write it in jax, pytensor or "
-                "tensorflow, or give the value alone"
+                f"{self.program.name} takes a gradient, and {self.spoken} has no gradients; write it in jax, "
+                "pytensor or tensorflow, or give the value alone"
             )
         missing = self.missing()
         if missing:
@@ -368,7 +367,7 @@ def _structured(structure: Any, leaves: Any, outermost: bool = False) -> Expr:
     if kind == "list":
         end = Bracket("[", items, "]", collection=True)
     elif len(items) == 1:
-        return Expr(f"({items[0]},)") if not outermost else Expr(f"({items[0]},)")
+        return Expr(f"({items[0]},)")
     else:
         end = Bracket("(", items, ")", collection=True, bare=outermost and len(items) > 1)
     return Expr(str(end), 0 if end.bare else 9, end)

@@ -19,13 +19,8 @@ from xbackend.errors import UsageError
 from xbackend.program.binding import bind
 from xbackend.program.program import Program
 
-# The class of each framework's dialect.
-FRAMEWORKS: Mapping[str, str] = {
-    "jax": "jax:JAX",
-    "pytensor": "pytensor:PyTensor",
-    "tensorflow": "tensorflow:TensorFlow",
-    "numpy": "numpy:NumPy",
-}
+# A file for each.
+FRAMEWORKS = tuple(sorted(path.stem for path in (Path(__file__).parent / "frameworks").glob("[!_]*.py")))
 HERE = Device("cpu", 0)
 
 
@@ -59,15 +54,14 @@ class Source:
 
 
 def to_source(program: Program, framework: str) -> Source:
-    """The program as a script of a framework: ``"jax"``, ``"pytensor"``, ``"tensorflow"`` or ``"numpy"``.
+    """The program as a script of one of the `FRAMEWORKS`.
 
     Raises `UsageError` for another framework, and `UnsupportedOperation`, which names all ops that the framework's code
     has no row for, and for NumPy gradients.
     """
     if framework not in FRAMEWORKS:
         raise UsageError(f"there is no source code of {framework!r}; there is {', '.join(FRAMEWORKS)}")
-    module, _, name = FRAMEWORKS[framework].partition(":")
-    kind: type[Dialect] = getattr(import_module(f"xbackend.bring.source.{module}"), name)
+    kind: type[Dialect] = import_module(f"xbackend.bring.source.frameworks.{framework}").DIALECT
     placed, devices = _placed(program)
     dialect = kind(placed, devices)
     dialect.check()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xbackend.bring.source import names as naming
 from xbackend.bring.source.expressions import ADDED, LAMBDA, Expr, infix, named, tupled
@@ -20,9 +20,6 @@ from xbackend.program import analyses
 from xbackend.program.aval import Aval
 from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program
-
-if TYPE_CHECKING:
-    from xbackend.bring.source.dialect import Dialect
 
 Targets = Any  # of an assignment: a name, or several, which may be nested
 INLINE = 44  # the longest expression that is written into another one
@@ -121,7 +118,7 @@ def planned(program: Program, nodes: Sequence[Node], wanted: Iterable[int], func
 class Scope:
     """A function that is being written: the expression of each value, and the statements so far."""
 
-    dialect: Dialect
+    dialect: Any  # of the framework
     program: Program
     names: Namespace
     depth: int
@@ -324,7 +321,7 @@ class Scope:
         self.bind(targets, Expr(packed))
 
     def device(self, i: int) -> str:
-        return self.dialect.place(self.program.values[i].device) if self.devices else ""
+        return str(self.dialect.place(self.program.values[i].device)) if self.devices else ""
 
     def child(self, program: Program | None = None, deeper: int = 1) -> Scope:
         """A function in this one: of the same program, or of a body."""

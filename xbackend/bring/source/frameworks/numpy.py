@@ -9,7 +9,6 @@ from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect, shape_of, unbared
 from xbackend.bring.source.expressions import Expr, call, method, named
 from xbackend.bring.source.layout import Block, Bracket, Line
-from xbackend.bring.source.pytensor import padded
 from xbackend.bring.source.rows import (
     ARCS,
     OPERATORS,
@@ -29,6 +28,7 @@ from xbackend.bring.source.rows import (
     slices,
     taken,
 )
+from xbackend.bring.source.traits import padded
 from xbackend.bring.source.writer import Scope, Use
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
@@ -110,7 +110,6 @@ _TABLE: dict[str, Row] = {
 
 
 class NumPy(Dialect):
-    name = "numpy"
     spoken = "NumPy"
     module = "np"
     head = "import numpy as np"
@@ -227,3 +226,6 @@ class NumPy(Dialect):
         main = Block(Line('if __name__ == "__main__":'), list(self.examples(arguments, scope)))
         main.body.append(Line("print(", Bracket("", (Bracket(f"{self.function}(", texts, ")"),), ")")))
         return [Block(head, scope.statements), main]
+
+
+DIALECT = NumPy

@@ -1,4 +1,4 @@
-"""JAX as its users write it: `jax.numpy`, gradients of functions, `jax.lax` for loops, state as arguments and results."""
+"""JAX as its users write it: gradients of functions, loops of `jax.lax`, state as arguments and results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect, unbared
 from xbackend.bring.source.expressions import Expr, call, indexed, method, named, tupled
 from xbackend.bring.source.layout import Block, Bracket, Line
-from xbackend.bring.source.pytensor import dtypes
 from xbackend.bring.source.rows import (
     ARCS,
     OPERATORS,
@@ -30,6 +29,7 @@ from xbackend.bring.source.rows import (
     slices,
     taken,
 )
+from xbackend.bring.source.traits import dtypes
 from xbackend.bring.source.writer import Scope, Use, inside, nested, reads
 from xbackend.program import analyses
 from xbackend.program.dtypes import DType
@@ -131,7 +131,6 @@ _TABLE: dict[str, Row] = {
 
 
 class JAX(Dialect):
-    name = "jax"
     spoken = "JAX"
     module = "jnp"
     head = "import jax"
@@ -199,19 +198,14 @@ class JAX(Dialect):
 
         inner.returns([loss, *beside], build)
         scope.define(name, parameters, inner)
-        self._call(scope, node, name, arguments, wrt, valued, beside)
+        self._call(scope, node, name, arguments, (wrt, valued, beside))
 
     def _call(
-        self,
-        scope: Scope,
-        node: Node,
-        name: str,
-        arguments: Sequence[str],
-        wrt: Sequence[int],
-        valued: bool,
-        beside: Sequence[int],
+        self, scope: Scope, node: Node, name: str, arguments: Sequence[str], given: tuple[list[int], bool, list[int]]
     ) -> None:
-        """The statement that calls the gradient of a function."""
+        """The statement that calls the gradient of a function. ``given``: its targets, whether it gives the loss too,
+        and the values that it gives beside it."""
+        wrt, valued, beside = given
         options = [f"argnums={tuple(range(len(wrt)))}"] if len(wrt) > 1 else []
         options += ["has_aux=True"] if beside else []
         transform = "jax.value_and_grad" if valued else "jax.grad"
@@ -342,8 +336,11 @@ class JAX(Dialect):
         lines: list[Line | Block] = [Line('jax.config.update("jax_enable_x64", True)')] if wide else []
         if self.devices:
             lines.append(Line('CPUS = jax.devices("cpu")'))
-        for place, (device, name) in enumerate(self.devices.items()):
-            kind, _, number = device.partition(":")
-            chosen = f"CPUS[{place} % len(CPUS)]" if kind == "cpu" else f'jax.devices("{kind}")[{number}]'
+        for number, (device, name) in enumerate(self.devices.items()):
+            kind, _, index = device.partition(":")
+            chosen = f"CPUS[{number} % len(CPUS)]" if kind == "cpu" else f'jax.devices("{kind}")[{index}]'
             lines.append(Line(f"{name} = {chosen}"))
         return lines
+
+
+DIALECT = JAX

@@ -11,7 +11,6 @@ from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect
 from xbackend.bring.source.expressions import ADDED, Expr, call, indexed, infix, listed, signed
 from xbackend.bring.source.layout import Block, Bracket, Line
-from xbackend.bring.source.pytensor import connected
 from xbackend.bring.source.rows import (
     ARCS,
     OPERATORS,
@@ -28,6 +27,7 @@ from xbackend.bring.source.rows import (
     sliced,
     slices,
 )
+from xbackend.bring.source.traits import connected
 from xbackend.bring.source.writer import Scope, Tape, Use, inside
 from xbackend.program import analyses
 from xbackend.program.aval import Aval
@@ -237,7 +237,6 @@ _TABLE: dict[str, Row] = {
 
 
 class TensorFlow(Dialect):
-    name = "tensorflow"
     spoken = "TensorFlow"
     module = "tf"
     head = "import tensorflow as tf"
@@ -484,3 +483,6 @@ def grouped(statements: Sequence[Line | Block]) -> list[Line | Block]:
             found.append(one)
             open_on = ""
     return found
+
+
+DIALECT = TensorFlow

@@ -1,0 +1,48 @@
+"""What the dialects of several frameworks ask of a program, and write alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xbackend.bring.source.expressions import Expr, call, method
+from xbackend.bring.source.writer import Scope
+from xbackend.program.dtypes import DType
+from xbackend.program.program import Node, Program
+
+# No gradient goes through these.
+_FLAT = ("floor", "ceil", "round", "trunc", "sign", "floor_divide", "while_loop", "grad")
+
+
+def dtypes(program: Program) -> set[DType]:
+    """The dtypes in a program, bodies included."""
+    found = {dtype for node in program.nodes for _, dtype in node.results}
+    return found.union(*(dtypes(body) for node in program.nodes for body in node.bodies.values()))
+
+
+def padded(scope: Scope, node: Node, function: str) -> None:
+    """Let the images of a convolution be padded before it."""
+    if node.op == "conv2d" and any(node.params["padding"]):
+        above, below, left, right = node.params["padding"]
+        i = node.inputs[0]
+        name = scope.names.new("padded")
+        widths = f"[(0, 0), ({above}, {below}), ({left}, {right}), (0, 0)]"
+        made = call(function, scope.name(i), widths)
+        if function == "pt.pad" and node.dtype is DType.float32:  # it pads with float64
+            made = method(made, "astype", '"float32"')
+        scope.say(f"{name} = ", made)
+        scope.replaced[i] = Expr(name)
+
+
+def connected(program: Any, loss: int, wrt: Sequence[int]) -> bool:
+    """Whether a gradient reaches each target through ops of floating-point numbers."""
+    reached, todo = set[int](), [loss]
+    while todo:
+        i = todo.pop()
+        value = program.values[i]
+        if i in reached or not value.dtype.is_floating:
+            continue
+        reached.add(i)
+        if value.op not in _FLAT:
+            todo += value.inputs
+    return reached.issuperset(wrt)
