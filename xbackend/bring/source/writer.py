@@ -170,7 +170,8 @@ class Scope:
         elif node.op in CONTROL:
             getattr(self.dialect, node.op)(self, node)
         elif OPS[node.op].several:
-            self.assign(node, self.built(node))
+            if not self.dialect.stated(self, node):
+                self.assign(node, self.built(node))
         else:
             self.single(node)
 

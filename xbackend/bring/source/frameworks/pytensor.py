@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect, plain, shape_of
-from xbackend.bring.source.expressions import Expr, call, indexed, listed, method, signed
+from xbackend.bring.source.expressions import AND, Expr, call, indexed, listed, method, signed
 from xbackend.bring.source.layout import Block, Bracket, Line
 from xbackend.bring.source.rows import (
     ARCS,
@@ -158,6 +158,7 @@ class PyTensor(Dialect):
     def __init__(self, program: Program, devices: Mapping[str, str]) -> None:
         super().__init__(program, devices)
         found = dtypes(program)
+        self.mixed = {DType.float32, DType.float64} <= found
         self.single = DType.float32 in found and DType.float64 not in found
 
     def preamble(self) -> list[Line | Block]:
@@ -211,8 +212,8 @@ class PyTensor(Dialect):
         made = call("pt.grad", scope.name(loss), over, **options)
         scope.bind(targets if len(targets) > 1 else targets[0], made)
         for i, target in zip(wrt, targets, strict=True):
-            if scope.program.values[i].dtype is DType.float32 and not self.single:
-                scope.say(f'{target} = {target}.astype("float32")')
+            if self.mixed:  # the gradient of a cast has the dtype that was cast to
+                scope.say(f'{target} = {target}.astype("{scope.program.values[i].dtype.value}")')
         scope.shifted(node.outputs)
 
     def scan(self, scope: Scope, node: Node) -> None:
@@ -272,7 +273,7 @@ class PyTensor(Dialect):
         after = [inner.known(i) for i in inner.program.outputs]
         goes_on = inner.enter_here(node.params["condition"], [*after, *captured])
         listed_after = _result_list(after).text
-        inner.say(f"return {listed_after}, until(~({goes_on[0].array.text} & {begins}))")
+        inner.say(f"return {listed_after}, until(~({goes_on[0].array.at(AND)} & {begins}))")
         scope.define(name, [*carried, begins, *(scope.exprs[i].text for i in others)], inner)
         packed = [scope.names.new(f"{one}_steps") for one in carried]
         rest = listed([begins, *(scope.exprs[i].text for i in others)])
@@ -292,10 +293,9 @@ class PyTensor(Dialect):
         stopped = analyses.has_gradients(self.program)
         for i, j, one, carry in zip(node.outputs, init, packed, carried, strict=True):
             if scope.uses[i] or i in scope.targets:
-                chosen = f"pt.where({begins}, {one}[-1], {scope.exprs[j].array.text})"
-                if stopped:
-                    chosen = f"zero_grad({chosen})"
-                scope.say(f"{scope.claim(i, f'last_{carry}')} = {chosen}")
+                chosen = call("pt.where", begins, f"{one}[-1]", scope.exprs[j].array)
+                chosen = call("zero_grad", chosen) if stopped else chosen
+                scope.say(f"{scope.claim(i, f'last_{carry}')} = ", chosen)
         scope.shifted(node.outputs)
 
     def cond(self, scope: Scope, node: Node) -> None:

@@ -171,6 +171,13 @@ def _of_two(name: str) -> Row:
     return lambda use: call(name, use.arrays[0], *use.operands[1:])
 
 
+def _diagonal(use: Use) -> Expr:
+    """TensorFlow refuses a diagonal outside of the matrices."""
+    if 0 in use.shape:
+        return call("tf.zeros", shape_text(use.shape), dtype=_dtype(use.node.dtype))
+    return call("tf.linalg.diag_part", use.arrays[0], k=use.params["offset"] or None)
+
+
 def _invert(use: Use) -> Expr:
     return call("tf.bitwise.invert", use.arrays[0])
 
@@ -209,7 +216,7 @@ _TABLE: dict[str, Row] = {
     "reshape": reshaped("tf.squeeze", lambda x, shape: call("tf.reshape", x, _numbers(shape))),
     "permute_dims": _transposed,
     "broadcast_to": lambda use: call("tf.broadcast_to", use.arrays[0], _numbers(use.shape)),
-    "diagonal": lambda use: call("tf.linalg.diag_part", use.arrays[0], k=use.params["offset"] or None),
+    "diagonal": _diagonal,
     "slice": sliced,
     "slice_set": _slice_set,
     "slice_add": _slice_add,
@@ -232,6 +239,7 @@ _TABLE: dict[str, Row] = {
         "tf.linalg.triangular_solve", *use.arrays, lower=None if use.params["lower"] else "False"
     ),
     "svdvals": lambda use: call("tf.linalg.svd", use.arrays[0], compute_uv="False"),
+    "svd": of_arrays("tf.linalg.svd"),  # statements: `TensorFlow.stated`
     "qr": lambda use: call("tf.linalg.qr", use.arrays[0], full_matrices="True" if use.params["full"] else None),
 }
 
@@ -286,6 +294,20 @@ class TensorFlow(Dialect):
 
     def place(self, device: str | None) -> str:
         return self.devices.get(device or "", "")
+
+    def stated(self, scope: Scope, node: Node) -> bool:
+        """TensorFlow gives the singular values first, and the other vectors as columns."""
+        if node.op != "svd":
+            return False
+        left, values, right = (scope.claim(i) for i in node.outputs)
+        columns = scope.names.new("v") if right != "_" else "_"
+        full = "True" if node.params["full"] else None
+        made = call("tf.linalg.svd", scope.name(node.inputs[0]), full_matrices=full)
+        scope.bind([values, left, columns], made, scope.device(node.outputs[0]))
+        if right != "_":
+            scope.say(f"{right} = tf.linalg.matrix_transpose({columns})", device=scope.device(node.outputs[2]))
+        scope.shifted(node.outputs)
+        return True
 
     def begin(self, scope: Scope) -> None:
         scope.tapes = []
