@@ -157,6 +157,16 @@ def test_examples_as_scripts_compute_the_same(
     assert not wrong, "\n".join(f"{name}: {said}" for name, said in wrong.items())
 
 
+@pytest.mark.parametrize("framework", EACH)
+def test_while_loops_end_where_they_do(framework: str, oracle: Any, tmp_path: Path) -> None:
+    def halved(x: Any, n: Any) -> Any:
+        return xb.while_loop(lambda s: s[1] < n, lambda s: (s[0] * 0.5, s[1] + 1), (x, xb.asarray(0)))
+
+    arrays = {f"steps{n}": (np.arange(3.0), np.asarray(n)) for n in (0, 3)}
+    cases = {name: case(oracle, xb.trace(halved, *given), given) for name, given in arrays.items()}
+    assert not ran(cases, framework, tmp_path)
+
+
 def test_names_are_the_users() -> None:
     program, _ = traced("radon", True)
     text = to_source(program, "jax").text

@@ -35,7 +35,7 @@ from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, Program
 
-MOST_STEPS = "2**31 - 1"
+MOST_STEPS = "1_000_000"  # of a while loop: without its rewrites PyTensor has memory for all of them
 
 
 def integers(use: Use) -> str | None:
@@ -150,6 +150,7 @@ class PyTensor(Dialect):
         "pt": "import pytensor.tensor as pt",
         "np": "import numpy as np",
         "ifelse": "from pytensor.ifelse import ifelse",
+        "Assert": "from pytensor.raise_op import Assert",
         "until": "from pytensor.scan.utils import until",
         "zero_grad": "from pytensor.gradient import zero_grad",
     }
@@ -291,11 +292,17 @@ class PyTensor(Dialect):
 
         scope.bind(packed if len(packed) > 1 else f"({packed[0]},)", scope.fitting(init, loop))
         stopped = analyses.has_gradients(self.program)
+        last = [Expr(f"{one}[-1]") for one in packed]
+        (more,) = scope.enter_here(node.params["condition"], [*last, *captured])
+        ended = scope.names.new("ended")
+        scope.say(f"{ended} = ~({more.array.at(AND)} & {begins})")
         for i, j, one, carry in zip(node.outputs, init, packed, carried, strict=True):
             if scope.uses[i] or i in scope.targets:
                 chosen = call("pt.where", begins, f"{one}[-1]", scope.exprs[j].array)
                 chosen = call("zero_grad", chosen) if stopped else chosen
-                scope.say(f"{scope.claim(i, f'last_{carry}')} = ", chosen)
+                name = scope.claim(i, f"last_{carry}")
+                scope.say(f"{name} = ", chosen)
+                scope.say(f"{name} = ", call(f'Assert("more than {MOST_STEPS} steps")', name, ended))
         scope.shifted(node.outputs)
 
     def cond(self, scope: Scope, node: Node) -> None:
