@@ -37,6 +37,7 @@ _HOME = {
     **dict.fromkeys(("from_pytensor", "from_aesara", "from_theano"), "xbackend.bring.lineage.given:from_graph"),
     "from_pymc": "xbackend.bring.lineage.pymc",
     "from_jax": "xbackend.bring.jax.given",
+    "to_source": "xbackend.bring.source",
     **dict.fromkeys(("from_tensorflow", "from_graph_def"), "xbackend.bring.tensorflow.given"),
     "backend_names": "xbackend.backends.registry",
 }
@@ -135,6 +136,7 @@ if TYPE_CHECKING:
     from xbackend.bring.lineage.given import from_graph as from_pytensor
     from xbackend.bring.lineage.given import from_graph as from_theano
     from xbackend.bring.lineage.pymc import from_pymc
+    from xbackend.bring.source import to_source
     from xbackend.bring.tensorflow.given import from_graph_def, from_tensorflow
     from xbackend.cluster.job import Job, job
     from xbackend.devices import Device, DeviceMap

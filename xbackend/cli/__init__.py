@@ -46,6 +46,7 @@ COMMANDS = {
     "bisect": "name the release in which a time, a compile time or numbers changed",
     "env": "list, make or remove the frameworks' environments",
     "draw": "draw a program by device",
+    "translate": "write a function, or a graph that exists, as a script of another framework",
     "run": "run your own function on backends and compare what it returns",
     "train": "train your own model on backends and devices, and compare what it becomes",
     "cluster": "run your own function as the step of every task of a cluster",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ from xbackend import workloads
 from xbackend.backends.contract import Settings
 from xbackend.cli import DONE, options
 from xbackend.cli.console import progress, say
-from xbackend.cli.users import missing, traced
+from xbackend.cli.users import program as program_of
 from xbackend.devices import DeviceMap
 from xbackend.drawing import forms
 from xbackend.errors import BackendUnavailable, UsageError
@@ -44,7 +43,7 @@ def draw(
 ) -> int:
     """Print a drawing: of a program, its logical devices bound if bindings are given, or of what a backend executed."""
     selected = [] if backend is None else matrix.runs([backend])  # before anything is computed
-    program, arrays = _program(target, inputs, settings, seed, brought)
+    program, arrays = program_of(target, inputs, settings, seed, brought)
     if backend is not None:
         if len(arrays) != len(program.inputs):
             raise UsageError(f"{target} holds no arguments to run it with; draw a FILE.py:FUNCTION or a workload")
@@ -57,27 +56,6 @@ def draw(
         drawing = forms.draw(program, form)
     say(drawing.rstrip("\n"))
     return DONE
-
-
-def _program(
-    target: str, inputs: list[str] | None, settings: options.Assignments, seed: int, brought: str | None
-) -> tuple[Program, list[np.ndarray]]:
-    """The program to draw, and its arguments: none for a program's JSON file."""
-    is_workload, is_file = target in workloads.names(), target.endswith(".json")
-    for option, given, refused in (("--input", inputs, is_workload or is_file), ("--set", settings, is_file)):
-        if given and refused:
-            raise UsageError(f"{option} is for a FILE.py:FUNCTION; {target} has its own")
-    if is_workload:
-        workload = workloads.get(target)
-        parameters = workload.resolve(**{"size": 8, **dict(settings or ())})
-        arrays = workload.arrays(seed, **parameters)
-        return xb.trace(workload.traced(parameters), *arrays), arrays
-    if is_file:
-        if not Path(target).is_file():
-            raise missing(Path(target))
-        return xb.Program.from_json(Path(target).read_bytes()), []
-    made = traced(target, inputs, settings, seed, brought)
-    return made.program, made.arrays
 
 
 def _executed(

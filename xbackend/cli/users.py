@@ -18,6 +18,8 @@ import numpy as np
 
 from xbackend import errors, workloads
 from xbackend.api.tracing.repeated import noticing_kept, trace_twice
+from xbackend.api.tracing.trace import trace
+from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.backends import registry
 from xbackend.bring.origin import Origin
 from xbackend.cli import neighbours
@@ -137,6 +139,28 @@ def traced(
         return Traced(trace_twice(function, *arrays, **static), arrays, alone, static)
 
 
+def program(
+    target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int, brought: str | None
+) -> tuple[Program, list[np.ndarray]]:
+    """The program of a function, a workload or a program's JSON file, and its arguments: none for such a file. Raises
+    `UsageError`."""
+    is_workload, is_file = target in workloads.names(), target.endswith(".json")
+    for option, given, refused in (("--input", inputs, is_workload or is_file), ("--set", settings, is_file)):
+        if given and refused:
+            raise UsageError(f"{option} is for a FILE.py:FUNCTION; {target} has its own")
+    if is_workload:
+        workload = workloads.get(target)
+        parameters = workload.resolve(**{"size": 8, **dict(settings or ())})
+        arrays = workload.arrays(seed, **parameters)
+        return trace(workload.traced(parameters), *arrays), arrays
+    if is_file:
+        if not Path(target).is_file():
+            raise missing(Path(target))
+        return TracedProgram.from_json(Path(target).read_bytes()), []
+    made = traced(target, inputs, settings, seed, brought)
+    return made.program, made.arrays
+
+
 def _brought_traced(kind: str, target: str, inputs: Sequence[str] | None, seed: int) -> Traced:
     """As `traced`, of a graph that is brought."""
     plain, gradient = target.removesuffix(GRADIENT), target.endswith(GRADIENT)
@@ -160,12 +184,14 @@ def cases(
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Case]:
     """The cases of a target: a workload of xbackend, ``FILE.py`` for all workloads of that file, or
-     ``FILE.py:FUNCTION`` for one of them or any other function; or in its place all workloads of a ``suite``.
+    ``FILE.py:FUNCTION`` for one of them or any other function; or in its place all workloads of a ``suite``.
 
-     The value and, where there is one, the gradient are measured; only one where ``gradient`` says which, or the target
-     ends with ``+gradient``. ``brought`` is the kind of graph that ``FILE.py:NAME`` is, as of `bring`.
-    Each combination of the values ``asked`` for is a case. ``inputs`` are the arguments as they are typed; a function
-    without any gets those of the file's ``inputs()``. File names are relative to ``folder``. Raises `UsageError` for anything missing, not understood or failing, and what `session.cases_of` raises.
+    The value and, where there is one, the gradient are measured; only one where ``gradient`` says which, or the target
+    ends with ``+gradient``. ``brought`` is the kind of graph that ``FILE.py:NAME`` is, as of `bring`. Each combination
+    of the values ``asked`` for is a case. ``inputs`` are the arguments as they are typed; a function without any gets
+    those of the file's ``inputs()``. File names are relative to ``folder``.
+
+    Raises `UsageError` for anything missing, not understood or failing, and what `session.cases_of` raises.
     """
     if target.endswith(GRADIENT):
         target, gradient = target.removesuffix(GRADIENT), True
@@ -178,19 +204,7 @@ def cases(
     elif ":" not in target and not target.endswith(".py"):
         chosen, module = [workloads.get(target)], None
     elif target.endswith(".py"):
-        module = _module(Path(target))
-        found = list(dict.fromkeys(one for one in vars(module).values() if isinstance(one, Workload | Model)))
-        chosen = [_workload(one) for one in found]
-        twice = [name for name, count in Counter(one.name for one in chosen).items() if count > 1]
-        if twice:
-            raise UsageError(
-                f"{target} has several workloads called {join(twice)}: give each a name of its own, name=..."
-            )
-        if not chosen:
-            raise UsageError(
-                f"{target} has no workload: write @xb.workload above a function (@xb.model above a loss), or name one, "
-                f"{target}:FUNCTION"
-            )
+        chosen, module = _all_of(target), None
     else:
         function, module = _weighed(target)
         chosen = [function if isinstance(function, Workload) else Workload(function, name=target.rpartition(":")[2])]
@@ -206,6 +220,23 @@ def cases(
     with noticing_kept(partial(say, error=True)):
         made = session.cases_of(each, seed=seed, gradient=gradient, guard=calling, on_progress=on_progress)
     return [of_file(one, file) for one in made] if file else made
+
+
+def _all_of(target: str) -> list[Workload]:
+    """The workloads of ``FILE.py``, models as steps of their training. Raises `UsageError`."""
+    found = list(
+        dict.fromkeys(one for one in vars(_module(Path(target))).values() if isinstance(one, Workload | Model))
+    )
+    chosen = [_workload(one) for one in found]
+    twice = [name for name, count in Counter(one.name for one in chosen).items() if count > 1]
+    if twice:
+        raise UsageError(f"{target} has several workloads called {join(twice)}: give each a name of its own, name=...")
+    if not chosen:
+        raise UsageError(
+            f"{target} has no workload: write @xb.workload above a function (@xb.model above a loss), or name one, "
+            f"{target}:FUNCTION"
+        )
+    return chosen
 
 
 def _brought(target: str, origin: Origin, gradient: bool | None, file: str) -> Iterator[Case]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.bring.lineage import dtypes
-from xbackend.bring.lineage.walk import Walk, row
+from xbackend.bring.lineage.walk import FOLDED, Walk, row
 from xbackend.errors import GraphError
 
 
@@ -73,7 +74,8 @@ def alloc(walk: Walk, node: Any, values: list[Any]) -> Any:
 @row("AllocEmpty")
 def alloc_empty(walk: Walk, node: Any, values: list[Any]) -> Any:
     lengths = tuple(walk.whole(one, "the shape of an alloc") for one in node.inputs)
-    return xb.zeros(lengths, dtype=dtypes.held(node.outputs[0].type.dtype))
+    dtype = node.outputs[0].type.dtype
+    return np.zeros(lengths, dtype) if prod(lengths) <= FOLDED else xb.zeros(lengths, dtype=dtypes.held(dtype))
 
 
 @row("MakeVector")

@@ -178,7 +178,7 @@ def computed(node: Any, values: Sequence[Any]) -> list[Any] | None:
         return None
     storage = {one: [value] for one, value in zip(node.inputs, values, strict=True)}
     storage |= {one: [None] for one in node.outputs}
-    if type(node.op).__name__ in ("Alloc", "AllocEmpty", "Eye", "Second"):
+    if type(node.op).__name__ in ("Alloc", "Eye"):
         size = prod(int(v) for v in values[1:]) if type(node.op).__name__ == "Alloc" else prod(int(v) for v in values)
         if size > FOLDED:
             return None
@@ -187,7 +187,8 @@ def computed(node: Any, values: Sequence[Any]) -> list[Any] | None:
     return [storage[one][0] for one in node.outputs]
 
 
-_NOT_FOLDED = ("Scan", "IfElse", "CheckAndRaise", "Assert", "CheckParameterValue", "MakeSlice")
+# The memory of `AllocEmpty` has any numbers.
+_NOT_FOLDED = ("AllocEmpty", "Scan", "IfElse", "CheckAndRaise", "Assert", "CheckParameterValue", "MakeSlice")
 
 
 def _refused(walk: Walk, node: Any, values: list[Any]) -> Any:
