@@ -168,6 +168,8 @@ CASES: list[tuple[int, Sequence[str], Plant]] = [
         ["cluster", "run", "job.py", "--ps", "1", "--workers", "1", "--reports", "taken"],
         lambda here: (here.folder / "taken").write_text(""),
     ),
+    (0, ["translate", "matpow", "--to", "jax"], lambda here: None),
+    (2, ["translate", "matpow", "--to", "fortran"], lambda here: None),
     (0, ["draw", "matpow"], lambda here: None),
     (2, ["draw", "nothing"], lambda here: None),
     (0, ["devices", "--backends", "numpy"], lambda here: None),
