@@ -436,3 +436,19 @@ def test_a_warning_is_one_for_each_cause_with_its_numbers_as_ranges() -> None:
     ]
     lines = terminal.lines(of(*rows), None, 80)
     assert "warning: a on 1 device and b on 1 device: 1 to 3 of 15 rounds took over 2 times" in lines
+
+
+def test_a_model_of_pymc_is_answered_by_what_to_type_there() -> None:
+    model = {"workload": "model+gradient", "parameters": {"from": "PyMC 6.4.0, PyTensor 3.3.8"}}
+    rows = [
+        measured("jax", near(1e-6), **model),
+        measured("pytensor", near(3e-6), **model),
+        measured("pytensor-jax", near(3.01e-6, 0.02), **model),
+        measured("pytensor-c", near(9e-6), **model),
+    ]
+    said = answer(comparisons(of(*rows)))
+    assert said.startswith("jax ")
+    assert 'in PyMC type compile_kwargs={"mode": "NUMBA"} (3' in said
+    assert "and JAX may be as fast" in said
+    assert "CVM" not in said
+    assert "in PyMC" not in answer(comparisons(of(*(replace(row, workload="model") for row in rows))))

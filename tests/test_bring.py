@@ -31,7 +31,7 @@ ANY_GENERATION = """
         x.sum(axis=0), x.prod(), T.cast(x, "float32").mean(axis=1), x.max(axis=1), T.argmax(x, axis=1), x.std(),
         T.any(T.gt(x, 1.0)), T.all(T.gt(x, -9.0), axis=0),
         x.T, x.dimshuffle(0, "x", 1), x.reshape((-1,)), x.flatten()[::-2], x[1:, ::2], x[-1], x[:, None, 0],
-        x[i], x[i, i % 3], x[:, i % 3], T.set_subtensor(x[1:, 0], v[0]), T.inc_subtensor(x[i], v),
+        x[i], x[i, i % 3], x[:, i % 3], T.set_subtensor(x[1:, 0], v[0]), T.set_subtensor(x[T.gt(x, 0.1)], 0.5), T.inc_subtensor(x[i], v),
         T.concatenate([x, x * 2.0], axis=1), T.stack([v, v + 1.0]), T.alloc(v, 2, 3), T.arange(x.shape[0]) + v.sum(),
         T.extra_ops.cumsum(x, axis=1), T.extra_ops.cumprod(v), T.sort(x, axis=0), T.argsort(v), T.eye(3) * v,
         T.dot(x, x.T), T.dot(x, v), T.outer(v, v), T.nlinalg.det(T.dot(x.T, x)) if hasattr(T, "nlinalg") else v,

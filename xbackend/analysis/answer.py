@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from xbackend.analysis.comparison import Comparison, Row
+from xbackend.analysis.sampling import in_pymc
 from xbackend.analysis.scaling import REAL, Scaling, scalings
 from xbackend.analysis.statistics import FEWEST, Ratio, Verdict
 from xbackend.backends.description import IN_TURN
@@ -36,6 +37,7 @@ def answer(comparisons: Sequence[Comparison]) -> str:
     timings = [process for c in comparisons for row in c.ranked for process in row.processes]
     doubts = in_doubt(timings, {named(row, c): ratio for c in comparisons for row, ratio in c.against_first})
     against = "".join(f"; {words}" for words in _against_the_oracle(comparisons))
+    against += "".join(f"; {words}" for words in in_pymc(comparisons))
     few_processes = "; there are too few processes: " + _MORE if _TOO_FEW in said else ""
     said = doubts + said
     return f"{said[0].upper() if more or doubts else said[0]}{said[1:]}{few_processes}{against}."

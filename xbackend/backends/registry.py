@@ -54,6 +54,7 @@ class Entry:
     for itself, as its framework fixes devices and threads when it starts, or cannot be loaded beside others.
     ``engines``: names in `xbackend.engines.registry` that join several processes of it, the default first. ``system``:
     the system packages that it needs. ``options``: the available ones, ``chosen``: the values in this name.
+    ``pymc``: the mode of PyTensor that PyMC is given for the same.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Entry:
     system: tuple[SystemPackage, ...] = ()
     options: tuple[Option, ...] = ()
     chosen: Mapping[str, str] = field(default_factory=dict, hash=False)
+    pymc: str = ""
 
     @property
     def with_option(self) -> list[str]:
@@ -141,9 +143,15 @@ _ENTRIES = (
         *("jax", "jax.adapter:JAXBackend", "jax", "jax", "JAX itself: a jitted function for each device's part"),
         engines=("jax",),
     ),
-    _lineage("pytensor", "pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default"),
-    _lineage("pytensor-c", "pytensor:PyTensorC", "pytensor", "pytensor", "the C linker", system=_C),
-    _lineage("pytensor-jax", "pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX", engines=("jax",)),
+    _lineage(
+        "pytensor", "pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default", pymc="NUMBA"
+    ),
+    _lineage("pytensor-c", "pytensor:PyTensorC", "pytensor", "pytensor", "the C linker", system=_C, pymc="CVM"),
+    _lineage(
+        *("pytensor-jax", "pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX"),
+        engines=("jax",),
+        pymc="JAX",
+    ),
     _lineage("aesara", "aesara:AesaraC", "aesara", "aesara", "the C linker, Aesara's default", system=_C),
     _lineage("aesara-numba", "aesara:AesaraNumba", "aesara", "aesara numba", "Numba"),
     _lineage("aesara-jax", "aesara:AesaraJAX", "aesara", "aesara jax", "compiled by JAX", engines=("jax",)),
@@ -156,6 +164,7 @@ _ENTRIES = (
     _lineage(
         *("pytensor-mlx", "pytensor:PyTensorMLX", "pytensor", "pytensor mlx", "PyTensor compiled by MLX"),
         system=(system.COMPILER,),
+        pymc="MLX",
     ),
 )
 ENVIRONMENTS: dict[str, Packaging] = {packaging.name: packaging for packaging in _ENVIRONMENTS}

@@ -27,10 +27,23 @@ def written(walk: Walk, node: Any, values: list[Any]) -> Any:
     array, value = walk.cast(node.inputs[0], dtype), walk.cast(node.inputs[1], dtype)
     if getattr(op, "ignore_duplicates", False):
         raise GraphError("an addition at indices that ignores repeated ones has no row: let it add each")
+    mask = _mask(walk, node.inputs[2:], value, array.shape)
+    if mask is not None:
+        return xb.where(mask, value if op.set_instead_of_inc else xb.add(array, value), array)
     array, key, back = _turned(array, _keys(walk, node, node.inputs[2:], array.shape))
     place = xb.at(array)[key]
     result = place.set(value) if op.set_instead_of_inc else place.add(value)
     return result if back is None else xb.permute_dims(result, back)
+
+
+def _mask(walk: Walk, variables: Any, value: Any, shape: tuple[int, ...]) -> Any:
+    """The mask that is the whole index where one number is written, with the axes of the array; else `None`."""
+    if len(variables) != 1 or not hasattr(variables[0].type, "dtype") or variables[0].type.dtype != "bool":
+        return None
+    mask = walk.value(variables[0])
+    if not isinstance(mask, Array) or not mask.ndim or np.ndim(value):
+        return None
+    return xb.reshape(mask, (*mask.shape, *(1,) * (len(shape) - mask.ndim)))
 
 
 def _keys(walk: Walk, node: Any, variables: Any, shape: tuple[int, ...]) -> list[Any]:
