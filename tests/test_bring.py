@@ -15,6 +15,8 @@ from xbackend.workers.bringing import bring
 from xbackend.workloads.agreement import relative_error
 from xbackend.workloads.brought import workload_of
 
+pytestmark = pytest.mark.tier("standard")
+
 HEADS = {
     "pytensor": "import numpy as np, pytensor as framework, pytensor.tensor as T\nfrom pytensor import scan\n",
     "aesara": "import numpy as np, aesara as framework, aesara.tensor as T\nfrom aesara import scan\n",
@@ -31,7 +33,8 @@ ANY_GENERATION = """
         x.sum(axis=0), x.prod(), T.cast(x, "float32").mean(axis=1), x.max(axis=1), T.argmax(x, axis=1), x.std(),
         T.any(T.gt(x, 1.0)), T.all(T.gt(x, -9.0), axis=0),
         x.T, x.dimshuffle(0, "x", 1), x.reshape((-1,)), x.flatten()[::-2], x[1:, ::2], x[-1], x[:, None, 0],
-        x[i], x[i, i % 3], x[:, i % 3], T.set_subtensor(x[1:, 0], v[0]), T.set_subtensor(x[T.gt(x, 0.1)], 0.5), T.inc_subtensor(x[i], v),
+        x[i], x[i, i % 3], x[:, i % 3], T.set_subtensor(x[1:, 0], v[0]), T.inc_subtensor(x[i], v),
+        T.set_subtensor(x[T.gt(x, 0.1)], 0.5),
         T.concatenate([x, x * 2.0], axis=1), T.stack([v, v + 1.0]), T.alloc(v, 2, 3), T.arange(x.shape[0]) + v.sum(),
         T.extra_ops.cumsum(x, axis=1), T.extra_ops.cumprod(v), T.sort(x, axis=0), T.argsort(v), T.eye(3) * v,
         T.dot(x, x.T), T.dot(x, v), T.outer(v, v), T.nlinalg.det(T.dot(x.T, x)) if hasattr(T, "nlinalg") else v,
@@ -125,6 +128,32 @@ def test_a_model_of_pymc_and_its_gradient(name: str, written) -> None:
     check(origin)
 
 
+MATRICES = """
+    x = T.dmatrix("x")
+    spd = T.dot(x, x.T) + 4.0 * T.eye(3)
+    L = T.linalg.cholesky(spd)
+    out = [
+        L, T.linalg.cholesky(spd, lower=False), T.linalg.solve_triangular(L, x, lower=True),
+        T.linalg.solve_triangular(L, x[0], lower=True, trans=1), T.linalg.solve(spd, x), T.linalg.solve(spd, x[0]),
+        T.linalg.solve(spd, x, assume_a="sym"), T.linalg.cho_solve((L, True), x),
+        T.linalg.inv(spd), T.linalg.det(spd), *T.linalg.slogdet(spd), T.linalg.eigh(spd)[0],
+        T.linalg.pinv(x), T.diag(x), T.diag(x[0]), T.fill_diagonal(x, 2.0), T.special.softmax(x, axis=1),
+        T.special.log_softmax(x, axis=0), T.logsumexp(x, axis=1), T.softplus(x), T.sigmoid(x), T.erfcx(x),
+        T.tri_gamma(2.0 + x),
+        T.stack([x, spd]) @ T.stack([spd, x]), T.stack([x, spd]) @ x[0], T.repeat(x, 2, axis=0),
+        T.linalg.cholesky(T.stack([spd, spd * 2.0])), T.split(x, [1, 2], axis=0)[1], T.log1mexp(-T.abs(x) - 0.1),
+    ]
+    loss = T.log(T.linalg.det(spd)) + T.sum(T.linalg.solve_triangular(L, x, lower=True) ** 2) + T.erfcx(x).sum()
+    def inputs():
+        return [np.linspace(-1.0, 2.0, 9).reshape(3, 3) ** 2 - 0.7]
+"""
+
+
+@pytest.mark.parametrize("name", ["out", "loss"])
+def test_matrices_and_special_functions_of_pytensor(name: str, written) -> None:
+    check(bring("pytensor", f"{written(MATRICES, HEADS['pytensor'])}:{name}", None), limit=1e-11)
+
+
 REFUSED = """
     from pytensor.scan.utils import until as stop
     from pytensor.tensor.random.utils import RandomStream
@@ -133,6 +162,8 @@ REFUSED = """
     masked = x[x > 0.5].sum()
     length = T.arange(T.cast(x.sum(), "int64")).sum()
     until, _ = scan(lambda s: (s * 2.0, stop(s > 10.0)), outputs_info=T.ones(()), n_steps=20)
+    cut, _ = scan(lambda s, c: c + s, sequences=x.sum(axis=1), outputs_info=T.ones(()), truncate_gradient=2)
+    tied = T.linalg.solve(x, x, assume_a="tridiagonal").sum()
     number = 3
     complex_ = T.zmatrix("c").real.sum()
 """
@@ -149,6 +180,8 @@ REFUSED = """
         ("masked", ["float64[2,2]"], "a mask that depends on the inputs"),
         ("length", ["float64[2,2]"], "the length of an arange depends on the values of the inputs"),
         ("until", [], "as many results as its values say"),
+        ("cut", ["float64[2,2]"], "truncate_gradient has no row"),
+        ("tied", ["float64[2,2]"], "has no row"),
         ("number", None, "number is int: it has to be a variable"),
         ("complex_", ["float64[2,2]"], "complex128"),
         ("masked", None, r"the input x .* has no fixed shape: give each input with --input"),

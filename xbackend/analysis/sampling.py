@@ -23,10 +23,8 @@ def in_pymc(comparisons: Iterable[Comparison]) -> Iterator[str]:
         first, *others = ways
         equal = [row for row in others if not _slower(comparison, row, first)]
         beside = f", and {join([_mode(row) for row in equal])} may be as fast" if equal else ""
-        yield (
-            f'in PyMC type compile_kwargs={{"mode": "{_mode(first)}"}} ({number(1e6 * (first.time or 0.0))} us for a call'
-            f"{beside})"
-        )
+        time = number(1e6 * (first.time or 0.0))
+        yield f'in PyMC type compile_kwargs={{"mode": "{_mode(first)}"}} ({time} us for a call{beside})'
 
 
 def _mode(row: Row) -> str:

@@ -13,7 +13,7 @@ them (`xbackend.api.functions`), so an adapter has little to lower and a program
 * `slice_set`, `slice_add`, `take_set` and `take_add` replace, or add to, the elements of their first array that `slice`
   or `take` would read. The last array has the shape of these. `take_add` adds both where an index occurs twice;
 * `solve` and `solve_triangular` have two arrays of the same rank (at least 2) with equal leading axes; matrices of
-  `eigh` and `eigvalsh` are symmetric, `cholesky` reads the lower triangle and gives one, and its gradient is symmetric;
+  `eigh`, `eigvalsh` and `cholesky` are symmetric; `cholesky` gives a lower triangle, and its gradient is symmetric;
 * `all_reduce` is the sum of its arrays, each times its share if it has ``shares``. Result ``k`` is for the device of
   array ``k``. Binding leaves only the sum over tasks of it, and makes the rest sums and transfers;
 * the bodies of `scan`, `while_loop` and `cond` are programs whose inputs are all that they use: they have no shared

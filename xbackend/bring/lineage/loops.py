@@ -17,6 +17,8 @@ def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
     info = op.info if hasattr(op.info, "n_mit_mot") else op  # of Theano it is a dictionary, and the op has the same
     if info.n_mit_mot:
         raise GraphError("the loop of a gradient has no row: give the loss, and each framework makes its own gradient")
+    if getattr(op, "truncate_gradient", -1) != -1:
+        raise GraphError("a loop with truncate_gradient has no row: no program cuts a gradient off")
     if info.as_while:
         raise GraphError("a loop with until() has as many results as its values say, and a program's shapes are fixed")
     steps = walk.whole(op.outer_nsteps(outer) if hasattr(op, "outer_nsteps") else outer[0], "the steps of a loop")

@@ -1,4 +1,7 @@
-"""Products, factorisations and equations, alone or over batches (`Blockwise`)."""
+"""Products, factorisations and equations, alone or over batches (`Blockwise`).
+
+Ops that read one triangle of a matrix are taken to have a symmetric one, as those of a program are.
+"""
 
 from __future__ import annotations
 
@@ -132,18 +135,9 @@ def solve_triangular(op: Any, a: Any, b: Any) -> Any:
 
 @core("Solve")
 def solve(op: Any, a: Any, b: Any) -> Any:
-    if getattr(op, "assume_a", "gen") in (
-        "sym",
-        "her",
-        "pos",
-        "pos_def",
-        "positive definite",
-        "symmetric",
-        "hermitian",
-    ):
-        half = xb.tril(a) if op.lower else xb.triu(a)
-        diagonal = xb.multiply(a, np.eye(a.shape[-1]))
-        a = xb.subtract(xb.add(half, xb.matrix_transpose(half)), diagonal)
+    assumed = getattr(op, "assume_a", "gen")
+    if assumed not in ("gen", "general", "sym", "her", "pos"):
+        raise GraphError(f"solve with assume_a={assumed!r} has no row: leave assume_a out")
     return _solved(op, a, b, linalg.solve)
 
 
@@ -186,15 +180,20 @@ def slogdet(op: Any, x: Any) -> Any:
 
 
 @core("Eigh")
-def eigh(op: Any, x: Any) -> Any:
+def eigh(op: Any, x: Any, *others: Any) -> Any:
+    _check_alone(others)
     return list(linalg.eigh(x))
 
 
 @core("Eigvalsh")
 def eigvalsh(op: Any, x: Any, *others: Any) -> Any:
+    _check_alone(others)
+    return linalg.eigvalsh(x)
+
+
+def _check_alone(others: tuple[Any, ...]) -> None:
     if others:
         raise GraphError("eigenvalues of a pair of matrices have no row")
-    return linalg.eigvalsh(x)
 
 
 @core("SVD")
