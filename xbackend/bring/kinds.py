@@ -22,7 +22,8 @@ class Kind:
     hidden: str = ""
 
 
-# Without these flags neither of the old ones is imported beside today's packages.
+# Without flags for BLAS the two old ones are not imported beside today's packages. Their functions are called once, in
+# Python: C code would take a minute to compile.
 _LINEAGE = "a variable, a list of variables, or a compiled function"
 KINDS = {
     kind.name: kind
@@ -36,13 +37,13 @@ KINDS = {
             "a tf.function, a ConcreteFunction, or what tf.function takes",
         ),
         Kind("jax", "jax", "jax.found", "a function that jax.make_jaxpr takes"),
-        Kind("aesara", "aesara", "lineage.found", _LINEAGE, ("AESARA_FLAGS", "blas__ldflags=")),
+        Kind("aesara", "aesara", "lineage.found", _LINEAGE, ("AESARA_FLAGS", "blas__ldflags=,cxx=")),
         Kind(
             "theano",
             "theano",
             "lineage.found",
             _LINEAGE,
-            ("THEANO_FLAGS", "blas.ldflags="),
+            ("THEANO_FLAGS", "blas.ldflags=,cxx="),
             "theano.scan_module.scan_perform_ext",  # it does not compile for Python 3.11: loops are in Python then
         ),
     )

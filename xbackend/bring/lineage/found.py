@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -26,19 +26,33 @@ def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: 
     arrays = _arrays(inputs, given, generator)
     program = from_graph(outputs, dict(zip(inputs, arrays, strict=True)), rewrites=rewrites, name=name, updates=updates)
     framework = import_module(type(results[0]).__module__.partition(".")[0])
-    compiled = found if hasattr(found, "maker") else framework.function(list(inputs), results, on_unused_input="ignore")
-    own = _called(compiled, updates, arrays)
+    own = (
+        _called(found, updates, arrays)
+        if hasattr(found, "maker")
+        else computed(framework.function, inputs, results, arrays)
+    )
     # A gradient is of one scalar, with respect to the inputs of floating point.
     scalar = single and results[0].type.ndim == 0 and "float" in results[0].type.dtype and not updates
     targets = [one for one in inputs if scalar and "float" in one.type.dtype]
     slopes = []
     if targets:
         grads = framework.tensor.grad(results[0], targets, disconnected_inputs="ignore")
-        slopes = framework.function(list(inputs), grads, on_unused_input="ignore")(*arrays)
+        slopes = computed(framework.function, inputs, grads, arrays)
     names = identifiers([one.name or "" for one in inputs])
     gradient = [own_name for own_name, one in zip(names, inputs, strict=True) if one in targets]
     facts = {"from": f"{framework.__name__} {framework.__version__}", "rewrites": rewrites or "none"}
     return Origin(program, arrays, gradient, own, slopes, facts)
+
+
+def computed(
+    compiler: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], arrays: Sequence[Any]
+) -> list[np.ndarray]:
+    """What the framework computes of a graph, in the mode that compiles least, or where that cannot, in its default."""
+    try:
+        found = compiler(list(inputs), list(outputs), mode="FAST_COMPILE", on_unused_input="ignore")(*arrays)
+    except NotImplementedError:  # an elementwise op of more than 32 operands, in Python
+        found = compiler(list(inputs), list(outputs), on_unused_input="ignore")(*arrays)
+    return [np.asarray(one) for one in found]
 
 
 def _called(function: Any, updates: Mapping[Any, Any], arrays: Sequence[Any]) -> list[np.ndarray]:

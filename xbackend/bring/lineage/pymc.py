@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.bring.lineage.found import computed
 from xbackend.bring.lineage.given import from_graph
 from xbackend.bring.origin import Origin
 from xbackend.errors import GraphError
@@ -69,14 +70,13 @@ def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: 
     program = density.program(rewrites or "stabilize")
     logp = pymc.pytensorf.rewrite_pregrad(density.logp)
     outputs = [logp] if density.discrete else [logp, pytensor.tensor.grad(logp, density.theta)]
-    own = pymc.pytensorf.compile([density.theta], outputs, on_unused_input="ignore")
-    value, *slopes = own(density.start)
+    value, *slopes = computed(pymc.pytensorf.compile, [density.theta], outputs, [density.start])
     facts = {
         "from": f"PyMC {pymc.__version__}, PyTensor {pytensor.__version__}",
         "rewrites": rewrites or "stabilize",
     }
     gradient = () if density.discrete else ("theta",)
-    return Origin(program, [density.start], gradient, [np.asarray(value)], slopes, facts)
+    return Origin(program, [density.start], gradient, [value], slopes, facts)
 
 
 def from_pymc(model: Any, point: Any = None, *, rewrites: str | None = "stabilize") -> TracedProgram:
