@@ -28,6 +28,9 @@ RANDOM = 8
 WITHOUT = frozenset({"eigh", "eigvalsh", "svd", "svdvals", "qr", "slogdet", "all_reduce", "digamma"})
 
 
+pytestmark = pytest.mark.tier("standard")
+
+
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Any]:
     with xb.open("numpy", virtual_devices=4) as backend:
