@@ -214,3 +214,19 @@ def joined(name: str) -> Row:
 def sided(name: str) -> Row:
     """`searchsorted`."""
     return lambda use: call(name, *use.arrays, side='"right"' if use.params["right"] else None)
+
+
+def as_numpy(module: str, triangular: str) -> dict[str, Row]:
+    """The rows of a module whose functions have the names and arguments of NumPy's; ``triangular`` is the function that
+    solves triangular equations."""
+    factors = ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")
+    return {
+        "take_along_axis": lambda use: call(f"{module}.take_along_axis", *use.arrays, axis=use.params["axis"]),
+        "concat": joined(f"{module}.concatenate"),
+        "stack": joined(f"{module}.stack"),
+        "matmul": matmul,
+        **{name: of_arrays(f"{module}.linalg.{name}") for name in factors},
+        "solve_triangular": lambda use: call(triangular, *use.arrays, lower="True" if use.params["lower"] else None),
+        "svdvals": lambda use: call(f"{module}.linalg.svd", use.arrays[0], compute_uv="False"),
+        "qr": lambda use: call(f"{module}.linalg.qr", use.arrays[0], mode='"complete"' if use.params["full"] else None),
+    }

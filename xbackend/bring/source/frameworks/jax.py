@@ -15,10 +15,9 @@ from xbackend.bring.source.rows import (
     UNARY,
     Row,
     along,
+    as_numpy,
     by_method,
     function,
-    joined,
-    matmul,
     of_arrays,
     place,
     reduction,
@@ -111,21 +110,9 @@ _TABLE: dict[str, Row] = {
     "take": taken,
     "take_set": _written("set", True),
     "take_add": _written("add", True),
-    "take_along_axis": lambda use: call("jnp.take_along_axis", *use.arrays, axis=use.params["axis"]),
-    "concat": joined("jnp.concatenate"),
-    "stack": joined("jnp.stack"),
+    **as_numpy("jnp", "jax.scipy.linalg.solve_triangular"),
     "astype": lambda use: method(use.arrays[0], "astype", _dtype(use.node.dtype)),
-    "matmul": matmul,
     "conv2d": _conv2d,
-    **{
-        name: of_arrays(f"jnp.linalg.{name}")
-        for name in ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")
-    },
-    "solve_triangular": lambda use: call(
-        "jax.scipy.linalg.solve_triangular", *use.arrays, lower="True" if use.params["lower"] else None
-    ),
-    "svdvals": lambda use: call("jnp.linalg.svd", use.arrays[0], compute_uv="False"),
-    "qr": lambda use: call("jnp.linalg.qr", use.arrays[0], mode='"complete"' if use.params["full"] else None),
     "svd": lambda use: call("jnp.linalg.svd", use.arrays[0], full_matrices=_full(use)),
 }
 

@@ -15,10 +15,9 @@ from xbackend.bring.source.rows import (
     UNARY,
     Row,
     along,
+    as_numpy,
     by_method,
     function,
-    joined,
-    matmul,
     of_arrays,
     place,
     reduction,
@@ -89,21 +88,9 @@ _TABLE: dict[str, Row] = {
     "slice": sliced,
     "take": taken,
     **dict.fromkeys(("slice_set", "slice_add", "take_set", "take_add"), taken),  # statements: `NumPy.stated`
-    "take_along_axis": lambda use: call("np.take_along_axis", *use.arrays, axis=use.params["axis"]),
-    "concat": joined("np.concatenate"),
-    "stack": joined("np.stack"),
+    **as_numpy("np", "linalg.solve_triangular"),
     "astype": lambda use: method(use.arrays[0], "astype", _dtype(use.node.dtype)),
-    "matmul": matmul,
     "conv2d": _conv2d,
-    **{
-        name: of_arrays(f"np.linalg.{name}")
-        for name in ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")
-    },
-    "solve_triangular": lambda use: call(
-        "linalg.solve_triangular", *use.arrays, lower="True" if use.params["lower"] else None
-    ),
-    "svdvals": lambda use: call("np.linalg.svd", use.arrays[0], compute_uv="False"),
-    "qr": lambda use: call("np.linalg.qr", use.arrays[0], mode='"complete"' if use.params["full"] else None),
     "svd": lambda use: call("np.linalg.svd", use.arrays[0], full_matrices=str(bool(use.params["full"]))),
     "transfer": of_arrays("np.copy"),
 }
