@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import xbackend.api.functions as xb
+from xbackend.bring import dtypes
 from xbackend.bring.jax.scalars import ordered
 from xbackend.bring.jax.walk import Walk, dtype_of, row
-from xbackend.bring.lineage import dtypes
 from xbackend.errors import GraphError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import xbackend.api.functions as xb
+from xbackend.bring import dtypes
 from xbackend.bring.jax.walk import EXPANDED, Walk, dtype_of, expanded, is_search, row
-from xbackend.bring.lineage import dtypes
 
 
 @row("jit", "pjit", "remat2", "remat", "checkpoint", "composite", attributes=None, inner=("jaxpr",))

@@ -6,9 +6,9 @@ from math import prod
 from typing import Any
 
 import xbackend.api.functions as xb
+from xbackend.bring import dtypes
 from xbackend.bring.jax.arrays import padded, turned
 from xbackend.bring.jax.walk import Walk, dtype_of, row
-from xbackend.bring.lineage import dtypes
 from xbackend.errors import GraphError
 
 

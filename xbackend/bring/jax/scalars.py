@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import xbackend.api.functions as xb
+from xbackend.bring import dtypes
 from xbackend.bring.jax.walk import Walk, dtype_of, mapping, row
-from xbackend.bring.lineage import dtypes
 from xbackend.errors import GraphError
 
 # Of `stop_gradient`: numbers from the first bound are whole. There is a scale for these, for those from the second

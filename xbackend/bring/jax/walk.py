@@ -21,7 +21,7 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.tracer import current
-from xbackend.bring.lineage import dtypes
+from xbackend.bring import dtypes
 from xbackend.bring.missing import Missing
 from xbackend.errors import GraphError, XBackendError
 

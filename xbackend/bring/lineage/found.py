@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.bring.lineage import dtypes
+from xbackend.bring import dtypes
 from xbackend.bring.lineage.given import from_graph
 from xbackend.bring.lineage.walk import leaves
 from xbackend.bring.origin import Origin

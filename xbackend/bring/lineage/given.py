@@ -12,7 +12,8 @@ import xbackend.api.functions as xb
 from xbackend.api.tracing.state import shared, update
 from xbackend.api.tracing.trace import ArraySpec
 from xbackend.api.tracing.traced_program import TracedProgram
-from xbackend.bring.lineage import arrays, dtypes, indexing, loops, matrices, scalars  # noqa: F401  # fill ROWS
+from xbackend.bring import dtypes
+from xbackend.bring.lineage import arrays, indexing, loops, matrices, scalars  # noqa: F401  # fill ROWS
 from xbackend.bring.lineage.walk import Walk, check_rows
 from xbackend.bring.tracing import program_of
 from xbackend.errors import GraphError

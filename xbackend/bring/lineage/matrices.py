@@ -13,7 +13,7 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api import linalg
 from xbackend.api.tracing.array import Array
-from xbackend.bring.lineage import dtypes
+from xbackend.bring import dtypes
 from xbackend.bring.lineage.walk import ROWS, Walk, row
 from xbackend.errors import GraphError, ShapeError
 from xbackend.program.shapes import broadcast_shapes

@@ -15,7 +15,7 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
-from xbackend.bring.lineage import dtypes
+from xbackend.bring import dtypes
 from xbackend.bring.lineage.walk import Walk, row
 from xbackend.errors import GraphError
 

@@ -1,4 +1,4 @@
-"""Dtypes of the lineage in a program, which has neither int8, int16 nor uint16: they are computed in int32.
+"""Dtypes of a framework in a program, which has neither int8, int16 nor uint16: they are computed in int32.
 
 Results of arithmetic are wrapped to the range of the dtype, as the framework's wrap, unless the ranges of the operands
 show that there is nothing to wrap.
