@@ -21,6 +21,7 @@ from xbackend.api.tracing.repeated import noticing_kept, trace_twice
 from xbackend.api.tracing.trace import trace
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.backends import registry
+from xbackend.bring.kinds import KINDS
 from xbackend.bring.origin import Origin
 from xbackend.cli import neighbours
 from xbackend.cli.console import say
@@ -73,15 +74,19 @@ def _missing(error: BaseException) -> str:
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     if name is None or "." in name:
         return ""
-    if any(name in entry.packages for entry in registry.entries()):
+    if name in KINDS or any(name in entry.packages for entry in registry.entries()):
         return (
             f"\nxbackend imports this file where it is installed itself, and runs {name} in another process: write the "
-            f"functions with xb, and import {name} in a file of its own"
+            f"functions with xb, and import {name} in a file of its own{_instead_bring(name)}"
         )
     return (
         f"\n{sys.executable} has no {name}: pip install {PACKAGES.get(name, name)}; a module of your own lies beside "
         "the file that imports it"
     )
+
+
+def _instead_bring(name: str) -> str:
+    return f"; a graph of {name} itself is named with --from {name}" if name in KINDS else ""
 
 
 def _strip(lines: traceback.TracebackException | None) -> None:
