@@ -52,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
         precompiled.install(Path(folder.name))
         precompiled.make_room()
         os.environ["PATH"] = os.pathsep.join([folder.name, os.environ.get("PATH", os.defpath)])
+    os.environ.setdefault("NUMBA_OPT", "1")  # all of LLVM's optimisation is half of Numba's compile time
     os.environ.setdefault(VARIABLE, "0")  # tests of `pytest -n` disturb each other: no session waits for quiet
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:

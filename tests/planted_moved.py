@@ -21,3 +21,7 @@ def compile_with(backend: Any) -> list[Any]:
     ones = np.ones((2, 2), np.int64)
     result: list[Any] = backend.compile(trace(lambda a, b: a @ b, ones, ones))(ones, ones).tolist()
     return result
+
+
+def compiled_folder(backend: Any) -> str:
+    return str(backend.compiled_folder())

@@ -7,6 +7,13 @@ import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+_THREADS = "NUMBA_NUM_THREADS"
+
+
+def settings() -> dict[str, str]:
+    """Numba's settings in the environment: code that it compiled with others is found in its cache all the same."""
+    return {name: os.environ[name] for name in sorted(os.environ) if name.startswith("NUMBA_") and name != _THREADS}
+
 
 class OwnCache:
     """The framework's cache in ``folder``, used by this process alone.

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from xbackend import environments
-from xbackend.backends import registry
+from xbackend.backends import own_cache, registry
 from xbackend.environments.folders import compiled
 from xbackend.files import make_own, refused
 from xbackend.measure.candidates import Candidate, Case, Group
@@ -67,10 +67,11 @@ class Files:
 
 
 def _lasting(candidate: Candidate) -> Path | None:
-    """The folder of code compiled from this program with these versions, for all sessions; `None` where the home
-    belongs to somebody else and cannot be written."""
+    """The folder of code compiled from this program with these versions and settings, for all sessions; `None` where
+    the home belongs to somebody else and cannot be written."""
     environment = environments.get(registry.get(candidate.backend).environment)
-    which = [candidate.backend, candidate.devices, sorted(environment.versions().items()), candidate.case.text]
+    versions = sorted(environment.versions().items())
+    which = [candidate.backend, candidate.devices, versions, own_cache.settings(), candidate.case.text]
     path = compiled() / environment.name / hashlib.sha256(repr(which).encode()).hexdigest()[:32]
     try:
         make_own(path.parent)

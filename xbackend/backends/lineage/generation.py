@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import ClassVar
 
+from xbackend.backends import own_cache
 from xbackend.backends.lineage import blas, compiled_code
 from xbackend.backends.staged.assembly import StagedBackend
 from xbackend.errors import BackendUnavailable
@@ -105,19 +106,21 @@ class Generation(StagedBackend):
         os.environ[self.flags] = ",".join(filter(None, [own, theirs]))
 
     def compiled_folder(self) -> Path:
-        """The persistent folder of compiled code, one for each version. Processes share it: the framework locks it, and
-        one waits while another compiles. Raises `BackendUnavailable`."""
+        """The persistent folder of compiled code, one for each version and Numba's settings. Processes share it: the
+        framework locks it, and one waits while another compiles. Raises `BackendUnavailable`."""
         name = f"{self.compiles or self.package}-{self._version() or 'missing'}"
-        return compiled_code.folder(self.name, name + self._elsewhere())
+        if apart := [*filter(None, [self._elsewhere()]), *own_cache.settings().items()]:
+            name += f"-{hashlib.sha256(repr(apart).encode()).hexdigest()[:12]}"
+        return compiled_code.folder(self.name, name)
 
     def _elsewhere(self) -> str:
-        """A suffix for a framework that is not the installed one of its version (``--env pytensor=PATH``)."""
+        """Where a framework lies that is not the installed one of its version (``--env pytensor=PATH``), else empty."""
         found = importlib.util.find_spec(self.package)
         if found is None or found.origin is None:
             return ""
         installed = importlib.metadata.distribution(self.package).locate_file(f"{self.package}/__init__.py")
         same = Path(found.origin).resolve() == Path(str(installed)).resolve()
-        return "" if same else f"-{hashlib.sha256(found.origin.encode()).hexdigest()[:12]}"
+        return "" if same else found.origin
 
     def _forget(self) -> None:
         """Reload the list of compiled modules from the cache."""
