@@ -35,6 +35,7 @@ WORKER_SIDE = (
         "devices",
         "cores",
         "files",
+        "generated",
         "wording",
         "habits",
         "program",

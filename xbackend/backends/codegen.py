@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-import linecache
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-_numbers = itertools.count(1)
+from xbackend import generated
 
 
 class Source:
@@ -46,12 +43,10 @@ class Source:
 
     def compile(self) -> Callable[..., Any]:
         """The function. Its source is available to tracebacks as long as it exists."""
-        file, text = f"<xbackend {next(_numbers)}: {_plain(self.title)}>", "\n".join([*self._lines, ""])
         names = dict(self.objects)
-        exec(compile(text, file, "exec"), names)
+        file = generated.execute(self.title, "\n".join([*self._lines, ""]), names)
         function: Callable[..., Any] = names.pop("execute")
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        weakref.finalize(function, linecache.cache.pop, file, None).atexit = False
+        generated.show_with(function, file)
         return function
 
 
