@@ -38,6 +38,7 @@ _HOME = {
     "from_pymc": "xbackend.bring.lineage.pymc",
     "from_jax": "xbackend.bring.jax.given",
     "to_source": "xbackend.bring.source",
+    "to_callable": "xbackend.bring.source.callables",
     **dict.fromkeys(("from_tensorflow", "from_graph_def"), "xbackend.bring.tensorflow.public"),
     "backend_names": "xbackend.backends.registry",
 }
@@ -137,6 +138,7 @@ if TYPE_CHECKING:
     from xbackend.bring.lineage.given import from_graph as from_theano
     from xbackend.bring.lineage.pymc import from_pymc
     from xbackend.bring.source import to_source
+    from xbackend.bring.source.callables import to_callable
     from xbackend.bring.tensorflow.public import from_graph_def, from_tensorflow
     from xbackend.cluster.job import Job, job
     from xbackend.devices import Device, DeviceMap

@@ -1,27 +1,46 @@
-"""``translate``: a function, a workload or a graph that exists as a script of a framework."""
+"""``translate``: a function, a workload or a graph that exists as a script or a file of a framework."""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from xbackend import workloads
+from xbackend.backends.contract import Settings
 from xbackend.bring.source import FRAMEWORKS, to_source
-from xbackend.cli import DONE, options
-from xbackend.cli.console import say
+from xbackend.bring.source.exports import EXPORTS
+from xbackend.cli import DONE, graphs, options
+from xbackend.cli.console import progress, say
 from xbackend.cli.options import option
 from xbackend.cli.users import program
-from xbackend.errors import UsageError
+from xbackend.errors import BackendUnavailable, UsageError
+from xbackend.measure import matrix
+from xbackend.program.program import Program
+from xbackend.program.serialization import to_json
+from xbackend.wording import suggested
+from xbackend.workers.remote import RemoteBackend
 
 _TARGET = Parameter(
     help="a function in a file, or with --from a graph; or a workload, or a program's JSON file",
     metavar="FILE.py:FUNCTION",
     completer=lambda _: workloads.names(),
 )
-_TO = option(str, "FRAMEWORK", f"whose code is written: {', '.join(FRAMEWORKS)}", lambda _: FRAMEWORKS)
-_WRITE = option(Path, "FILE.py", "write it there, with large constants in an .npz beside it, in place of printing it")
+_FORMS = (*FRAMEWORKS, *EXPORTS)
+_TO = option(
+    str,
+    "FORM",
+    f"a script in the words of {', '.join(FRAMEWORKS)}; or a file for a framework: {', '.join(EXPORTS)}",
+    lambda _: _FORMS,
+)
+_WRITE = option(
+    Path,
+    "PATH",
+    "write it there, in place of printing it: a script with large constants in an .npz beside it, a SavedModel "
+    "as a folder",
+)
 
 
 def translate(
@@ -29,26 +48,54 @@ def translate(
     /,
     *,
     to: Annotated[str, _TO],
-    brought: options.From = None,
     inputs: options.Inputs = None,
+    graph: graphs.Graph = graphs.NONE,
     settings: options.Settings = None,
     seed: options.Seed = 0,
     python: options.Python = None,
     write: Annotated[Path | None, _WRITE] = None,
 ) -> int:
-    """Print or write a script in the framework's own words, which runs without xbackend."""
-    made, _ = program(target, inputs, settings, seed, brought)
-    source = to_source(made, to)
-    if write is None:
-        if source.constants:
-            raise UsageError(f"{target} has constants that go beside the script: give --write FILE.py")
-        say(source.text.rstrip("\n"))
-        return DONE
-    if write.exists():
+    """Print or write a script in a framework's own words, which runs without xbackend, or a file that it loads."""
+    if to not in _FORMS:
+        raise UsageError(f"--to {to}: it is one of {', '.join(_FORMS)}{suggested(to, _FORMS)}")
+    if write is not None and write.exists():
         raise UsageError(f"{write} is there already: give another name, or remove it")
+    if write is not None and not write.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {write.parent}: make it, or give another one")
+    if write is None and to in EXPORTS and not EXPORTS[to].text:
+        raise UsageError(f"{to} is no text: give --write PATH")
+    made, _ = program(target, inputs, settings, seed, graph)
     try:
-        written = source.write(write)
+        written = _exported(made, to, write) if to in EXPORTS else _script(target, made, to, write)
     except OSError as error:
         raise UsageError(f"{write} cannot be written: {error}") from error
-    say(f"written: {', '.join(map(str, written))}")
+    if written:
+        say(f"written: {', '.join(map(str, written))}")
     return DONE
+
+
+def _script(target: str, made: Program, to: str, write: Path | None) -> list[Path]:
+    """The paths that were written; none where it is printed."""
+    source = to_source(made, to)
+    if write is not None:
+        return source.write(write)
+    if source.constants:
+        raise UsageError(f"{target} has constants that go beside the script: give --write FILE.py")
+    say(source.text.rstrip("\n"))
+    return []
+
+
+def _exported(made: Program, to: str, write: Path | None) -> list[Path]:
+    """As `_script`, by a worker that has the framework."""
+    export = EXPORTS[to]
+    with progress() as shown, tempfile.TemporaryDirectory(prefix="xbackend-export-") as folder:
+        for reason in matrix.ready(matrix.runs([export.backend]), shown).values():
+            raise BackendUnavailable(reason)
+        shown(f"writing {to} by {export.backend}")
+        path = Path(folder) / "text" if write is None else write.absolute()
+        with RemoteBackend(export.backend, Settings()) as backend:
+            backend.call("xbackend.bring.source.exports:write", to, to_json(made), str(path))
+        text = path.read_text() if write is None else ""
+    if text:
+        say(text.rstrip("\n"))
+    return [] if write is None else [write]

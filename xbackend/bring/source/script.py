@@ -32,10 +32,12 @@ class Source:
     Attributes:
         text: the script.
         constants: the arrays of the file beside it, by name.
+        function: the name of the function in it.
     """
 
     text: str
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    function: str = ""
 
     def __str__(self) -> str:
         return self.text
@@ -59,6 +61,11 @@ def to_source(program: Program, framework: str) -> Source:
     Raises `UsageError` for another framework, and `UnsupportedOperation`, which names all ops that the framework's code
     has no row for, and for NumPy gradients.
     """
+    return written_as(program, framework)
+
+
+def written_as(program: Program, framework: str, *, loads: bool = True) -> Source:
+    """As `to_source`. Unless it ``loads`` its constants from the file, the script has to be given ``CONSTANTS``."""
     if framework not in FRAMEWORKS:
         raise UsageError(f"there is no source code of {framework!r}; there is {', '.join(FRAMEWORKS)}")
     kind: type[Dialect] = import_module(f"xbackend.bring.source.frameworks.{framework}").DIALECT
@@ -66,8 +73,8 @@ def to_source(program: Program, framework: str) -> Source:
     dialect = kind(placed, devices)
     dialect.check()
     statements = dialect.script()
-    lines = _assembled(dialect, _origin(program), statements)
-    return Source("\n".join(lines) + "\n", dict(dialect.constants))
+    lines = _assembled(dialect, _origin(program), statements, loads and bool(dialect.constants))
+    return Source("\n".join(lines) + "\n", dict(dialect.constants), dialect.function)
 
 
 def _placed(program: Program) -> tuple[Program, dict[str, str]]:
@@ -94,20 +101,20 @@ def _origin(program: Program) -> str:
     return ""
 
 
-def _assembled(dialect: Dialect, origin: str, statements: list[Line | Block]) -> list[str]:
+def _assembled(dialect: Dialect, origin: str, statements: list[Line | Block], loads: bool) -> list[str]:
     program = dialect.program
     told = f"{program.name} in {dialect.spoken}, written by xbackend"
     where = [f"From the program {program.fingerprint[:12]}{f' ({origin})' if origin else ''}."]
     preamble = dialect.preamble()
     body = [*written([*dialect.top, *preamble]), *written(statements)]
     text = "\n".join(body)
-    if dialect.constants:
+    if loads:
         preamble = [Line('CONSTANTS = np.load(Path(__file__).with_suffix(".npz"))'), *preamble]
         text = "np.Path(__file__) Path " + text
     imports = sorted(line for word, line in dialect.imports.items() if re.search(rf"\b{word}[.(]", text))
     plain = sorted({*imports, dialect.head} - {""}, key=lambda line: (line.startswith("from"), line))
     lines = [f'"""{told}.', "", *where, '"""', ""]
-    if dialect.constants:
+    if loads:
         lines += ["from pathlib import Path", ""]
     lines += [*plain, ""]
     above = written([*preamble, *dialect.top])

@@ -1,0 +1,69 @@
+"""Files of a framework made of a program: StableHLO's text, a SavedModel. They are written where the framework is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.bring.source.callables import to_callable
+from xbackend.errors import UnsupportedOperation
+from xbackend.program.program import Program
+
+
+@dataclass(frozen=True)
+class Export:
+    """A kind of file: the backend in whose environment it is written, whether it is text, and what writes it."""
+
+    backend: str
+    text: bool
+    write: Callable[[Program, Path], None]
+
+
+def write(backend: Any, kind: str, program: str, path: str) -> None:
+    """Write a program, given as JSON, in a worker. Raises `UnsupportedOperation`, and as `to_callable`."""
+    made = TracedProgram.from_json(program)
+    if any(node.device is not None for node in made.nodes):
+        raise UnsupportedOperation(
+            f"{made.name} names devices, and {kind} has none: leave them out, or write a script, which has them"
+        )
+    EXPORTS[kind].write(made, Path(path))
+
+
+def _stablehlo(program: Program, path: Path) -> None:
+    """The module as `jax.export` makes it, for the kind of device that JAX has there."""
+    import jax
+    from jax import export
+
+    values = (program.values[i] for i in (*program.inputs, *program.shared))
+    given = [jax.ShapeDtypeStruct(one.shape, one.dtype.value) for one in values]
+    path.write_text(export.export(to_callable(program, "jax"))(*given).mlir_module())
+
+
+def _saved_model(program: Program, path: Path) -> None:
+    """One signature, ``serving_default``: arguments by the inputs' names, results by theirs or as ``output_0``."""
+    import tensorflow as tf
+
+    function = to_callable(program, "tensorflow")
+
+    def serving_default(**inputs: Any) -> dict[str, Any]:
+        found = function(*(inputs[name] for name in names))
+        flat = tf.nest.flatten(found)
+        if isinstance(found, dict) and len(found) == len(flat):
+            return found
+        return {f"output_{i}": one for i, one in enumerate(flat)}
+
+    values = [program.values[i] for i in program.inputs]
+    names = [value.params["name"] for value in values]
+    given = {
+        name: tf.TensorSpec(value.shape, value.dtype.value, name) for name, value in zip(names, values, strict=True)
+    }
+    signature = tf.function(serving_default).get_concrete_function(**given)
+    module = tf.Module()
+    module.state = list(signature.variables)
+    tf.saved_model.save(module, str(path), signatures=signature)
+
+
+EXPORTS = {"stablehlo": Export("jax", True, _stablehlo), "savedmodel": Export("tensorflow", False, _saved_model)}
