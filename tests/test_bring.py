@@ -102,6 +102,53 @@ def test_a_compiled_function_keeps_its_updates(kind: str, written) -> None:
     assert second < first
 
 
+DRAWS = """
+    from %s.tensor.random.utils import RandomStream
+    stream = RandomStream(1)
+    x = T.dvector("x")
+    scale = stream.exponential(1.0, size=(2,))
+    scale.name = "scale"
+    out = (stream.normal(x[:2] * 0.0, scale) * x[:2]).sum() + T.log(scale).sum()
+    both = [out, scale]
+    fixed = stream.normal(0.0, 1.0, size=(3,)).sum()
+"""
+
+
+@pytest.mark.parametrize("kind", ["pytensor", "aesara"])
+def test_draws_become_inputs(kind: str, written) -> None:
+    """Each is of its distribution, and the same in each process; one that is read only by another one is none."""
+    path = written(DRAWS % kind, HEADS[kind])
+    origin, again = (bring(kind, f"{path}:both", ["float64[4]"], {"draws": True}) for _ in range(2))
+    names = [origin.program.values[i].params["name"] for i in origin.program.inputs]
+    assert names[0] == "x" and sorted(names[1:]) == sorted(origin.facts["draws"].split(" and ")) == ["normal", "scale"]
+    assert (origin.inputs[names.index("scale")] > 0).all()
+    for one, other in zip(origin.inputs, again.inputs, strict=True):
+        np.testing.assert_array_equal(one, other)
+    check(origin)
+    if kind == "pytensor":
+        with pytest.raises(GraphError, match=r"NormalRV.*with --draws"):
+            bring(kind, f"{path}:fixed", [])
+        with pytest.raises(UsageError, match="--draws is for --from pytensor, aesara"):
+            bring("theano", f"{path}:fixed", [], {"draws": True})
+
+
+STABLE = """
+    x = T.dvector("x")
+    out = T.log(1.0 + T.exp(x))
+    def inputs():
+        return [np.array([-1.0, 800.0])]
+"""
+
+
+@pytest.mark.parametrize(("rewrites", "last"), [(None, np.inf), ("none", np.inf), ("stabilize", 800.0)])
+def test_rewrites_are_those_that_are_chosen(rewrites: str | None, last: float, written) -> None:
+    path = written(STABLE, HEADS["pytensor"])
+    origin = bring("pytensor", f"{path}:out", None, {"rewrites": rewrites} if rewrites else {})
+    assert origin.facts["rewrites"] == (rewrites or "none")
+    with xb.open("numpy") as backend, np.errstate(over="ignore"):
+        assert backend.compile(origin.program)(*origin.inputs)[1] == last
+
+
 MODEL = """
     import numpy as np, pymc as pm
     y, sigma = np.array([28.0, 8.0, -3.0, 7.0]), np.array([15.0, 10.0, 16.0, 11.0])
@@ -124,7 +171,7 @@ MODEL = """
 def test_a_model_of_pymc_and_its_gradient(name: str, written) -> None:
     origin = bring("pymc", f"{written(MODEL)}:{name}", None)
     assert origin.gradient == ["theta"]
-    assert origin.facts["from"].startswith("PyMC 6.")
+    assert origin.facts["graph"].startswith("PyMC 6.")
     check(origin)
 
 

@@ -128,7 +128,7 @@ def ended(*arguments: str) -> int:
         (("draw", "mine.py:double", "-o", "x.png"), "Unknown option: -o. What it prints goes to a file with > FILE"),
         (("compare", "--json"), "Unknown option: --json. What was measured is JSON already"),
         (("run", "mine.py:double", "--backend", "jax"), "Unknown option: --backend. Did you mean --backends?"),
-        (("run", "mine.py:double", "--hosts", "a"), "Unknown option: --hosts. There is --input, --from, --set"),
+        (("run", "mine.py:double", "--hosts", "a"), "Unknown option: --hosts. There is --input, --from, --rewrites"),
         (("run", "mine.py"), "'mine.py' is not FILE.py:FUNCTION; write mine.py:double"),
         (("run", "mine.double"), "is not FILE.py:FUNCTION; write mine.py:double"),
         (("run", "mine.py::double"), "is not FILE.py:FUNCTION; write mine.py:double"),

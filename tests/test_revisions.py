@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -103,6 +102,23 @@ def test_two_commits_are_measured_interleaved_and_the_slower_one_fails(
     assert [row.parameters["revision"] for row in kept.measurements] == [first, second]
 
 
+@pytest.mark.needs("jax")
+def test_a_graph_of_a_framework_is_brought_from_each_commit(
+    repository: Path, seconds: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The process that imports the file has the helper module of its commit, from a file in another folder, too."""
+    (repository / "below" / "src").mkdir()
+    commits(repository / "below", "three", **{"src/kept": "from parts import term"})
+    commits(repository / "below", "four", parts=term(3), model=MODEL.replace("parts", "kept"))
+    commits(repository / "below", "five", parts=term(6))
+    seconds(lambda additions: 0.01 * additions)
+    assert main([*GATE, "--from", "jax"]) == GateOutcome.REGRESSION
+    assert "2.00 times the time" in capsys.readouterr().out
+    kept = Store(Path(".xbackend") / "runs").load("latest")
+    assert {row.parameters["from"] for row in kept.measurements} == {"model.py"}
+    assert all(row.parameters["graph"].startswith("JAX ") for row in kept.measurements)
+
+
 def test_the_same_passes_and_the_limit_is_the_gates(repository: Path, seconds: Callable[..., list[str]]) -> None:
     seconds(lambda additions: 0.01)
     assert main(GATE) == GateOutcome.PASSED
@@ -160,7 +176,7 @@ def test_the_results_of_a_commit_are_its_rows_without_the_commit() -> None:
         assert measurement.parameters == {"size": 8, "dtype": "float32"}
 
 
-def test_only_what_git_keeps_is_of_a_commit(repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_what_git_keeps_is_of_a_commit(repository: Path, tmp_path: Path) -> None:
     places = {"tracked": repository / "below", "untracked": repository / "below", "outside": tmp_path}
     for name, folder in places.items():
         if name == "tracked":
@@ -168,9 +184,8 @@ def test_only_what_git_keeps_is_of_a_commit(repository: Path, monkeypatch: pytes
         else:
             (folder / f"{name}.py").write_text("")
         file = folder / ("kept.py" if name == "tracked" else f"{name}.py")
-        monkeypatch.setitem(sys.modules, name, SimpleNamespace(__file__=str(file)))
-    monkeypatch.setitem(sys.modules, "no_file", SimpleNamespace())
-    assert revisions.tracked([*places, "no_file"]) == ["tracked"]
+        places[name] = file
+    assert revisions.tracked({name: str(file) for name, file in places.items()}) == ["tracked"]
 
 
 def test_a_commit_is_checked_out_as_the_folder_that_the_user_is_in(repository: Path) -> None:
@@ -213,8 +228,9 @@ def test_no_hook_of_the_repository_runs(repository: Path, seconds: Callable[...,
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("graph", [[], pytest.param(["--from", "jax"], marks=pytest.mark.needs("jax"))])
 def test_what_comes_from_the_folder_that_the_user_works_in_is_refused(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    repository: Path, graph: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Both commits would be measured with the same module."""
     (repository / "lib").mkdir()
@@ -222,10 +238,11 @@ def test_what_comes_from_the_folder_that_the_user_works_in_is_refused(
     model = MODEL.replace("from parts import term", "from lent import term")
     commits(repository / "below", "four", model=model)
     monkeypatch.syspath_prepend(str(repository / "lib"))
-    assert main(GATE) == WRONG
+    monkeypatch.setenv("PYTHONPATH", str(repository / "lib"))
+    assert main([*GATE, *graph]) == WRONG
     assert "model.py:step of HEAD imports lent from the folder that you work in" in capsys.readouterr().err
     assert len(git(repository, "worktree", "list").splitlines()) == 1
-    del sys.modules["lent"]
+    sys.modules.pop("lent", None)
 
 
 @pytest.mark.parametrize(
@@ -236,6 +253,13 @@ def test_what_comes_from_the_folder_that_the_user_works_in_is_refused(
         (["gate", "--rev", "HEAD", "model.py:step"], "write --rev BASE --rev HEAD FILE.py:FUNCTION"),
         (["gate", "--rev", "HEAD", "--rev", "HEAD~1"], "write --rev BASE --rev HEAD FILE.py:FUNCTION"),
         (["gate", "a", "b", "--quick"], "how to measure is asked of --rev"),
+        (["gate", "a", "b", "--from", "jax"], "how to measure is asked of --rev"),
+        (["gate", *GATE[1:5], "model.py:step", "--rewrites", "none"], "are for a graph: give --from, too"),
+        (
+            ["gate", *GATE[1:5], "model.py:step", "--from", "jax", "--rewrites", "none"],
+            "--rewrites is for --from pymc, pytensor, aesara, theano",
+        ),
+        (["gate", *GATE[1:5], "model.py:step", "--from", "jax", "--set", "n=1"], "a graph that is brought has none"),
         (["gate", "--rev", "gone", "--rev", "HEAD", "model.py:step"], "there is no commit 'gone'"),
         (["gate", "--rev=-x", "--rev", "HEAD", "model.py:step"], "there is no commit '-x'"),
         (["gate", "--rev", "HEAD~1", "--rev", "HEAD", "model.py:new"], "model.py:new of HEAD~1: "),

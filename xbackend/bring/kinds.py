@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from xbackend.errors import UsageError
 from xbackend.wording import suggested
@@ -10,14 +12,15 @@ from xbackend.wording import suggested
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of graph. ``module`` has ``brought(found, given, rewrites)``; ``what`` says what NAME may be, ``flags``
-    are a variable of its process and the value that the user's own is put behind, ``hidden`` is a module that its
-    process must not import."""
+    """A kind of graph. ``module`` has ``brought(found, given, name, generator, **options)``. ``what`` says what NAME
+    may be, ``options`` what may be chosen and the defaults; ``flags`` are a variable of its process and the value that
+    the user's own is put behind, ``hidden`` is a module that its process must not import."""
 
     name: str
     environment: str
     module: str
     what: str
+    options: Mapping[str, Any] = field(default_factory=dict)
     flags: tuple[str, str] = ("", "")
     hidden: str = ""
 
@@ -25,11 +28,19 @@ class Kind:
 # Without flags for BLAS the two old ones are not imported beside today's packages. Their functions are called once, in
 # Python: C code would take a minute to compile.
 _LINEAGE = "a variable, a list of variables, or a compiled function"
+REWRITES = ("none", "canonicalize", "stabilize")
+_CHOSEN = {"rewrites": "none", "draws": False}
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("pymc", "pymc", "lineage.pymc", "a pm.Model, or a function that returns one (or one and its point)"),
-        Kind("pytensor", "pytensor", "lineage.found", _LINEAGE),
+        Kind(
+            "pymc",
+            "pymc",
+            "lineage.pymc",
+            "a pm.Model, or a function that returns one (or one and its point)",
+            {"rewrites": "stabilize"},
+        ),
+        Kind("pytensor", "pytensor", "lineage.found", _LINEAGE, _CHOSEN),
         Kind(
             "tensorflow",
             "tensorflow",
@@ -37,12 +48,13 @@ KINDS = {
             "a tf.function, a ConcreteFunction, or what tf.function takes",
         ),
         Kind("jax", "jax", "jax.found", "a function that jax.make_jaxpr takes"),
-        Kind("aesara", "aesara", "lineage.found", _LINEAGE, ("AESARA_FLAGS", "blas__ldflags=,cxx=")),
+        Kind("aesara", "aesara", "lineage.found", _LINEAGE, _CHOSEN, ("AESARA_FLAGS", "blas__ldflags=,cxx=")),
         Kind(
             "theano",
             "theano",
             "lineage.found",
             _LINEAGE,
+            {"rewrites": "none"},
             ("THEANO_FLAGS", "blas.ldflags=,cxx="),
             "theano.scan_module.scan_perform_ext",  # it does not compile for Python 3.11: loops are in Python then
         ),

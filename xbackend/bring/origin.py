@@ -21,6 +21,7 @@ class Origin:
         results: what the framework's own compiled function returns for the inputs.
         slopes: its own gradients, one for each of ``gradient``.
         facts: what is said of it: the framework's version, rewrites.
+        modules: the files of the modules that its process imported, beside Python's, the environment's and xbackend's.
     """
 
     program: TracedProgram
@@ -29,3 +30,4 @@ class Origin:
     results: Sequence[np.ndarray] = ()
     slopes: Sequence[np.ndarray] = ()
     facts: dict[str, str] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)

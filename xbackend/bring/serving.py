@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.bring import kinds
 from xbackend.bring.kinds import KINDS
 from xbackend.bring.origin import Origin
 from xbackend.errors import UsageError, XBackendError
@@ -37,7 +39,7 @@ def main(asked: str) -> None:
     except Exception as error:  # the user's code
         said = {"error": f"{told['file']} raised {type(error).__name__}:\n{_lines(error, told['file'])}"}
     else:
-        said = {"gradient": list(origin.gradient), "facts": origin.facts}
+        said = {"gradient": list(origin.gradient), "facts": origin.facts, "modules": _modules()}
         (folder / PROGRAM).write_text(origin.program.to_json())
         named = {"inputs": origin.inputs, "results": origin.results, "slopes": origin.slopes}
         arrays: dict[str, Any] = {f"{n}{k}": value for n, each in named.items() for k, value in enumerate(each)}
@@ -49,7 +51,7 @@ def _origin(told: dict[str, Any]) -> Origin:
     kind = KINDS[told["kind"]]
     if kind.hidden:
         sys.modules[kind.hidden] = None  # type: ignore[assignment]
-    module = _loaded(Path(told["file"]))
+    module = _loaded(Path(told["file"]), told["folders"])
     found = getattr(module, told["name"], None)
     if found is None:
         there = sorted(name for name in vars(module) if not name.startswith("_"))
@@ -60,18 +62,26 @@ def _origin(told: dict[str, Any]) -> Origin:
         made = own()
         given = list(made) if isinstance(made, Sequence) else made
     bring = import_module(f"xbackend.bring.{kind.module}").brought
-    origin: Origin = bring(found, given, told["rewrites"], told["name"], generator)
+    origin: Origin = bring(found, given, told["name"], generator, **told["options"])
     return origin
 
 
-def _loaded(path: Path) -> Any:
-    sys.path.insert(0, str(path.parent))
+def _loaded(path: Path, folders: Sequence[str]) -> Any:
+    sys.path[:0] = [str(path.parent), *folders]
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _modules() -> dict[str, str]:
+    """The files of imported modules, without those of Python, of the environment and of xbackend."""
+    paths = sysconfig.get_paths()
+    others = [*map(paths.__getitem__, ("stdlib", "purelib", "platlib")), str(Path(kinds.__file__).parents[1])]
+    files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+    return {name: file for name, file in files.items() if file and not file.startswith(tuple(f"{p}/" for p in others))}
 
 
 def _lines(error: BaseException, file: str) -> str:

@@ -11,7 +11,7 @@ from xbackend.analysis.bisection import What
 from xbackend.analysis.gate import GateOutcome
 from xbackend.analysis.statistics import Verdict
 from xbackend.backends import registry
-from xbackend.cli import DONE, INCOMPLETE, options, users
+from xbackend.cli import DONE, INCOMPLETE, graphs, options, users
 from xbackend.cli.console import progress, say, table
 from xbackend.environments.releases import EXAMPLE, releases
 from xbackend.errors import UsageError
@@ -59,7 +59,7 @@ def bisect(
     what: Annotated[Literal["time", "compile", "numbers"], Parameter(help=_WHAT)] = "time",
     backend: Annotated[str | None, _BACKEND] = None,
     inputs: options.Inputs = None,
-    brought: options.From = None,
+    graph: graphs.Graph = graphs.NONE,
     settings: Annotated[options.Assignments, _SET] = None,
     tolerance: Annotated[float | None, _TOLERANCE] = None,
     allow_nan: options.AllowNaN = False,
@@ -77,7 +77,7 @@ def bisect(
     """Name the release in which something changed, or a range of releases, and show what was measured."""
     if tolerance is not None and what != "numbers":
         raise UsageError(f"--tolerance is for --what numbers: a {_OF[What(what)]} has a verdict")
-    case = users.case(target, inputs, settings, quick=quick, seed=seed, brought=brought)
+    case = users.case(target, inputs, settings, quick=quick, seed=seed, graph=graph)
     if devices_map:
         case = case.bound(devices_map)
     with progress() as shown:

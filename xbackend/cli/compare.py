@@ -14,7 +14,7 @@ from cyclopts.validators import mutually_exclusive
 
 from xbackend import report, workloads
 from xbackend.analysis.disturbed import quiet
-from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, options, users
+from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, graphs, options, users
 from xbackend.cli.console import say, width
 from xbackend.cli.live import progress
 from xbackend.cli.options import option
@@ -102,7 +102,7 @@ def compare(
     *,
     suite: Annotated[str | None, _SUITE] = None,
     inputs: options.Inputs = None,
-    brought: options.From = None,
+    graph: graphs.Graph = graphs.NONE,
     measuring: Measuring = _USUALLY,
     python: options.Python = None,
     size: Annotated[list[int] | None, _SIZE] = None,
@@ -127,7 +127,7 @@ def compare(
     with progress() as (shown, watch):
         cases = users.cases(
             target or _DEFAULT, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
-            suite=suite, quick=measuring.quick, seed=measuring.seed, brought=brought, on_progress=shown,
+            suite=suite, quick=measuring.quick, seed=measuring.seed, graph=graph, on_progress=shown,
         )  # fmt: skip
         unready = matrix.ready(runs, shown)
         results = session.compare(

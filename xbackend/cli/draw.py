@@ -10,7 +10,7 @@ from cyclopts import Parameter
 import xbackend as xb
 from xbackend import workloads
 from xbackend.backends.contract import Settings
-from xbackend.cli import DONE, options
+from xbackend.cli import DONE, graphs, options
 from xbackend.cli.console import progress, say
 from xbackend.cli.users import program as program_of
 from xbackend.devices import DeviceMap
@@ -33,7 +33,7 @@ def draw(
     /,
     *,
     inputs: options.Inputs = None,
-    brought: options.From = None,
+    graph: graphs.Graph = graphs.NONE,
     settings: options.Settings = None,
     devices_map: options.DevicesMap = None,
     seed: options.Seed = 0,
@@ -43,7 +43,7 @@ def draw(
 ) -> int:
     """Print a drawing: of a program, its logical devices bound if bindings are given, or of what a backend executed."""
     selected = [] if backend is None else matrix.runs([backend])  # before anything is computed
-    program, arrays = program_of(target, inputs, settings, seed, brought)
+    program, arrays = program_of(target, inputs, settings, seed, graph)
     if backend is not None:
         if len(arrays) != len(program.inputs):
             raise UsageError(f"{target} holds no arguments to run it with; draw a FILE.py:FUNCTION or a workload")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,10 +9,10 @@ from typing import Annotated
 from xbackend.analysis import gate as gates
 from xbackend.analysis.disturbed import quiet
 from xbackend.analysis.gate import GateOutcome, Judged, Judgement, Limit, words
-from xbackend.cli import neighbours, options, users
+from xbackend.cli import graphs, neighbours, options, users
 from xbackend.cli.compare import Measuring
 from xbackend.cli.console import progress, say, width
-from xbackend.errors import UsageError
+from xbackend.errors import GraphError, UsageError
 from xbackend.measure import matrix, revisions
 from xbackend.measure.candidates import Case
 from xbackend.report.said import text
@@ -30,7 +29,7 @@ _FAIL = (
 )
 _REV = (
     "twice, in place of the runs: two commits of the git repository that you are in, the first is BASE; the "
-    "FILE.py:FUNCTION of each is measured, interleaved in one session"
+    "FILE.py:FUNCTION of each (with --from its graph) is measured, interleaved in one session"
 )
 _SET = options.sweep("a parameter of the workload, or a keyword argument that the function is traced with")
 _USUALLY = Measuring()
@@ -44,6 +43,7 @@ def gate(
     fail: Annotated[list[str] | None, options.repeated("--fail", "LIMIT", _FAIL)] = None,
     rev: Annotated[list[str] | None, options.repeated("--rev", "REVISION", _REV)] = None,
     inputs: options.Inputs = None,
+    graph: graphs.Graph = graphs.NONE,
     settings: Annotated[options.Lists, _SET] = None,
     measuring: Measuring = _USUALLY,
     python: options.Python = None,
@@ -54,14 +54,14 @@ def gate(
     limits = [Limit.parse(one) for one in fail or [DEFAULT]]
     kept = Store(store)
     if rev is None:
-        if inputs or settings or measuring != _USUALLY:
+        if inputs or settings or graph != graphs.NONE or measuring != _USUALLY:
             raise UsageError("how to measure is asked of --rev: the runs BASE and HEAD are measured already")
         if base is None or head is None:
             raise UsageError("give two runs, BASE and HEAD, or two revisions with --rev and FILE.py:FUNCTION")
         return _say(*_of_runs(base, head, limits, kept), limits, wide)
     if len(rev) != 2 or base is None or head is not None:
         raise UsageError("write --rev BASE --rev HEAD FILE.py:FUNCTION")
-    return _say(*_of_revisions(_Function(base, inputs, settings), rev, limits, measuring, kept), limits, wide)
+    return _say(*_of_revisions(_Function(base, inputs, graph, settings), rev, limits, measuring, kept), limits, wide)
 
 
 def _of_runs(base: str, head: str, limits: Sequence[Limit], kept: Store) -> tuple[Judgement, list[str]]:
@@ -83,6 +83,7 @@ class _Function:
 
     target: str
     inputs: list[str] | None
+    graph: graphs.Graph
     settings: options.Lists
 
 
@@ -97,15 +98,17 @@ def _of_revisions(
         with revisions.checked_out(one) as (root, folder), neighbours.alone(folder, root):
             if not (folder / function.target).resolve().is_relative_to(root):
                 raise UsageError(f"{function.target} is the same for both revisions: name a file of theirs, from here")
-            there = set(sys.modules)
+            there, elsewhere = neighbours.files(), dict[str, str]()
             try:
                 made = users.cases(
                     str(folder / function.target), function.inputs, dict(function.settings or ()),
-                    quick=measuring.quick, seed=measuring.seed, folder=folder,
+                    quick=measuring.quick, seed=measuring.seed, folder=folder, graph=function.graph,
+                    on_modules=elsewhere.update,
                 )  # fmt: skip
-            except UsageError as error:
+            except (UsageError, GraphError) as error:
                 raise UsageError(f"{function.target} of {one}: {error}") from None
-            mixed = revisions.tracked(set(sys.modules) - there)
+            new = {name: file for name, file in neighbours.files().items() if name not in there}
+            mixed = revisions.tracked({**new, **elsewhere})
         if mixed:
             raise UsageError(
                 f"{function.target} of {one} imports {', '.join(mixed)} from the folder that you work in, the "

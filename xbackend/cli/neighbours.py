@@ -89,8 +89,18 @@ def alone(folder: Path, root: Path) -> Iterator[None]:
 
 def imported(folder: Path) -> set[str]:
     """The names of the modules that were imported from files below a folder."""
-    files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
-    return {name for name, file in files.items() if file and Path(file).resolve().is_relative_to(folder.resolve())}
+    return {name for name, file in files().items() if Path(file).resolve().is_relative_to(folder.resolve())}
+
+
+def files() -> dict[str, str]:
+    """The files of the imported modules, by name."""
+    found = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+    return {name: file for name, file in found.items() if file}
+
+
+def folders() -> list[str]:
+    """The folders that the user's code imports from."""
+    return list(_neighbours.folders)
 
 
 def _importer() -> str:

@@ -11,7 +11,6 @@ from cyclopts import Parameter
 
 from xbackend import environments, wording, workloads
 from xbackend.backends import registry
-from xbackend.bring.kinds import KINDS
 from xbackend.devices import DeviceMap
 from xbackend.environments import interpreters
 from xbackend.files import check_place
@@ -298,17 +297,6 @@ Count = Annotated[int, option(count, "N", "CPU devices to make")]
 Environment = Annotated[str, Parameter(metavar="NAME", help=_ENVIRONMENT, completer=lambda _: environments.names())]
 Environments = Annotated[
     Sequence[str], repeated("--env", "FRAMEWORK==VERSION", _ENVIRONMENTS, lambda _: environments.names())
-]
-From = Annotated[
-    str | None,
-    option(
-        str,
-        "KIND",
-        f"what FILE.py:NAME is a graph of, which becomes a program: {', '.join(KINDS)}; KIND=PATH imports the file "
-        "with your own interpreter, or that of your virtual environment",
-        lambda _: KINDS,
-    ),
-    Parameter(name="--from"),
 ]
 Inputs = Annotated[list[str] | None, repeated("--input", "SPEC", _INPUT)]
 Limit = Annotated[float, option(duration("seconds"), "SECONDS", "end a process that takes longer for one candidate")]

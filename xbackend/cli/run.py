@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from xbackend.backends import registry
 from xbackend.backends.contract import Settings
-from xbackend.cli import DONE, INCOMPLETE, options
+from xbackend.cli import DONE, INCOMPLETE, graphs, options
 from xbackend.cli.console import progress, say, width
 from xbackend.cli.users import Traced, traced
 from xbackend.errors import ArgumentError, BackendUnavailable, UsageError, XBackendError
@@ -46,7 +46,7 @@ def run(
     /,
     *,
     inputs: options.Inputs = None,
-    brought: options.From = None,
+    graph: graphs.Graph = graphs.NONE,
     settings: options.Settings = None,
     devices_map: options.DevicesMap = None,
     seed: options.Seed = 0,
@@ -60,7 +60,7 @@ def run(
 ) -> int:
     """Run a function on backends; print results' agreement with the oracle, time and placement."""
     selected = matrix.runs(backends)
-    made = traced(target, inputs, settings, seed, brought)
+    made = traced(target, inputs, settings, seed, graph)
     bindings, count = spread(made.program, devices_map, devices)
     right = _right(made, tolerance)
     rows: list[list[str]] = []

@@ -23,8 +23,9 @@ from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.backends import registry
 from xbackend.bring.kinds import KINDS
 from xbackend.bring.origin import Origin
-from xbackend.cli import neighbours
+from xbackend.cli import graphs, neighbours
 from xbackend.cli.console import say
+from xbackend.cli.graphs import Graph
 from xbackend.cli.options import Assignments
 from xbackend.cluster.job import Job
 from xbackend.errors import ArgumentError, UsageError, XBackendError
@@ -39,7 +40,6 @@ from xbackend.results.naming import GRADIENT
 from xbackend.training.model import Model
 from xbackend.training.workload import step_of
 from xbackend.wording import few, join, suggested
-from xbackend.workers.bringing import bring
 from xbackend.workloads.brought import apart, workload_of
 from xbackend.workloads.workload import Workload
 
@@ -115,7 +115,7 @@ class Traced:
 
 
 def traced(
-    target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int, brought: str | None = None
+    target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int, graph: Graph = graphs.NONE
 ) -> Traced:
     """The program of the function that ``FILE.py:FUNCTION`` names.
 
@@ -123,8 +123,8 @@ def traced(
     of the file's ``inputs()``. Raises `UsageError` for anything missing, not understood or failing, and what
     `xbackend.trace` raises.
     """
-    if brought is not None:
-        return _brought_traced(brought, target, inputs, seed)
+    if graph.chosen(settings):
+        return _brought_traced(graph, target, inputs, seed)
     function, module = _weighed(target.removesuffix(GRADIENT))
     static, gradient = dict(settings or ()), target.endswith(GRADIENT)
     if gradient:
@@ -145,7 +145,7 @@ def traced(
 
 
 def program(
-    target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int, brought: str | None
+    target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int, graph: Graph
 ) -> tuple[Program, list[np.ndarray]]:
     """The program of a function, a workload or a program's JSON file, and its arguments: none for such a file. Raises
     `UsageError`."""
@@ -162,14 +162,14 @@ def program(
         if not Path(target).is_file():
             raise missing(Path(target))
         return TracedProgram.from_json(Path(target).read_bytes()), []
-    made = traced(target, inputs, settings, seed, brought)
+    made = traced(target, inputs, settings, seed, graph)
     return made.program, made.arrays
 
 
-def _brought_traced(kind: str, target: str, inputs: Sequence[str] | None, seed: int) -> Traced:
+def _brought_traced(graph: Graph, target: str, inputs: Sequence[str] | None, seed: int) -> Traced:
     """As `traced`, of a graph that is brought."""
     plain, gradient = target.removesuffix(GRADIENT), target.endswith(GRADIENT)
-    origin = bring(kind, plain, inputs, seed=seed)
+    origin = graph.brought(plain, inputs, seed=seed)
     workload, arrays = workload_of(origin, plain.rpartition(":")[2]), list(origin.inputs)
     _derived([workload], gradient)
     return Traced(trace_twice(workload.traced({}, gradient), *arrays), arrays, workload, {}, gradient)
@@ -185,24 +185,27 @@ def cases(
     seed: int = 0,
     gradient: bool | None = None,
     folder: Path = Path(),
-    brought: str | None = None,
+    graph: Graph = graphs.NONE,
     on_progress: Callable[[str], None] = lambda _: None,
+    on_modules: Callable[[Mapping[str, str]], None] = lambda _: None,
 ) -> list[Case]:
     """The cases of a target: a workload of xbackend, ``FILE.py`` for all workloads of that file, or
     ``FILE.py:FUNCTION`` for one of them or any other function; or in its place all workloads of a ``suite``.
 
     The value and, where there is one, the gradient are measured; only one where ``gradient`` says which, or the target
-    ends with ``+gradient``. ``brought`` is the kind of graph that ``FILE.py:NAME`` is, as of `bring`. Each combination
-    of the values ``asked`` for is a case. ``inputs`` are the arguments as they are typed; a function without any gets
-    those of the file's ``inputs()``. File names are relative to ``folder``.
+    ends with ``+gradient``. ``graph`` says what kind of graph ``FILE.py:NAME`` is; ``on_modules`` gets the files of the
+    modules that its process imported, by name. Each combination of the values ``asked`` for is a case. ``inputs`` are
+    the arguments as they are typed; a function without any gets those of the file's ``inputs()``. File names are
+    relative to ``folder``.
 
     Raises `UsageError` for anything missing, not understood or failing, and what `session.cases_of` raises.
     """
     if target.endswith(GRADIENT):
         target, gradient = target.removesuffix(GRADIENT), True
     file = "" if suite is not None else file_of(target, folder)
-    if brought is not None:
-        origin = bring(brought, target, inputs, seed=seed, on_progress=on_progress)
+    if graph.chosen(asked):
+        origin = graph.brought(target, inputs, seed=seed, on_progress=on_progress)
+        on_modules(origin.modules)
         return [*_brought(target, origin, gradient, file)]
     if suite is not None:
         chosen, module = workloads.of_suite(suite), None
@@ -271,13 +274,13 @@ def case(
     *,
     quick: bool = False,
     seed: int = 0,
-    brought: str | None = None,
+    graph: Graph = graphs.NONE,
 ) -> Case:
     """The one case of a target, as `cases`; the value only of a named workload. Raises `UsageError` where there are
     several, with what to write for each."""
     asked = {name: [value] for name, value in settings or ()}
     gradient = None if target.endswith((".py", GRADIENT)) else False
-    made = cases(target, inputs, asked, quick=quick, seed=seed, gradient=gradient, brought=brought)
+    made = cases(target, inputs, asked, quick=quick, seed=seed, gradient=gradient, graph=graph)
     if len(made) > 1:
         raise UsageError(f"{target} is several, choose one: {'; '.join(_each(target, made))}")
     return made[0]

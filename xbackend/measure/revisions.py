@@ -6,9 +6,8 @@ Each commit is checked out as a worktree in a temporary folder, which is gone at
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -48,12 +47,11 @@ def checked_out(revision: str) -> Iterator[tuple[Path, Path]]:
             _git("worktree", "remove", "--force", str(root))
 
 
-def tracked(modules: Iterable[str]) -> list[str]:
-    """The modules that were imported from files of the current folder's repository."""
+def tracked(modules: Mapping[str, str]) -> list[str]:
+    """Of modules with their files, by name, those from files of the current folder's repository."""
     top = Path(_git("rev-parse", "--show-toplevel")).resolve()
     there = {top / name for name in _git("ls-files", "-z", "--full-name", "--", ":/").split("\0")}
-    files = {name: getattr(sys.modules[name], "__file__", None) for name in modules}
-    return sorted(name for name, file in files.items() if file and Path(file).resolve() in there)
+    return sorted(name for name, file in modules.items() if Path(file).resolve() in there)
 
 
 def compare(cases: Mapping[str, Sequence[Case]], **options: Any) -> Results:

@@ -7,14 +7,15 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from xbackend import environments
 from xbackend.api.tracing.traced_program import TracedProgram
-from xbackend.bring.kinds import kind
+from xbackend.bring.kinds import KINDS, kind
 from xbackend.bring.origin import Origin
 from xbackend.bring.serving import ARRAYS, PROGRAM, SAID
 from xbackend.errors import GraphError, UsageError
@@ -34,20 +35,26 @@ def bring(
     said: str,
     target: str,
     inputs: Sequence[str] | None,
+    options: Mapping[str, Any] | None = None,
     *,
-    rewrites: str | None = None,
     seed: int = 0,
+    folders: Sequence[str] = (),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Origin:
     """The graph that ``FILE.py:NAME`` is. ``said`` is its kind, ``pymc``, or with the interpreter (or the folder of its
-    virtual environment) that has the framework: ``pymc=PATH``.
+    virtual environment) that has the framework: ``pymc=PATH``. ``options`` are what is chosen of its kind
+    (`Kind.options`). The file imports modules from its own folder, and from ``folders``.
 
     Raises `UsageError`, `GraphError`, `EnvironmentFailed`.
     """
     of, _, place = said.partition("=")
     chosen = kind(of)
     file, separator, name = target.rpartition(":")
-    path = Path(file).resolve()
+    path, given = Path(file).resolve(), dict(options or {})
+    for option in given:
+        if option not in chosen.options:
+            having = [one.name for one in KINDS.values() if option in one.options]
+            raise UsageError(f"--{option} is for --from {', '.join(having)}: no graph of {of} has it")
     if not separator or path.suffix != ".py" or not name.isidentifier():
         raise UsageError(f"{target!r} is not FILE.py:NAME, where NAME is {chosen.what}")
     if not path.is_file():
@@ -60,8 +67,9 @@ def bring(
             "file": str(path),
             "name": name,
             "inputs": list(inputs or ()),
-            "rewrites": rewrites,
+            "options": {**chosen.options, **given},
             "seed": seed,
+            "folders": list(folders),
             "folder": folder,
         }
         start = [str(python), "-c", _START, str(PACKAGE / "workers" / "bootstrap.py"), str(PACKAGE), json.dumps(asked)]
@@ -119,4 +127,6 @@ def _read(folder: Path, target: str) -> Origin:
     def named(prefix: str) -> list[np.ndarray]:
         return [each[f"{prefix}{k}"] for k in range(sum(name.startswith(prefix) for name in each))]
 
-    return Origin(program, named("inputs"), said["gradient"], named("results"), named("slopes"), said["facts"])
+    return Origin(
+        program, named("inputs"), said["gradient"], named("results"), named("slopes"), said["facts"], said["modules"]
+    )

@@ -35,4 +35,4 @@ def apart(origin: Origin, expected: list[np.ndarray], program: Program) -> str:
     error = max((relative_error(found, right) for found, right in pairs), default=0.0)
     dtypes = [program.values[i].dtype.value for i in program.outputs]
     close = max(CLOSE.get(dtype, 0.0) for dtype in dtypes)
-    return "" if error <= close else f"{error:.1e} (relative) from what {origin.facts['from']} computes itself"
+    return "" if error <= close else f"{error:.1e} (relative) from what {origin.facts['graph']} computes itself"

@@ -11,7 +11,7 @@ from xbackend.bring.origin import Origin
 from xbackend.errors import GraphError
 
 
-def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: np.random.Generator) -> Origin:
+def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -> Origin:
     """The function's program, JAX's own results and, for a scalar of floating-point arrays, its own gradients. Raises
     `GraphError`."""
     import jax
@@ -27,5 +27,5 @@ def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: 
     names = [program.values[i].params["name"] for i in program.inputs]
     slopes = jax.grad(found, argnums=tuple(floating))(*arrays) if scalar and floating else ()
     gradient = [names[k] for k in floating] if slopes else []
-    facts = {"from": f"JAX {jax.__version__}"}
+    facts = {"graph": f"JAX {jax.__version__}"}
     return Origin(program, arrays, gradient, results, [np.asarray(one) for one in slopes], facts)

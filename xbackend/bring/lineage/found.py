@@ -9,14 +9,18 @@ from typing import Any
 import numpy as np
 
 from xbackend.bring import dtypes
+from xbackend.bring.lineage.draws import draws_of, seed, taken_out
 from xbackend.bring.lineage.given import from_graph
 from xbackend.bring.lineage.walk import leaves
 from xbackend.bring.origin import Origin
 from xbackend.bring.tracing import identifiers
 from xbackend.errors import GraphError
+from xbackend.wording import join
 
 
-def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: np.random.Generator) -> Origin:
+def brought(
+    found: Any, given: Any, name: str, generator: np.random.Generator, *, rewrites: str, draws: bool = False
+) -> Origin:
     """The graph that a name of the user's file is. Raises `GraphError`."""
     outputs, inputs, updates = _graph(found, name)
     single = not isinstance(outputs, list | tuple)
@@ -24,8 +28,18 @@ def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: 
     if inputs is None:
         inputs = leaves([*results, *updates.values()])
     arrays = _arrays(inputs, given, generator)
-    program = from_graph(outputs, dict(zip(inputs, arrays, strict=True)), rewrites=rewrites, name=name, updates=updates)
     framework = import_module(type(results[0]).__module__.partition(".")[0])
+    facts = {"graph": f"{framework.__name__} {framework.__version__}", "rewrites": rewrites}
+    if draws:
+        if hasattr(found, "maker"):
+            raise GraphError(f"{name} is a compiled function: draws are taken out of variables, before it is compiled")
+        random = draws_of(results, {})
+        seed(random, generator)
+        arrays += computed(framework.function, inputs, random, arrays)
+        results, drawn = taken_out(framework.__name__, results, random)
+        inputs, outputs = [*inputs, *drawn], results[0] if single else results
+        facts["draws"] = join(identifiers([one.name or "" for one in inputs])[-len(drawn) :]) if drawn else "none"
+    program = from_graph(outputs, dict(zip(inputs, arrays, strict=True)), rewrites=rewrites, name=name, updates=updates)
     own = (
         _called(found, updates, arrays)
         if hasattr(found, "maker")
@@ -40,7 +54,6 @@ def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: 
         slopes = computed(framework.function, inputs, grads, arrays)
     names = identifiers([one.name or "" for one in inputs])
     gradient = [own_name for own_name, one in zip(names, inputs, strict=True) if one in targets]
-    facts = {"from": f"{framework.__name__} {framework.__version__}", "rewrites": rewrites or "none"}
     return Origin(program, arrays, gradient, own, slopes, facts)
 
 

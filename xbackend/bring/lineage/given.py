@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,13 +13,15 @@ from xbackend.api.tracing.state import shared, update
 from xbackend.api.tracing.trace import ArraySpec
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring import dtypes
+from xbackend.bring.kinds import REWRITES
 from xbackend.bring.lineage import arrays, indexing, loops, matrices, scalars  # noqa: F401  # fill ROWS
+from xbackend.bring.lineage.draws import draws_of, taken_out
 from xbackend.bring.lineage.walk import Walk, check_rows
 from xbackend.bring.tracing import program_of
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
-REWRITES = {"canonicalize": ("canonicalize",), "stabilize": ("canonicalize", "stabilize")}
+_INCLUDED = {"canonicalize": ("canonicalize",), "stabilize": ("canonicalize", "stabilize")}
 
 
 def from_graph(
@@ -29,6 +31,7 @@ def from_graph(
     rewrites: str | None = None,
     name: str = "graph",
     updates: Mapping[Any, Any] | None = None,
+    draws: Literal["inputs"] | None = None,
 ) -> TracedProgram:
     """The program of a graph of PyTensor, Aesara or Theano.
 
@@ -36,8 +39,10 @@ def from_graph(
         outputs: a variable, or a list of them.
         inputs: the variables that are arguments, each with an array or an `xbackend.ArraySpec` that has its shape; as a
             list where their types have all lengths.
-        rewrites: `None` for the graph as it was written; the framework's ``canonicalize``, or ``stabilize`` for both.
+        rewrites: ``"none"`` or `None` for the graph as it was written; the framework's ``"canonicalize"``, or
+            ``"stabilize"`` for both.
         updates: new values of shared variables.
+        draws: ``"inputs"`` makes each random variable an input, behind the others; its type has to have all lengths.
 
     Raises `GraphError` with all ops that have no row, or where a shape depends on values.
     """
@@ -48,7 +53,10 @@ def from_graph(
     _check_variables([*results, *given, *changed])
     package = type(results[0]).__module__.partition(".")[0] if results else "pytensor"
     walked = [*results, *changed.values()]
-    if rewrites is not None:
+    if draws is not None:
+        walked, drawn = taken_out(package, walked, draws_of(walked, given))
+        given |= dict.fromkeys(drawn)
+    if rewrites not in (None, "none"):
         walked = _rewritten(package, walked, rewrites)
     check_rows(package, name, walked, given)
     specs = [(one.name or "", *_spec(one, example)) for one, example in given.items()]
@@ -116,10 +124,10 @@ def _spec(variable: Any, example: Any) -> tuple[tuple[int, ...], DType]:
 
 def _rewritten(package: str, outputs: Sequence[Any], rewrites: str) -> list[Any]:
     """The outputs of the graph after the framework's own rewrites of that name. Raises `GraphError`."""
-    if rewrites not in REWRITES:
-        raise GraphError(f"rewrites={rewrites!r}: they are {', '.join(REWRITES)}, or None")
+    if rewrites not in _INCLUDED:
+        raise GraphError(f"rewrites={rewrites!r}: they are {', '.join(REWRITES)}")
     try:
         utils = import_module(f"{package}.graph.rewriting.utils")
     except ModuleNotFoundError:
         raise GraphError(f"{package} has no rewrites that are chosen by name: leave rewrites out") from None
-    return list(utils.rewrite_graph(list(outputs), include=REWRITES[rewrites]))
+    return list(utils.rewrite_graph(list(outputs), include=_INCLUDED[rewrites]))

@@ -54,7 +54,7 @@ def log_density(model: Any, point: Any = None, name: str = "logp") -> LogDensity
     return LogDensity(name, logp, theta, np.asarray(start, theta.type.dtype), discrete)
 
 
-def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: np.random.Generator) -> Origin:
+def brought(found: Any, given: Any, name: str, generator: np.random.Generator, *, rewrites: str) -> Origin:
     """The log-density of a model, or of what a function without arguments returns: a model, or one and its initial
     point. Raises `GraphError`."""
     import pymc
@@ -67,14 +67,11 @@ def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: 
     if given:
         raise GraphError(f"{name}: a model has its own initial point; leave --input out")
     density = log_density(model, point, name)
-    program = density.program(rewrites or "stabilize")
+    program = density.program(rewrites)
     logp = pymc.pytensorf.rewrite_pregrad(density.logp)
     outputs = [logp] if density.discrete else [logp, pytensor.tensor.grad(logp, density.theta)]
     value, *slopes = computed(pymc.pytensorf.compile, [density.theta], outputs, [density.start])
-    facts = {
-        "from": f"PyMC {pymc.__version__}, PyTensor {pytensor.__version__}",
-        "rewrites": rewrites or "stabilize",
-    }
+    facts = {"graph": f"PyMC {pymc.__version__}, PyTensor {pytensor.__version__}", "rewrites": rewrites}
     gradient = () if density.discrete else ("theta",)
     return Origin(program, [density.start], gradient, [value], slopes, facts)
 

@@ -134,9 +134,11 @@ def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping
     while graphs:
         results, inputs = graphs.pop()
         for node in nodes(results, inputs):
-            if hasattr(node.op, "ndim_supp") and hasattr(node.op, "dist_params"):
+            if is_draw(node.op):
                 missing.add(
-                    type(node.op).__name__, line_of(node), "it draws random numbers: give the draws as an input"
+                    type(node.op).__name__,
+                    line_of(node),
+                    "it draws random numbers: give the draws as an input, or all draws of the graph with --draws",
                 )
             elif row_of(lacks := _core(node.op)) is None:
                 missing.add(type(lacks).__name__, line_of(node))
@@ -147,6 +149,11 @@ def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping
                 ):
                     graphs.append((graph[1], dict.fromkeys(graph[0])))
     missing.check(name)
+
+
+def is_draw(op: Any) -> bool:
+    """Whether an op draws random numbers."""
+    return any(one.__name__ == "RandomVariable" for one in type(op).__mro__)
 
 
 def _core(op: Any) -> Any:

@@ -11,7 +11,7 @@ from xbackend.bring.tensorflow.given import from_tensorflow
 from xbackend.errors import GraphError
 
 
-def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: np.random.Generator) -> Origin:
+def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -> Origin:
     """The function's program, TensorFlow's own results and, for a scalar of floating-point arrays without assignments,
     its own gradients. Raises `GraphError`."""
     import tensorflow as tf
@@ -21,7 +21,7 @@ def brought(found: Any, given: Any, rewrites: str | None, name: str, generator: 
     arrays = [np.asarray(one) for one in given]
     program = from_tensorflow(found, *(tf.constant(one) for one in arrays), name=name)
     names = [program.values[i].params["name"] for i in program.inputs]
-    facts = {"from": f"TensorFlow {tf.__version__}"}
+    facts = {"graph": f"TensorFlow {tf.__version__}"}
     if program.updates:  # a call would move the user's variables
         return Origin(program, arrays, facts=facts)
     given_ = [tf.constant(one) for one in arrays]

@@ -1,0 +1,36 @@
+"""Random variables of a graph of PyTensor or Aesara, taken out as inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from xbackend.bring.lineage.walk import is_draw, nodes
+
+
+def draws_of(outputs: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
+    """The random variables that outputs depend on, up to given variables and up to one another."""
+    every = {node.outputs[-1]: None for node in nodes(outputs, given) if is_draw(node.op)}
+    read = dict.fromkeys(one for node in nodes(outputs, {**given, **every}) for one in node.inputs)
+    return [one for one in {**read, **dict.fromkeys(outputs)} if one in every]
+
+
+def taken_out(package: str, outputs: Sequence[Any], draws: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The outputs of a graph with an input in the place of each draw, and these inputs, which are named after them."""
+    try:
+        clone_replace = import_module(f"{package}.graph.replace").clone_replace
+    except ModuleNotFoundError:  # Aesara's
+        clone_replace = import_module(f"{package}.graph.basic").clone_replace
+    inputs = [one.type(one.name or one.owner.op.name) for one in draws]
+    return list(clone_replace(list(outputs), dict(zip(draws, inputs, strict=True)))), inputs
+
+
+def seed(draws: Sequence[Any], generator: np.random.Generator) -> None:
+    """Let the next draws be the same in each process, whatever seeds they were made with."""
+    read = dict.fromkeys(one for node in nodes(draws, {}) for one in node.inputs if hasattr(one, "get_value"))
+    for variable in read:
+        if isinstance(variable.get_value(), np.random.Generator):
+            variable.set_value(np.random.default_rng(generator.integers(2**63)))
