@@ -118,14 +118,15 @@ DRAWS = """
 def test_draws_become_inputs(kind: str, written) -> None:
     """Each is of its distribution, and the same in each process; one that is read only by another one is none."""
     path = written(DRAWS % kind, HEADS[kind])
-    origin, again = (bring(kind, f"{path}:both", ["float64[4]"], {"draws": True}) for _ in range(2))
+    origin = bring(kind, f"{path}:both", ["float64[4]"], {"draws": True})
     names = [origin.program.values[i].params["name"] for i in origin.program.inputs]
     assert names[0] == "x" and sorted(names[1:]) == sorted(origin.facts["draws"].split(" and ")) == ["normal", "scale"]
     assert (origin.inputs[names.index("scale")] > 0).all()
-    for one, other in zip(origin.inputs, again.inputs, strict=True):
-        np.testing.assert_array_equal(one, other)
-    check(origin)
+    check(origin, ("numpy",))
     if kind == "pytensor":
+        again = bring(kind, f"{path}:both", ["float64[4]"], {"draws": True})
+        for one, other in zip(origin.inputs, again.inputs, strict=True):
+            np.testing.assert_array_equal(one, other)
         with pytest.raises(GraphError, match=r"NormalRV.*with --draws"):
             bring(kind, f"{path}:fixed", [])
         with pytest.raises(UsageError, match="--draws is for --from pytensor, aesara"):

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from xbackend import workloads
 from xbackend.backends.contract import Settings
 from xbackend.bring.source import FRAMEWORKS, to_source
-from xbackend.bring.source.exports import EXPORTS
+from xbackend.bring.source.exports import EXPORTS, check
 from xbackend.cli import DONE, graphs, options
 from xbackend.cli.console import progress, say
 from xbackend.cli.options import option
@@ -88,6 +88,7 @@ def _script(target: str, made: Program, to: str, write: Path | None) -> list[Pat
 def _exported(made: Program, to: str, write: Path | None) -> list[Path]:
     """As `_script`, by a worker that has the framework."""
     export = EXPORTS[to]
+    check(made, to)
     with progress() as shown, tempfile.TemporaryDirectory(prefix="xbackend-export-") as folder:
         for reason in matrix.ready(matrix.runs([export.backend]), shown).values():
             raise BackendUnavailable(reason)

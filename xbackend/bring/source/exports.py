@@ -22,14 +22,17 @@ class Export:
     write: Callable[[Program, Path], None]
 
 
-def write(backend: Any, kind: str, program: str, path: str) -> None:
-    """Write a program, given as JSON, in a worker. Raises `UnsupportedOperation`, and as `to_callable`."""
-    made = TracedProgram.from_json(program)
-    if any(node.device is not None for node in made.nodes):
+def check(program: Program, kind: str) -> None:
+    """Raises `UnsupportedOperation` for a program that names devices."""
+    if any(node.device is not None for node in program.nodes):
         raise UnsupportedOperation(
-            f"{made.name} names devices, and {kind} has none: leave them out, or write a script, which has them"
+            f"{program.name} names devices, and {kind} has none: leave them out, or write a script, which has them"
         )
-    EXPORTS[kind].write(made, Path(path))
+
+
+def write(backend: Any, kind: str, program: str, path: str) -> None:
+    """Write a program, given as JSON, in a worker. Raises as `to_callable`."""
+    EXPORTS[kind].write(TracedProgram.from_json(program), Path(path))
 
 
 def _stablehlo(program: Program, path: Path) -> None:
