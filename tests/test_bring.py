@@ -104,7 +104,7 @@ def test_a_compiled_function_keeps_its_updates(kind: str, written) -> None:
 
 DRAWS = """
     from %s.tensor.random.utils import RandomStream
-    stream = RandomStream(1)
+    stream = RandomStream()
     x = T.dvector("x")
     scale = stream.exponential(1.0, size=(2,))
     scale.name = "scale"

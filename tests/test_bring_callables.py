@@ -95,7 +95,7 @@ PYTENSOR = """
     assert (counting(w), counting(w)) == (0.0, (w * w).sum())
     outputs, updates = counting(weights)
     assert len(updates) == 1
-    single = xb.to_callable(loss, "pytensor", np.float32(x), np.float32(w))
+    single = xb.to_callable(lambda x, w: xb.sum(xb.tanh(x @ w)), "pytensor", np.float32(x), np.float32(w))
     assert single(np.float32(x), np.float32(w)).dtype == "float32"
     assert single(pt.fmatrix(), pt.fvector()).dtype == "float32"
     assert pytensor.config.floatX == "float64"
