@@ -10,7 +10,10 @@ import pytest
 
 import xbackend as xb
 from xbackend.bring.origin import Origin
+from xbackend.cli import users
+from xbackend.cli.graphs import Graph
 from xbackend.errors import GraphError, UsageError
+from xbackend.results.naming import FILE
 from xbackend.workers.bringing import bring
 from xbackend.workloads.agreement import relative_error
 from xbackend.workloads.brought import workload_of
@@ -259,3 +262,22 @@ def test_a_file_that_raises_shows_its_own_lines(written) -> None:
     path = written("value = 1\nraise ValueError('of the file')\n")
     with pytest.raises(GraphError, match=r"(?s)raised ValueError.*model.py\", line 2.*of the file"):
         bring("pytensor", f"{path}:value", None)
+
+
+def test_a_folder_of_models_has_a_row_for_each_file(tmp_path: Path) -> None:
+    (tmp_path / "cubes.py").write_text(
+        "import numpy as np, jax.numpy as jnp\nmodel = lambda x: jnp.sum(x**3)\ninputs = lambda: [np.ones(3)]\n"
+    )
+    (tmp_path / "nothing.py").write_text("other = 1\n")
+    (tmp_path / "_helpers.py").write_text("raise ValueError\n")
+    graph = Graph("jax")
+    made = users.cases(str(tmp_path), None, {}, graph=graph)
+    assert [one.workload for one in made] == ["cubes", "cubes+gradient", "nothing"]
+    assert [one.parameters[FILE] for one in made] == [str(tmp_path / f"{n}.py") for n in ("cubes", "cubes", "nothing")]
+    assert made[1].expected[1].tolist() == [3.0, 3.0, 3.0]
+    assert "has no model; it has other" in made[2].refused and not made[0].refused
+    assert graph.place(str(tmp_path)) == graph.place(f"{tmp_path}:model") == str(tmp_path)
+    with pytest.raises(GraphError, match="has no loss"):  # of all files
+        users.cases(f"{tmp_path}:loss", None, {}, graph=graph)
+    with pytest.raises(UsageError, match=r"each file of .* has its own inputs"):
+        users.cases(str(tmp_path), ["float64[3]"], {}, graph=graph)

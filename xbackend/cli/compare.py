@@ -62,8 +62,8 @@ _SIZE = option(options.numbers(10**9), "N,...", "rows of its matrices")
 _SET = options.sweep("a parameter of the workload, such as n=10 or method=squaring; n=1e3,1e5 measures both")
 _TARGET = option(
     str, "TARGET",
-    f"a workload ({', '.join(workloads.names())}), FILE.py with workloads of your own, or FILE.py:FUNCTION "
-    f"(default: {_DEFAULT})",
+    f"a workload ({', '.join(workloads.names())}), FILE.py with workloads of your own, or FILE.py:FUNCTION, "
+    f"with --from also a folder, of whose files each has a {graphs.MODEL} (or FOLDER:NAME) (default: {_DEFAULT})",
     lambda _: workloads.names(),
 )  # fmt: skip
 _SUITE = option(str, "SUITE", f"all workloads of a suite: {', '.join(_SUITES)}", lambda _: _SUITES)
@@ -122,7 +122,7 @@ def compare(
     _check_suite(suite, target, inputs)
     if name is None:
         name = _called(target or _DEFAULT, suite)
-        _check_file(reports / name, "" if suite is not None else users.file_of(target or _DEFAULT))
+        _check_file(reports / name, "" if suite is not None else graph.place(target or _DEFAULT))
     options.check_places(reports / name, None)
     with progress() as (shown, watch):
         cases = users.cases(
@@ -173,11 +173,11 @@ def _check_suite(suite: str | None, target: str | None, inputs: list[str] | None
             raise UsageError(f"--suite {suite} and {what} say two things that are to be measured: give one of them")
 
 
-def _check_file(folder: Path, file: str) -> None:
-    """Raises `UsageError` where the report in a folder is of another file: it would be lost."""
+def _check_file(folder: Path, place: str) -> None:
+    """Raises `UsageError` where the report in a folder is of another file, or of files elsewhere: it would be lost."""
     with suppress(StoreError):  # there is none, or one that cannot be read
         of = {str(row.parameters.get(FILE, "")) for row in schema.load(folder / REPORTED).measurements}
-        if of and file not in of:
+        if of and not any(one == place or (place and Path(one).parent == Path(place)) for one in of):
             words = join(one or "a workload of xbackend" for one in sorted(of))
             raise UsageError(
                 f"the report in {folder} is of {words}: give this one another name with --name, or remove that folder"

@@ -1,9 +1,10 @@
-"""``--from`` and what goes with it: ``FILE.py:NAME`` is a graph of a framework, which becomes a program."""
+"""``--from`` and its options: ``FILE.py:NAME``, or that of each file in a folder, is a graph that becomes a program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -11,9 +12,16 @@ from cyclopts import Parameter
 from xbackend.bring.kinds import KINDS
 from xbackend.bring.origin import Origin
 from xbackend.cli import neighbours
+from xbackend.cli.console import say
 from xbackend.cli.options import flag, option
-from xbackend.errors import UsageError
+from xbackend.errors import UsageError, XBackendError
+from xbackend.measure import candidates
+from xbackend.measure.candidates import Case
+from xbackend.results.naming import FILE
 from xbackend.workers.bringing import bring
+from xbackend.workloads.brought import apart, workload_of
+
+MODEL = "model"  # what is brought of each file of a folder, unless FOLDER:NAME says another name
 
 _KIND = option(
     str,
@@ -48,6 +56,11 @@ class Graph:
             raise UsageError("--set is for functions and workloads of xbackend: a graph that is brought has none of it")
         return self.kind is not None
 
+    def place(self, target: str) -> str:
+        """The file of a target, as `file_of`, or the folder of its files."""
+        path, _ = _folder(target) if self.kind else (None, "")
+        return file_of(f"{path}:" if path else target)
+
     def brought(
         self,
         target: str,
@@ -60,6 +73,85 @@ class Graph:
         options = {name: value for name, value in vars(self).items() if name != "kind" and value}
         folders = neighbours.folders()
         return bring(self.kind or "", target, inputs, options, seed=seed, folders=folders, on_progress=on_progress)
+
+    def cases(
+        self,
+        target: str,
+        inputs: Sequence[str] | None,
+        gradient: bool | None,
+        folder: Path,
+        *,
+        seed: int,
+        on_progress: Callable[[str], None],
+        on_modules: Callable[[Mapping[str, str]], None],
+    ) -> list[Case]:
+        """The cases of a graph, or with a folder as the target, of the `MODEL` in each of its files: the value, and the
+        gradient where there is one; only one of the two where ``gradient`` says which.
+
+        A file of a folder that does not come in is a refused case with the reason. Raises `UsageError` and what `bring`
+        raises; for a folder only where no file comes in.
+        """
+
+        def cases(one: str, name: str) -> list[Case]:
+            origin = self.brought(one, inputs, seed=seed, on_progress=on_progress)
+            on_modules(origin.modules)
+            return [*_cases(one, name, origin, gradient, file_of(one, folder))]
+
+        files = _files(target)
+        if files is None:
+            return cases(target, target.rpartition(":")[2])
+        if inputs:
+            raise UsageError(f"--input is for one graph: each file of {target} has its own inputs()")
+        made, errors = list[Case](), list[XBackendError]()
+        for one, name in files:
+            try:
+                made += cases(one, name)
+            except XBackendError as error:
+                errors.append(error)
+                made.append(Case(workload=name, parameters={FILE: file_of(one, folder)}, refused=str(error)))
+        if len(errors) == len(made):
+            raise errors[0]
+        return made
+
+
+def _files(target: str) -> list[tuple[str, str]] | None:
+    """``FILE.py:NAME`` and the file's name for each file of a folder; `None` where the target is no folder. Raises
+    `UsageError` for one without files."""
+    path, name = _folder(target)
+    if path is None:
+        return None
+    found = [(f"{file}:{name}", file.stem) for file in sorted(path.glob("*.py")) if not file.name.startswith("_")]
+    if not found:
+        raise UsageError(f"the folder {path} has no FILE.py")
+    return found
+
+
+def _folder(target: str) -> tuple[Path | None, str]:
+    """The folder and the name that ``FOLDER`` or ``FOLDER:NAME`` gives; no folder for another target."""
+    if Path(target).is_dir():
+        return Path(target), MODEL
+    before, _, name = target.rpartition(":")
+    return (Path(before) if before and Path(before).is_dir() and name.isidentifier() else None), name
+
+
+def _cases(target: str, name: str, origin: Origin, gradient: bool | None, file: str) -> Iterator[Case]:
+    """The cases of a graph that was brought: its value, and its gradient where it has one. Raises `UsageError`."""
+    workload = workload_of(origin, name)
+    if gradient and not origin.gradient:
+        raise UsageError(f"{target} has no gradient: it is no scalar of floating-point inputs")
+    for derived in [False, True] if gradient is None and origin.gradient else [bool(gradient)]:
+        made = candidates.given(workload, origin.inputs, {}, gradient=derived)
+        if said := apart(origin, list(made.expected), made.program):
+            say(f"{made.workload}: NumPy in float64 is {said}", error=True)
+        yield candidates.of_file(replace(made, parameters={**origin.facts, **made.parameters}), file)
+
+
+def file_of(target: str, folder: Path = Path()) -> str:
+    """The path of a target's file, relative to a folder if it lies below, else absolute; empty for xbackend's
+    workloads."""
+    name = target if target.endswith(".py") else target.rpartition(":")[0]
+    path, folder = Path(name).resolve(), folder.resolve()
+    return "" if not name else str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 NONE = Graph()

@@ -9,7 +9,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,6 @@ from xbackend.api.tracing.trace import trace
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.backends import registry
 from xbackend.bring.kinds import KINDS
-from xbackend.bring.origin import Origin
 from xbackend.cli import graphs, neighbours
 from xbackend.cli.console import say
 from xbackend.cli.graphs import Graph
@@ -40,7 +39,7 @@ from xbackend.results.naming import GRADIENT
 from xbackend.training.model import Model
 from xbackend.training.workload import step_of
 from xbackend.wording import few, join, suggested
-from xbackend.workloads.brought import apart, workload_of
+from xbackend.workloads.brought import workload_of
 from xbackend.workloads.workload import Workload
 
 N = TypeVar("N", Model, Job)
@@ -202,11 +201,9 @@ def cases(
     """
     if target.endswith(GRADIENT):
         target, gradient = target.removesuffix(GRADIENT), True
-    file = "" if suite is not None else file_of(target, folder)
+    file = "" if suite is not None else graphs.file_of(target, folder)
     if graph.chosen(asked):
-        origin = graph.brought(target, inputs, seed=seed, on_progress=on_progress)
-        on_modules(origin.modules)
-        return [*_brought(target, origin, gradient, file)]
+        return graph.cases(target, inputs, gradient, folder, seed=seed, on_progress=on_progress, on_modules=on_modules)
     if suite is not None:
         chosen, module = workloads.of_suite(suite), None
     elif ":" not in target and not target.endswith(".py"):
@@ -245,26 +242,6 @@ def _all_of(target: str) -> list[Workload]:
             f"{target}:FUNCTION"
         )
     return chosen
-
-
-def _brought(target: str, origin: Origin, gradient: bool | None, file: str) -> Iterator[Case]:
-    """The cases of a graph that was brought: its value, and its gradient where it has one."""
-    workload = workload_of(origin, target.rpartition(":")[2])
-    if gradient and not origin.gradient:
-        raise UsageError(f"{target} has no gradient: it is no scalar of floating-point inputs")
-    for derived in [False, True] if gradient is None and origin.gradient else [bool(gradient)]:
-        made = candidates.given(workload, origin.inputs, {}, gradient=derived)
-        if said := apart(origin, list(made.expected), made.program):
-            say(f"{made.workload}: NumPy in float64 is {said}", error=True)
-        yield of_file(replace(made, parameters={**origin.facts, **made.parameters}), file)
-
-
-def file_of(target: str, folder: Path = Path()) -> str:
-    """The path of a target's file, relative to a folder if it lies below, else absolute; empty for xbackend's
-    workloads."""
-    name = target if target.endswith(".py") else target.rpartition(":")[0]
-    path, folder = Path(name).resolve(), folder.resolve()
-    return "" if not name else str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def case(
