@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 # `table` has more elements than the text of a script.
 MODEL = """
     import numpy as np, xbackend as xb
-    table = np.linspace(0.5, 1.5, 100)
+    table = np.linspace(0.5, 1.5, 5000)
     x, w = np.linspace(-1.0, 1.0, 6).reshape(3, 2), np.array([0.5, -0.25])
     def loss(x, w):
         return xb.sum(xb.tanh(x @ w) ** 2) + xb.sum(xb.asarray(table, dtype=x.dtype) * w[0])
@@ -36,6 +36,8 @@ MODEL = """
         return {"value": loss(x, w), "rows": x @ w, "step": step(w)}
     def inputs():
         return [x, w]
+    def more(x, unused, w):
+        return loss(x, w)
     def placed(x):
         with xb.device("dev1"):
             return x + 1.0
@@ -64,7 +66,7 @@ JAX = """
         module = ir.Module.parse((folder / "loss.mlir").read_text())
         devices = xla_client.DeviceList(tuple(jax.devices()[:1]))
         compiled = get_backend().compile_and_load(module, devices, xla_client.CompileOptions())
-    found = compiled.execute_sharded([jax.device_put(x), jax.device_put(w)])
+    found = compiled.execute_sharded([jax.device_put(one) for one in (x, w, w)])
     ((value,),) = found.disassemble_into_single_device_arrays()
     assert np.allclose(value, function(x, w), rtol=1e-12), value
 """
@@ -151,7 +153,9 @@ def test_a_function_is_one_of_the_frameworks_own(
 ) -> None:
     """Its values and its gradient by the framework; those of StableHLO's text and of a SavedModel, too."""
     if framework == "jax":
-        assert main(["translate", f"{model}:loss", "--to", "stablehlo", "--write", str(tmp_path / "loss.mlir")]) == DONE
+        inputs = ["--input", "float64[3,2]", "--input", "float64[2]", "--input", "float64[2]"]
+        target = ["translate", f"{model}:more", *inputs, "--to", "stablehlo"]
+        assert main([*target, "--write", str(tmp_path / "loss.mlir")]) == DONE
     if framework == "tensorflow":
         assert main(["translate", f"{model}:each", "--to", "savedmodel", "--write", str(tmp_path / "saved")]) == DONE
     ran(framework, dedent(MODEL + SAVE + SCRIPTS[framework]), tmp_path)

@@ -36,13 +36,13 @@ def write(backend: Any, kind: str, program: str, path: str) -> None:
 
 
 def _stablehlo(program: Program, path: Path) -> None:
-    """The module as `jax.export` makes it, for the kind of device that JAX has there."""
+    """The module as JAX lowers it for the kind of device that it has there, without source lines."""
     import jax
-    from jax import export
 
     values = (program.values[i] for i in (*program.inputs, *program.shared))
     given = [jax.ShapeDtypeStruct(one.shape, one.dtype.value) for one in values]
-    path.write_text(export.export(to_callable(program, "jax"))(*given).mlir_module())
+    function = jax.jit(to_callable(program, "jax"), keep_unused=True)
+    path.write_text(function.lower(*given).as_text())
 
 
 def _saved_model(program: Program, path: Path) -> None:
