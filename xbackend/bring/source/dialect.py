@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xbackend.bring.source.expressions import Expr, call
+from xbackend.bring.source.functions import group, several_results
 from xbackend.bring.source.layout import Block, Bracket, Line
 from xbackend.bring.source.names import Namespace, identifier
-from xbackend.bring.source.rows import Row
+from xbackend.bring.source.rows import Row, shape_text
 from xbackend.bring.source.writer import CONTROL, Scope, Use
 from xbackend.errors import UnsupportedOperation
 from xbackend.program import analyses
@@ -109,7 +110,7 @@ class Dialect:
         return self.constant(scope, node)
 
     def filled(self, node: Node) -> Expr:
-        value, shape = node.params["fill_value"], shape_of(node.shape)
+        value, shape = node.params["fill_value"], shape_text(node.shape)
         names = {0: "zeros", 1: "ones"} if not (value == 0 and np.signbit(value)) else {}
         dtype = self.dtype(node.dtype)
         if value in names:
@@ -251,7 +252,7 @@ class Dialect:
                 first = self.initial(i)
                 lines.append(Line(f"{name} = ", first.end) if first.end else Line(f"{name} = {first.text}"))
                 continue
-            size = f"size={shape_of(value.shape)}"
+            size = f"size={shape_text(value.shape)}"
             if value.dtype.is_floating:
                 made = f"rng.normal({size})"
             else:
@@ -270,6 +271,25 @@ class Dialect:
         if not value.shape:
             return Expr(f"np.{_numpy(variable.dtype)}({plain(value[()], variable.dtype, 'np')})")
         return call("np.array", literal(value, "np"), dtype=f"np.{_numpy(variable.dtype)}")
+
+    def with_state(self, exprs: Sequence[Expr]) -> Expr:
+        """The results, and the new values of the state behind them."""
+        count = len(self.program.outputs)
+        results, state = exprs[:count], exprs[count:]
+        if not state:
+            return self.structured(results)
+        if not results:
+            return several_results(state)
+        return several_results([unbared(self.structured(results)), Expr(group(state))])
+
+    def defined(self, arguments: Sequence[int], scope: Scope, called: str = "") -> list[Line | Block]:
+        """The function, and what calls it where the script is run."""
+        texts = tuple(scope.exprs_of(arguments))
+        head = Line("", Bracket(f"def {self.function}(", texts, "):"))
+        main = Block(Line('if __name__ == "__main__":'), list(self.examples(arguments, scope)))
+        made = called or Bracket(f"{self.function}(", texts, ")")
+        main.body.append(Line("print(", Bracket("", (made,), ")")))
+        return [Block(head, scope.statements), main]
 
     def structured(self, exprs: Sequence[Expr]) -> Expr:
         """The results in the structure that the program returns."""
@@ -292,10 +312,6 @@ def same(first: np.ndarray, second: np.ndarray) -> bool:
 
 def _numpy(dtype: DType) -> str:
     return "bool_" if dtype is DType.bool else dtype.value
-
-
-def shape_of(shape: Sequence[int]) -> str:
-    return f"({shape[0]},)" if len(shape) == 1 else f"({', '.join(map(str, shape))})"
 
 
 def plain(value: Any, dtype: DType, module: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from xbackend.bring.source.expressions import LAMBDA, Expr, named, tupled
+from xbackend.bring.source.expressions import ATOM, LAMBDA, Expr, call, listed, named, tupled
 from xbackend.bring.source.layout import Bracket
-from xbackend.bring.source.writer import Scope
+from xbackend.bring.source.writer import Scope, nested
 from xbackend.program.program import Node, Program
 
 
@@ -23,6 +23,38 @@ def parts(node: Node) -> Parts:
     carries = node.params["carries"]
     first_closed = carries + node.params.get("sequences", 0)
     return Parts(node.inputs[:carries], node.inputs[carries:first_closed], node.inputs[first_closed:])
+
+
+class Step(NamedTuple):
+    """The function of a scan's step as it begins: its name, its scope, and the names of what it carries and of its
+    elements of the sequences."""
+
+    name: str
+    inner: Scope
+    carried: list[str]
+    rows: list[str]
+
+
+def step(scope: Scope, node: Node) -> Step:
+    """The step of a scan, whose scope knows its inputs."""
+    body, (init, xs, closed) = node.params["body"], parts(node)
+    captured = [scope.known(i) for i in closed]
+    name, inner = scope.names.new("step"), scope.child(body)
+    carried = carried_names(scope, inner, init, closed)
+    rows = element_names(scope, inner, xs)
+    inner.exprs.update(given(body, [*texts(carried), *texts(rows), *captured]))
+    return Step(name, inner, carried, rows)
+
+
+def choice(scope: Scope, node: Node, called: str) -> None:
+    """A `cond` as a call of a function that takes a function for each branch."""
+    predicate, *values = node.inputs
+    captured = [scope.known(i) for i in values]
+    branches = [branch(scope, key, node.params[key], captured) for key in ("then", "otherwise")]
+    names = [scope.claim(i) for i in node.outputs]
+    built = scope.fitting([predicate], lambda e: call(called, e[0].array, *branches))
+    scope.bind(nested(names), built, scope.device(node.outputs[0]))
+    scope.shifted(node.outputs)
 
 
 def carried_names(scope: Scope, inner: Scope, init: Sequence[int], closed: Sequence[int]) -> list[str]:
@@ -67,7 +99,7 @@ def group(exprs: Sequence[Expr]) -> str:
     return texts[0] if len(texts) == 1 else tupled(texts)
 
 
-def branch(scope: Scope, name: str, body: Program, values: Sequence[Expr], build: object = None) -> str:
+def branch(scope: Scope, name: str, body: Program, values: Sequence[Expr]) -> str:
     """A function without arguments that computes a branch: a lambda where it is one short expression."""
     inner = scope.enter(body, given(body, values))
     results = [inner.exprs[i] for i in body.outputs]
@@ -91,6 +123,12 @@ def several_results(exprs: Sequence[Expr]) -> Expr:
     items: tuple[str | Bracket, ...] = tuple(one.array.end or one.array.text for one in exprs)
     end = Bracket("(", items, ")", collection=True, bare=True)
     return Expr(str(end), LAMBDA, end)
+
+
+def listed_results(exprs: Iterable[Expr]) -> Expr:
+    """Results as a list."""
+    end = listed([one.array for one in exprs])
+    return Expr(str(end), ATOM, end)
 
 
 def unpacked(scope: Scope, names: Sequence[str], packed: str) -> None:

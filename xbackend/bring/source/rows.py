@@ -8,6 +8,7 @@ from dataclasses import replace
 from xbackend.bring.source.expressions import (
     ADDED,
     AND,
+    ATOM,
     COMPARED,
     MULTIPLIED,
     OR,
@@ -22,7 +23,9 @@ from xbackend.bring.source.expressions import (
     tupled,
     with_forms,
 )
+from xbackend.bring.source.layout import Bracket
 from xbackend.bring.source.writer import Use
+from xbackend.program.dtypes import DType
 
 Row = Callable[[Use], Expr]
 
@@ -179,10 +182,6 @@ def reshaped(squeeze: str, reshape: Callable[[Expr, tuple[int, ...]], Expr]) -> 
     return row
 
 
-def by_method(x: Expr, shape: tuple[int, ...]) -> Expr:
-    return method(x, "reshape", shape_text(shape))
-
-
 def shape_text(shape: Sequence[int]) -> str:
     return tupled([str(n) for n in shape]) if shape else "()"
 
@@ -216,17 +215,80 @@ def sided(name: str) -> Row:
     return lambda use: call(name, *use.arrays, side='"right"' if use.params["right"] else None)
 
 
-def as_numpy(module: str, triangular: str) -> dict[str, Row]:
-    """The rows of a module whose functions have the names and arguments of NumPy's; ``triangular`` is the function that
-    solves triangular equations."""
-    factors = ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")
+def where(name: str) -> Row:
+    """A choice, in which two numbers have their dtype."""
+
+    def row(use: Use) -> Expr:
+        first, second = use.operands[1:]
+        return call(name, use.arrays[0], first.array if second.number else first, second)
+
+    return row
+
+
+def transposed(other: Callable[[Expr, tuple[int, ...]], Expr]) -> Row:
+    """An order of axes: ``.T`` of a matrix."""
+
+    def row(use: Use) -> Expr:
+        (x,), axes = use.arrays, tuple(use.params["axes"])
+        return Expr(f"{x.at(ATOM)}.T") if axes == (1, 0) else other(x, axes)
+
+    return row
+
+
+def window_sum(use: Use) -> Expr:
+    """`conv2d` as a sum of products: of each element of the kernel with the pixels that it meets."""
+    images, kernel = (one.at(ATOM) for one in use.arrays)
+    (down, across), (_, rows, columns, _) = use.params["strides"], use.shape
+    height, width = use.avals[1].shape[:2]
+    row = f"i : i + {(rows - 1) * down + 1}{f' : {down}' if down > 1 else ''}"
+    column = f"j : j + {(columns - 1) * across + 1}{f' : {across}' if across > 1 else ''}"
+    term = f"{images}[:, {row}, {column}] @ {kernel}[i, j]"
+    end = Bracket("sum(", (term, f"for i in range({height})", f"for j in range({width})"), ")", separator=" ")
+    return Expr(str(end), ATOM, end)
+
+
+_FACTORS = ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")
+
+
+def as_numpy(module: str, int32: str, special: str, triangular: str) -> dict[str, Row]:
+    """The rows of a module whose functions have the names and arguments of NumPy's.
+
+    ``int32`` is that dtype, ``special`` has the special functions, and ``triangular`` solves triangular equations.
+    """
+
+    def kept(use: Use) -> str | None:
+        """The dtype of sums of int32, which would be int64."""
+        return int32 if use.node.dtype is DType.int32 else None
+
     return {
+        **{name: function(f"{module}.{name}") for name in (*UNARY, "maximum", "minimum")},
+        **{name: function(f"{module}.{name.replace('a', 'arc', 1)}") for name in (*ARCS, "atan2")},
+        **{name: function(f"{special}.{name}") for name in ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")},
+        "pow": function(f"{module}.power"),
+        **OPERATORS,
+        "where": where(f"{module}.where"),
+        **{name: reduction(f"{module}.{name}", dtype=kept) for name in ("sum", "prod")},
+        **{name: reduction(f"{module}.{name}") for name in ("max", "min", "mean", "any", "all")},
+        **{name: along(f"{module}.{name}") for name in ("argmax", "argmin", "sort")},
+        "argsort": along(f"{module}.argsort", kind='"stable"'),
+        "cumulative_sum": along(f"{module}.cumsum", kept),
+        "cumulative_prod": along(f"{module}.cumprod", kept),
+        "searchsorted": sided(f"{module}.searchsorted"),
+        "reshape": reshaped(f"{module}.squeeze", lambda x, shape: method(x, "reshape", shape_text(shape))),
+        "broadcast_to": lambda use: call(f"{module}.broadcast_to", use.arrays[0], shape_text(use.shape)),
+        "diagonal": lambda use: call(
+            f"{module}.diagonal", use.arrays[0], offset=use.params["offset"] or None, axis1=-2, axis2=-1
+        ),
+        "slice": sliced,
+        "take": taken,
         "take_along_axis": lambda use: call(f"{module}.take_along_axis", *use.arrays, axis=use.params["axis"]),
         "concat": joined(f"{module}.concatenate"),
         "stack": joined(f"{module}.stack"),
         "matmul": matmul,
-        **{name: of_arrays(f"{module}.linalg.{name}") for name in factors},
+        "conv2d": window_sum,
+        **{name: of_arrays(f"{module}.linalg.{name}") for name in _FACTORS},
         "solve_triangular": lambda use: call(triangular, *use.arrays, lower="True" if use.params["lower"] else None),
         "svdvals": lambda use: call(f"{module}.linalg.svd", use.arrays[0], compute_uv="False"),
+        "svd": lambda use: call(f"{module}.linalg.svd", use.arrays[0], full_matrices=str(bool(use.params["full"]))),
         "qr": lambda use: call(f"{module}.linalg.qr", use.arrays[0], mode='"complete"' if use.params["full"] else None),
     }

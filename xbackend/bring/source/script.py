@@ -120,11 +120,9 @@ def _assembled(dialect: Dialect, origin: str, statements: list[Line | Block], lo
     above = written([*preamble, *dialect.top])
     lines += [*above, ""] if above else []
     for statement in statements:
-        decorator = isinstance(statement, Line)
         if not (lines and lines[-1].startswith("@")):
             lines += [""] * (2 - _blank(lines))
         lines += written([statement])
-        _ = decorator
     return lines
 
 

@@ -7,13 +7,13 @@ times, that the user's line named, or that a function or a gradient reads, is a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from xbackend.bring.source import names as naming
-from xbackend.bring.source.expressions import ADDED, LAMBDA, Expr, infix, named, tupled
+from xbackend.bring.source.expressions import ADDED, Expr, infix, named
 from xbackend.bring.source.layout import WIDTH, Block, Bracket, Line
 from xbackend.bring.source.names import Namespace
 from xbackend.program import analyses
@@ -293,6 +293,12 @@ class Scope:
         self.exprs[i] = named(name)
         return name
 
+    def claim_gradients(self, node: Node, names: Sequence[str]) -> list[str]:
+        """The targets of a gradient's results, named after what it is taken with respect to."""
+        for i in node.outputs:
+            self.uses[i] = self.uses[i] or 1
+        return [self.claim(i, f"{name}_grad") for i, name in zip(node.outputs, names, strict=True)]
+
     def assign(self, node: Node, expr: Expr) -> None:
         """A statement that gives all results of a node their names."""
         names = [self.claim(i) for i in node.outputs]
@@ -366,20 +372,6 @@ class Scope:
         """The texts of values."""
         return [self.exprs[i].text for i in values]
 
-    def statement_names(self, values: Collection[int]) -> list[str]:
-        return [self.name(i) for i in values]
-
-
-def several(exprs: Sequence[Expr]) -> Expr:
-    """Several results: one, or a tuple without parentheses where it fits on a line."""
-    if len(exprs) == 1:
-        return exprs[0].array
-    if not exprs:
-        return Expr("()")
-    items = tuple(one.array.end or one.array.text for one in exprs)
-    bare = Bracket("(", items, ")", collection=True, bare=True)
-    return Expr(str(bare), LAMBDA, bare)
-
 
 def target_text(targets: Targets) -> str:
     """Targets of an assignment; inner tuples are in parentheses, and those of which nothing is used are underscores."""
@@ -395,8 +387,3 @@ def nested(names: Sequence[str]) -> Targets:
     if not set(names) - {"_"}:
         return "_"
     return names[0] if len(names) == 1 else list(names)
-
-
-def pattern(names: Sequence[str]) -> str:
-    """Names as one argument or target: the only one, or a tuple."""
-    return names[0] if len(names) == 1 else tupled(list(names))

@@ -6,51 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xbackend.bring.source import functions
-from xbackend.bring.source.dialect import Dialect, unbared
+from xbackend.bring.source.dialect import Dialect
 from xbackend.bring.source.expressions import Expr, call, indexed, method, named, tupled
 from xbackend.bring.source.layout import Block, Bracket, Line
-from xbackend.bring.source.rows import (
-    ARCS,
-    OPERATORS,
-    UNARY,
-    Row,
-    along,
-    as_numpy,
-    by_method,
-    function,
-    of_arrays,
-    place,
-    reduction,
-    reshaped,
-    shape_text,
-    sided,
-    sliced,
-    slices,
-    taken,
-)
+from xbackend.bring.source.rows import Row, along, as_numpy, of_arrays, place, shape_text, sided, slices, transposed
 from xbackend.bring.source.traits import dtypes
 from xbackend.bring.source.writer import Scope, Use, inside, nested, reads
 from xbackend.program import analyses
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
 
-_WIDENED = ("sum", "prod")
-
-
-def integers(use: Use) -> str | None:
-    """Sums of int32 would be int64."""
-    return "jnp.int32" if use.node.dtype is DType.int32 else None
-
 
 def _dtype(dtype: DType) -> str:
     return "jnp.bool_" if dtype is DType.bool else f"jnp.{dtype.value}"
-
-
-def transposed(use: Use) -> Expr:
-    axes = tuple(use.params["axes"])
-    if axes == (1, 0):
-        return Expr(f"{use.arrays[0].at(9)}.T")
-    return method(use.arrays[0], "transpose", *axes)
 
 
 def _written(name: str, indexed_by_take: bool) -> Row:
@@ -73,47 +41,17 @@ def _conv2d(use: Use) -> Expr:
     )
 
 
-def _full(use: Use) -> str:
-    return str(bool(use.params["full"]))
-
-
 _TABLE: dict[str, Row] = {
-    **{name: function(f"jnp.{name}") for name in UNARY},
-    **{name: function(f"jnp.{name.replace('a', 'arc', 1)}") for name in ARCS},
-    "atan2": function("jnp.arctan2"),
-    "pow": function("jnp.power"),
-    "maximum": function("jnp.maximum"),
-    "minimum": function("jnp.minimum"),
-    **OPERATORS,
-    **{name: function(f"special.{name}") for name in ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")},
-    "where": lambda use: call(
-        "jnp.where",
-        use.arrays[0],
-        use.operands[1].array if use.operands[2].number else use.operands[1],
-        use.operands[2],
-    ),
-    **{name: reduction(f"jnp.{name}", dtype=integers) for name in _WIDENED},
-    **{name: reduction(f"jnp.{name}") for name in ("max", "min", "mean", "any", "all")},
-    **{name: along(f"jnp.{name}") for name in ("argmax", "argmin", "sort", "argsort")},
-    "cumulative_sum": along("jnp.cumsum", integers),
-    "cumulative_prod": along("jnp.cumprod", integers),
+    **as_numpy("jnp", "jnp.int32", "special", "jax.scipy.linalg.solve_triangular"),
+    "argsort": along("jnp.argsort"),
     "searchsorted": lambda use: method(sided("jnp.searchsorted")(use), "astype", "jnp.int64"),
-    "reshape": reshaped("jnp.squeeze", by_method),
-    "permute_dims": transposed,
-    "broadcast_to": lambda use: call("jnp.broadcast_to", use.arrays[0], shape_text(use.shape)),
-    "diagonal": lambda use: call(
-        "jnp.diagonal", use.arrays[0], offset=use.params["offset"] or None, axis1=-2, axis2=-1
-    ),
-    "slice": sliced,
+    "permute_dims": transposed(lambda x, axes: method(x, "transpose", *axes)),
     "slice_set": _written("set", False),
     "slice_add": _written("add", False),
-    "take": taken,
     "take_set": _written("set", True),
     "take_add": _written("add", True),
-    **as_numpy("jnp", "jax.scipy.linalg.solve_triangular"),
     "astype": lambda use: method(use.arrays[0], "astype", _dtype(use.node.dtype)),
     "conv2d": _conv2d,
-    "svd": lambda use: call("jnp.linalg.svd", use.arrays[0], full_matrices=_full(use)),
 }
 
 
@@ -219,13 +157,8 @@ class JAX(Dialect):
         scope.bind(left, Expr(str(end), 9, end))
 
     def scan(self, scope: Scope, node: Node) -> None:
-        body, (init, xs, closed) = node.params["body"], functions.parts(node)
-        captured = [scope.known(i) for i in closed]
-        name = scope.names.new("step")
-        inner = scope.child(body)
-        carried = functions.carried_names(scope, inner, init, closed)
-        rows = functions.element_names(scope, inner, xs)
-        inner.exprs.update(functions.given(body, [*functions.texts(carried), *functions.texts(rows), *captured]))
+        body, (init, xs, _) = node.params["body"], functions.parts(node)
+        name, inner, carried, rows = functions.step(scope, node)
         carry = functions.loop_names(carried, "carry") if carried else "_"
         row = functions.loop_names(rows, "x") if rows else ("_" if carried else "_x")
         functions.unpacked(inner, carried, "carry")
@@ -283,12 +216,7 @@ class JAX(Dialect):
         scope.shifted(node.outputs)
 
     def cond(self, scope: Scope, node: Node) -> None:
-        predicate, *values = node.inputs
-        captured = [scope.known(i) for i in values]
-        branches = [functions.branch(scope, key, node.params[key], captured) for key in ("then", "otherwise")]
-        names = [scope.claim(i) for i in node.outputs]
-        scope.bind(nested(names), scope.fitting([predicate], lambda e: call("lax.cond", e[0].array, *branches)))
-        scope.shifted(node.outputs)
+        functions.choice(scope, node, "lax.cond")
 
     def script(self) -> list[Line | Block]:
         program = self.program
@@ -297,26 +225,9 @@ class JAX(Dialect):
         updated = dict(program.updates)
         scope.statements += self.docstring(arguments, scope)
         scope.run(program.nodes, [*program.outputs, *updated.values()])
-        count = len(program.outputs)
-
-        def build(exprs: list[Expr]) -> Expr:
-            results, state = exprs[:count], exprs[count:]
-            if not state:
-                return self.structured(results)
-            if not results:
-                return functions.several_results(state)
-            whole = self.structured(results)
-            first = unbared(whole)
-            return functions.several_results([first, Expr(functions.group(state))])
-
-        scope.returns([*program.outputs, *updated.values()], build)
-        head = Line("", Bracket(f"def {self.function}(", tuple(scope.exprs_of(arguments)), "):"))
+        scope.returns([*program.outputs, *updated.values()], self.with_state)
         lines: list[Line | Block] = [] if self.devices else [Line("@jax.jit")]
-        lines.append(Block(head, scope.statements))
-        main = Block(Line('if __name__ == "__main__":'), list(self.examples(arguments, scope)))
-        end = Bracket(f"{self.function}(", tuple(scope.exprs_of(arguments)), ")")
-        main.body.append(Line("print(", Bracket("", (end,), ")")))
-        return [*lines, main]
+        return [*lines, *self.defined(arguments, scope)]
 
     def preamble(self) -> list[Line | Block]:
         wide = dtypes(self.program) & {DType.int64, DType.float64}

@@ -6,92 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xbackend.bring.source import functions
-from xbackend.bring.source.dialect import Dialect, shape_of, unbared
+from xbackend.bring.source.dialect import Dialect
 from xbackend.bring.source.expressions import Expr, call, method, named
-from xbackend.bring.source.layout import Block, Bracket, Line
-from xbackend.bring.source.rows import (
-    ARCS,
-    OPERATORS,
-    UNARY,
-    Row,
-    along,
-    as_numpy,
-    by_method,
-    function,
-    of_arrays,
-    place,
-    reduction,
-    reshaped,
-    sided,
-    sliced,
-    slices,
-    taken,
-)
+from xbackend.bring.source.layout import Block, Line
+from xbackend.bring.source.rows import Row, as_numpy, of_arrays, place, slices, taken, transposed
 from xbackend.bring.source.traits import padded
 from xbackend.bring.source.writer import Scope, Use
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
 
 
-def integers(use: Use) -> str | None:
-    """Sums of int32 would be int64."""
-    return "np.int32" if use.node.dtype is DType.int32 else None
-
-
 def _dtype(dtype: DType) -> str:
     return "np.bool_" if dtype is DType.bool else f"np.{dtype.value}"
 
 
-def _transposed(use: Use) -> Expr:
-    axes = tuple(use.params["axes"])
-    return Expr(f"{use.arrays[0].at(9)}.T") if axes == (1, 0) else call("np.transpose", use.arrays[0], axes)
-
-
-def _conv2d(use: Use) -> Expr:
-    """A sum of products: of each element of the kernel with the pixels that it meets."""
-    images, kernel = (one.at(9) for one in use.arrays)
-    (down, across), (_, rows, columns, _) = use.params["strides"], use.shape
-    height, width = use.avals[1].shape[:2]
-    row = f"i : i + {(rows - 1) * down + 1}{f' : {down}' if down > 1 else ''}"
-    column = f"j : j + {(columns - 1) * across + 1}{f' : {across}' if across > 1 else ''}"
-    term = f"{images}[:, {row}, {column}] @ {kernel}[i, j]"
-    end = Bracket("sum(", (term, f"for i in range({height})", f"for j in range({width})"), ")", separator=" ")
-    return Expr(str(end), 9, end)
-
-
-def _where(use: Use) -> Expr:
-    first, second = use.operands[1:]
-    return call("np.where", use.arrays[0], first.array if second.number else first, second)
-
-
 _TABLE: dict[str, Row] = {
-    **{name: function(f"np.{name}") for name in UNARY},
-    **{name: function(f"np.{name.replace('a', 'arc', 1)}") for name in ARCS},
-    **{name: function(f"special.{name}") for name in ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")},
-    "atan2": function("np.arctan2"),
-    "pow": function("np.power"),
-    "maximum": function("np.maximum"),
-    "minimum": function("np.minimum"),
-    **OPERATORS,
-    "where": _where,
-    **{name: reduction(f"np.{name}", dtype=integers) for name in ("sum", "prod")},
-    **{name: reduction(f"np.{name}") for name in ("max", "min", "mean", "any", "all")},
-    **{name: along(f"np.{name}") for name in ("argmax", "argmin", "sort")},
-    "argsort": along("np.argsort", kind='"stable"'),
-    "cumulative_sum": along("np.cumsum", integers),
-    "cumulative_prod": along("np.cumprod", integers),
-    "searchsorted": sided("np.searchsorted"),
-    "reshape": reshaped("np.squeeze", by_method),
-    "permute_dims": _transposed,
-    "broadcast_to": lambda use: call("np.broadcast_to", use.arrays[0], shape_of(use.shape)),
-    "diagonal": lambda use: call("np.diagonal", use.arrays[0], offset=use.params["offset"] or None, axis1=-2, axis2=-1),
-    "slice": sliced,
-    "take": taken,
+    **as_numpy("np", "np.int32", "special", "linalg.solve_triangular"),
+    "permute_dims": transposed(lambda x, axes: call("np.transpose", x, axes)),
     **dict.fromkeys(("slice_set", "slice_add", "take_set", "take_add"), taken),  # statements: `NumPy.stated`
-    **as_numpy("np", "linalg.solve_triangular"),
     "astype": lambda use: method(use.arrays[0], "astype", _dtype(use.node.dtype)),
-    "conv2d": _conv2d,
-    "svd": lambda use: call("np.linalg.svd", use.arrays[0], full_matrices=str(bool(use.params["full"]))),
     "transfer": of_arrays("np.copy"),
 }
 
@@ -197,22 +130,8 @@ class NumPy(Dialect):
             scope.statements.append(Line("# NumPy has no devices: all of this is computed on one."))
         updated = list(program.updates.values())
         scope.run(program.nodes, [*program.outputs, *updated])
-        count = len(program.outputs)
-
-        def build(exprs: list[Expr]) -> Expr:
-            results, state = exprs[:count], exprs[count:]
-            if not state:
-                return self.structured(results)
-            whole = self.structured(results)
-            first = unbared(whole)
-            return functions.several_results([*([first] if results else []), Expr(functions.group(state))])
-
-        scope.returns([*program.outputs, *updated], build)
-        texts = tuple(scope.exprs_of(arguments))
-        head = Line("", Bracket(f"def {self.function}(", texts, "):"))
-        main = Block(Line('if __name__ == "__main__":'), list(self.examples(arguments, scope)))
-        main.body.append(Line("print(", Bracket("", (Bracket(f"{self.function}(", texts, ")"),), ")")))
-        return [Block(head, scope.statements), main]
+        scope.returns([*program.outputs, *updated], self.with_state)
+        return self.defined(arguments, scope)
 
 
 DIALECT = NumPy

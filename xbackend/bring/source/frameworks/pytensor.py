@@ -6,28 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from xbackend.bring.source import functions
-from xbackend.bring.source.dialect import Dialect, plain, shape_of
+from xbackend.bring.source.dialect import Dialect, plain
 from xbackend.bring.source.expressions import AND, Expr, call, indexed, listed, method, signed
 from xbackend.bring.source.layout import Block, Bracket, Line
-from xbackend.bring.source.rows import (
-    ARCS,
-    OPERATORS,
-    UNARY,
-    Row,
-    along,
-    by_method,
-    function,
-    joined,
-    matmul,
-    of_arrays,
-    place,
-    reduction,
-    reshaped,
-    sided,
-    sliced,
-    slices,
-    taken,
-)
+from xbackend.bring.source.rows import Row, along, as_numpy, function, place, shape_text, slices, transposed
 from xbackend.bring.source.traits import connected, dtypes, padded
 from xbackend.bring.source.writer import Scope, Use
 from xbackend.program import analyses
@@ -36,18 +18,6 @@ from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, Program
 
 MOST_STEPS = "1_000_000"  # of a while loop: without its rewrites PyTensor has memory for all of them
-
-
-def integers(use: Use) -> str | None:
-    """Sums of int32 would be int64."""
-    return '"int32"' if use.node.dtype is DType.int32 else None
-
-
-def _transposed(use: Use) -> Expr:
-    axes = tuple(use.params["axes"])
-    if axes == (1, 0):
-        return Expr(f"{use.arrays[0].at(9)}.T")
-    return method(use.arrays[0], "dimshuffle", *axes)
 
 
 def _written(name: str, by_take: bool) -> Row:
@@ -66,78 +36,25 @@ def _astype(use: Use) -> Expr:
     return method(use.arrays[0], "astype", f'"{use.node.dtype.value}"')
 
 
-def _conv2d(use: Use) -> Expr:
-    """A sum of products: of each element of the kernel with the pixels that it meets."""
-    images, kernel = (one.at(9) for one in use.arrays)
-    (down, across), (_, rows, columns, _) = use.params["strides"], use.shape
-    height, width = use.avals[1].shape[:2]
-    row = f"i : i + {(rows - 1) * down + 1}{f' : {down}' if down > 1 else ''}"
-    column = f"j : j + {(columns - 1) * across + 1}{f' : {across}' if across > 1 else ''}"
-    term = f"{images}[:, {row}, {column}] @ {kernel}[i, j]"
-    parts = (term, f"for i in range({height})", f"for j in range({width})")
-    end = Bracket("sum(", parts, ")", separator=" ")
-    return Expr(str(end), 9, end)
-
-
-def _linear(name: str) -> Row:
-    return of_arrays(f"pt.linalg.{name}")
-
-
-def _compared(name: str) -> Row:
-    return function(f"pt.{name}")
-
-
-def _where(use: Use) -> Expr:
-    first, second = use.operands[1:]
-    return call("pt.where", use.arrays[0], first.array if second.number else first, second)
-
-
 _TABLE: dict[str, Row] = {
-    **{name: function(f"pt.{name}") for name in UNARY},
-    **{name: function(f"pt.{name.replace('a', 'arc', 1)}") for name in ARCS},
-    **{name: function(f"pt.{name}") for name in ("erf", "erfc", "erfinv", "gammaln", "maximum", "minimum")},
+    **as_numpy("pt", '"int32"', "pt", "pt.linalg.solve_triangular"),
     "digamma": function("pt.psi"),
     "expit": function("pt.sigmoid"),
     "square": function("pt.sqr"),
     "round": lambda use: call("pt.round", use.arrays[0], mode='"half_to_even"'),
     "isfinite": lambda use: signed("~", Expr(f"(pt.isnan({use.arrays[0].text}) | pt.isinf({use.arrays[0].text}))")),
-    "atan2": function("pt.arctan2"),
-    "pow": function("pt.power"),
-    **OPERATORS,
-    "equal": _compared("eq"),
-    "not_equal": _compared("neq"),
-    "where": _where,
-    **{name: reduction(f"pt.{name}", dtype=integers) for name in ("sum", "prod")},
-    **{name: reduction(f"pt.{name}") for name in ("max", "min", "mean", "any", "all")},
-    **{name: along(f"pt.{name}") for name in ("argmax", "argmin", "sort")},
-    "argsort": along("pt.argsort", kind='"stable"'),
+    "equal": function("pt.eq"),
+    "not_equal": function("pt.neq"),
     "cumulative_sum": along("pt.cumsum"),
     "cumulative_prod": along("pt.cumprod"),
-    "searchsorted": sided("pt.searchsorted"),
-    "reshape": reshaped("pt.squeeze", by_method),
-    "permute_dims": _transposed,
-    "broadcast_to": lambda use: call("pt.broadcast_to", use.arrays[0], shape_of(use.shape)),
-    "diagonal": lambda use: call("pt.diagonal", use.arrays[0], offset=use.params["offset"] or None, axis1=-2, axis2=-1),
-    "slice": sliced,
+    "permute_dims": transposed(lambda x, axes: method(x, "dimshuffle", *axes)),
     "slice_set": _written("set_subtensor", False),
     "slice_add": _written("inc_subtensor", False),
-    "take": taken,
     "take_set": _written("set_subtensor", True),
     "take_add": _written("inc_subtensor", True),
-    "take_along_axis": lambda use: call("pt.take_along_axis", *use.arrays, axis=use.params["axis"]),
-    "concat": joined("pt.concatenate"),
-    "stack": joined("pt.stack"),
     "astype": _astype,
-    "matmul": matmul,
-    "conv2d": _conv2d,
-    **{name: _linear(name) for name in ("cholesky", "inv", "det", "slogdet", "solve", "eigh")},
-    "solve_triangular": lambda use: call(
-        "pt.linalg.solve_triangular", *use.arrays, lower="True" if use.params["lower"] else None
-    ),
     "eigvalsh": lambda use: indexed(call("pt.linalg.eigh", use.arrays[0]), 0),
     "svdvals": lambda use: indexed(call("pt.linalg.svd", use.arrays[0], full_matrices="False"), 1),
-    "qr": lambda use: call("pt.linalg.qr", use.arrays[0], mode='"complete"' if use.params["full"] else None),
-    "svd": lambda use: call("pt.linalg.svd", use.arrays[0], full_matrices=str(bool(use.params["full"]))),
     "transfer": lambda use: method(use.arrays[0], "copy"),
 }
 
@@ -202,10 +119,7 @@ class PyTensor(Dialect):
     def gradient(self, scope: Scope, node: Node) -> None:
         loss, *wrt = node.inputs
         names = [scope.name(i) for i in wrt]
-        targets = []
-        for i, name in zip(node.outputs, names, strict=True):
-            scope.uses[i] += 0 if scope.uses[i] else 1
-            targets.append(scope.claim(i, f"{name}_grad"))
+        targets = scope.claim_gradients(node, names)
         options = {}
         if not connected(scope.program, loss, wrt):
             options["disconnected_inputs"] = '"ignore"'
@@ -220,14 +134,9 @@ class PyTensor(Dialect):
     def scan(self, scope: Scope, node: Node) -> None:
         body, (init, xs, closed) = node.params["body"], functions.parts(node)
         others = [i for i in closed if not scope.exprs[i].number]
-        captured = [scope.known(i) for i in closed]
-        name = scope.names.new("step")
-        inner = scope.child(body)
-        carried = functions.carried_names(scope, inner, init, closed)
-        rows = functions.element_names(scope, inner, xs)
-        inner.exprs.update(functions.given(body, [*functions.texts(carried), *functions.texts(rows), *captured]))
+        name, inner, carried, rows = functions.step(scope, node)
         inner.run(body.nodes, body.outputs)
-        inner.returns(body.outputs, _result_list)
+        inner.returns(body.outputs, functions.listed_results)
         scope.define(name, [*rows, *carried, *(scope.exprs[i].text for i in others)], inner)
         packed = [scope.names.new(f"{one}_steps") for one in carried]
         ys = [scope.claim(i, "each") for i in node.outputs[len(init) :]]
@@ -273,7 +182,7 @@ class PyTensor(Dialect):
         inner.run(inner.program.nodes, inner.program.outputs)
         after = [inner.known(i) for i in inner.program.outputs]
         goes_on = inner.enter_here(node.params["condition"], [*after, *captured])
-        listed_after = _result_list(after).text
+        listed_after = functions.listed_results(after).text
         inner.say(f"return {listed_after}, until(~({goes_on[0].array.at(AND)} & {begins}))")
         scope.define(name, [*carried, begins, *(scope.exprs[i].text for i in others)], inner)
         packed = [scope.names.new(f"{one}_steps") for one in carried]
@@ -318,13 +227,8 @@ class PyTensor(Dialect):
 
     def script(self) -> list[Line | Block]:
         program = self.program
-        variables = []
-        above = dict[int, str]()
-        for i, variable in program.shared.items():
-            above[i] = self.taken.new(variable.name)
-            variables.append(self._shared(i, above[i]))
-        self.names_above = above
-        self.top += variables
+        self.names_above = above = {i: self.taken.new(variable.name) for i, variable in program.shared.items()}
+        self.top += [self._shared(i, name) for i, name in above.items()]
         scope = self.scope()
         scope.statements += self.docstring(list(program.inputs), scope)
         if self.devices:
@@ -334,24 +238,20 @@ class PyTensor(Dialect):
         count = len(program.outputs)
 
         def build(exprs: list[Expr]) -> Expr:
-            results = [one.array for one in exprs[:count]]
-            outputs = results[0] if count == 1 else _result_list(results)
-            if not updates:
-                end = listed(results)
-                return results[0] if count == 1 else Expr(str(end), 9, end)
+            outputs = exprs[0].array if count == 1 else functions.listed_results(exprs[:count])
             pairs = [f"({above[target]}, {new.array.text})" for target, new in zip(updates, exprs[count:], strict=True)]
-            return functions.several_results([outputs, Expr(str(listed(pairs)), 9, listed(pairs))])
+            return functions.several_results(
+                [outputs, functions.listed_results(map(Expr, pairs))] if pairs else [outputs]
+            )
 
         scope.returns([*program.outputs, *updates.values()], build)
         arguments = scope.exprs_of(program.inputs)
-        head = Line("", Bracket(f"def {self.function}(", tuple(arguments), "):"))
-        main = Block(Line('if __name__ == "__main__":'), list(self.examples(list(program.inputs), scope)))
-        main.body.append(Line("print(", Bracket("", (f"compiled()({', '.join(arguments)})",), ")")))
-        return [Block(head, scope.statements), self._compiled(arguments, bool(updates)), main]
+        function, main = self.defined(program.inputs, scope, f"compiled()({', '.join(arguments)})")
+        return [function, self._compiled(arguments, bool(updates)), main]
 
     def _shared(self, i: int, name: str) -> Line:
         variable = self.program.shared[i]
-        shape = shape_of(variable.shape) if 1 in variable.shape else None
+        shape = shape_text(variable.shape) if 1 in variable.shape else None
         initial = self.initial(i)
         made = call("pytensor.shared", initial, name=f'"{variable.name}"', shape=shape)
         return Line(f"{name} = ", made.end)
@@ -361,24 +261,14 @@ class PyTensor(Dialect):
         lines: list[Line | Block] = [Line('"""The compiled function."""')]
         for i, name in zip(self.program.inputs, arguments, strict=True):
             aval = self.program.values[i].aval
-            made = call("pt.tensor", f'"{name}"', dtype=f'"{aval.dtype.value}"', shape=shape_of(aval.shape))
+            made = call("pt.tensor", f'"{name}"', dtype=f'"{aval.dtype.value}"', shape=shape_text(aval.shape))
             lines.append(Line(f"{name} = ", made.end))
         results = Bracket(f"{self.function}(", tuple(arguments), ")")
         inputs = listed(list(arguments))
         unused = '"ignore"' if self._unused() else None
-        if updates:
-            lines.append(Line("outputs, updates = ", results))
-            outputs: Any = "outputs"
-        else:
-            lines.append(Line("outputs = ", results))
-            outputs = "outputs"
-        made = call(
-            "pytensor.function",
-            inputs,
-            outputs,
-            updates="updates" if updates else None,
-            on_unused_input=unused,
-        )
+        lines.append(Line(f"outputs{', updates' if updates else ''} = ", results))
+        changed = "updates" if updates else None
+        made = call("pytensor.function", inputs, "outputs", updates=changed, on_unused_input=unused)
         lines.append(Line("return ", made.end))
         return Block(Line("def compiled():"), lines)
 
@@ -386,11 +276,6 @@ class PyTensor(Dialect):
         program = self.program
         used = analyses.predecessors(program, [*program.outputs, *program.updates.values()])
         return not used.issuperset(program.inputs)
-
-
-def _result_list(exprs: Sequence[Expr]) -> Expr:
-    end = listed([one.array for one in exprs])
-    return Expr(str(end), 9, end)
 
 
 DIALECT = PyTensor

@@ -9,7 +9,7 @@ import numpy as np
 
 from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect
-from xbackend.bring.source.expressions import ADDED, Expr, call, indexed, infix, listed, signed
+from xbackend.bring.source.expressions import ADDED, Expr, call, indexed, infix, listed
 from xbackend.bring.source.layout import Block, Bracket, Line
 from xbackend.bring.source.rows import (
     ARCS,
@@ -101,10 +101,6 @@ def _take_written(name: str) -> Row:
     return row
 
 
-def _slice_set(use: Use) -> Expr:
-    return _update(use, use.arrays[1])
-
-
 def _slice_add(use: Use) -> Expr:
     x, value = use.arrays
     params = use.params
@@ -161,11 +157,6 @@ def _searchsorted(use: Use) -> Expr:
     return found if len(use.shape) == 1 else call("tf.reshape", found, _numbers(use.shape))
 
 
-def _where(use: Use) -> Expr:
-    first, second = use.operands[1:]
-    return call("tf.where", use.arrays[0], first.array, second)
-
-
 def _of_two(name: str) -> Row:
     """TensorFlow takes the dtype of a number in the second place only from what is in the first."""
     return lambda use: call(name, use.arrays[0], *use.operands[1:])
@@ -176,10 +167,6 @@ def _diagonal(use: Use) -> Expr:
     if 0 in use.shape:
         return call("tf.zeros", shape_text(use.shape), dtype=_dtype(use.node.dtype))
     return call("tf.linalg.diag_part", use.arrays[0], k=use.params["offset"] or None)
-
-
-def _invert(use: Use) -> Expr:
-    return call("tf.bitwise.invert", use.arrays[0])
 
 
 _MATH = ("log", "log1p", "expm1", "erf", "erfc", "erfinv", "digamma")
@@ -202,9 +189,8 @@ _TABLE: dict[str, Row] = {
     "log10": _logarithm("10.0"),
     "trunc": _trunc,
     **OPERATORS,
-    "logical_not": lambda use: signed("~", use.arrays[0]),
-    "bitwise_invert": _invert,
-    "where": _where,
+    "bitwise_invert": of_arrays("tf.bitwise.invert"),
+    "where": lambda use: call("tf.where", use.arrays[0], use.operands[1].array, use.operands[2]),
     **{name: reduction(f"tf.reduce_{name}") for name in ("sum", "prod", "max", "min", "mean", "any", "all")},
     **{name: along(f"tf.{name}") for name in ("argmax", "argmin", "sort")},
     "argsort": lambda use: call(
@@ -218,7 +204,7 @@ _TABLE: dict[str, Row] = {
     "broadcast_to": lambda use: call("tf.broadcast_to", use.arrays[0], _numbers(use.shape)),
     "diagonal": _diagonal,
     "slice": sliced,
-    "slice_set": _slice_set,
+    "slice_set": lambda use: _update(use, use.arrays[1]),
     "slice_add": _slice_add,
     "take": _take,
     "take_set": _take_written("tensor_scatter_nd_update"),
@@ -347,10 +333,7 @@ class TensorFlow(Dialect):
         tape = scope.tapes.pop()
         scope.statements, scope.depth = tape.around, scope.depth - 1
         over = [scope.name(i) for i in wrt]
-        targets = []
-        for i, one in zip(node.outputs, over, strict=True):
-            scope.uses[i] += 0 if scope.uses[i] else 1
-            targets.append(scope.claim(i, f"{one}_grad"))
+        targets = scope.claim_gradients(node, over)
         ignored = None if connected(scope.program, loss, wrt) else "tf.UnconnectedGradients.ZERO"
         sources = listed(over) if len(over) > 1 else over[0]
         made = call(f"{tape.name}.gradient", name, sources, unconnected_gradients=ignored)
@@ -363,14 +346,9 @@ class TensorFlow(Dialect):
 
     def scan(self, scope: Scope, node: Node) -> None:
         """`tf.scan`, whose steps all give what they carry: what each step gives beside it begins with zeros."""
-        body, (init, xs, closed) = node.params["body"], functions.parts(node)
-        captured = [scope.known(i) for i in closed]
-        name = scope.names.new("step")
-        inner = scope.child(body)
-        carried = functions.carried_names(scope, inner, init, closed)
-        rows = functions.element_names(scope, inner, xs)
+        body, (init, xs, _) = node.params["body"], functions.parts(node)
+        name, inner, carried, rows = functions.step(scope, node)
         ys = [body.values[i].aval for i in body.outputs[len(init) :]]
-        inner.exprs.update(functions.given(body, [*functions.texts(carried), *functions.texts(rows), *captured]))
         whole = len(carried) + len(ys)
         if whole > 1:
             unused = "_" if len(ys) == 1 else "*_"
@@ -411,7 +389,7 @@ class TensorFlow(Dialect):
             inner.exprs.update(functions.given(body, [*functions.texts(carried), *captured]))
             inner.run(body.nodes, body.outputs)
             if key == "body":
-                inner.returns(body.outputs, _listed)
+                inner.returns(body.outputs, functions.listed_results)
             else:
                 functions.returned(inner, body.outputs)
             made.append(scope.names.new(role))
@@ -426,13 +404,7 @@ class TensorFlow(Dialect):
         scope.shifted(node.outputs)
 
     def cond(self, scope: Scope, node: Node) -> None:
-        predicate, *values = node.inputs
-        captured = [scope.known(i) for i in values]
-        branches = [functions.branch(scope, key, node.params[key], captured) for key in ("then", "otherwise")]
-        names = [scope.claim(i) for i in node.outputs]
-        built = scope.fitting([predicate], lambda e: call("tf.cond", e[0].array, *branches))
-        scope.bind(names if len(names) > 1 else names[0], built, scope.device(node.outputs[0]))
-        scope.shifted(node.outputs)
+        functions.choice(scope, node, "tf.cond")
 
     def preamble(self) -> list[Line | Block]:
         lines: list[Line | Block] = []
@@ -461,11 +433,8 @@ class TensorFlow(Dialect):
         if program.updates:
             self._assigned(scope, above)
         scope.returns(program.outputs, self.structured)
-        arguments = scope.exprs_of(program.inputs)
-        head = Line("", Bracket(f"def {self.function}(", tuple(arguments), "):"))
-        main = Block(Line('if __name__ == "__main__":'), list(self.examples(list(program.inputs), scope)))
-        main.body.append(Line("print(", Bracket("", (Bracket(f"{self.function}(", tuple(arguments), ")"),), ")")))
-        return [Line("@tf.function"), Block(head, grouped(scope.statements)), main]
+        scope.statements = grouped(scope.statements)
+        return [Line("@tf.function"), *self.defined(program.inputs, scope)]
 
     def _assigned(self, scope: Scope, above: Mapping[int, str]) -> None:
         """The variables' new values, behind all that reads the old ones."""
@@ -479,11 +448,6 @@ class TensorFlow(Dialect):
                 scope.exprs[i] = Expr(name)
         for target, new in self.program.updates.items():
             scope.say("", call(f"{above[target]}.assign", scope.exprs[new].array))
-
-
-def _listed(exprs: Sequence[Expr]) -> Expr:
-    end = listed([one.array for one in exprs])
-    return Expr(str(end), 9, end)
 
 
 def grouped(statements: Sequence[Line | Block]) -> list[Line | Block]:
