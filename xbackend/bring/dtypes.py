@@ -6,6 +6,7 @@ show that there is nothing to wrap.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,14 @@ def held(dtype: str) -> DType:
     """The dtype of the program that holds numbers of a dtype of the framework. Raises `GraphError`."""
     if dtype in SMALL:
         return DType.int32
-    try:
-        return DType(dtype)
-    except ValueError:
-        raise GraphError(f"dtype {dtype} has no place in a program: its dtypes are {', '.join(DType)}") from None
+    if dtype not in list(DType):
+        raise no_place(dtype)
+    return DType(dtype)
+
+
+def no_place(dtype: str) -> GraphError:
+    """What is said of a dtype that no program has."""
+    return GraphError(f"dtype {dtype} has no place in a program, whose dtypes are {', '.join(DType)}: cast before")
 
 
 def whole_range(dtype: str) -> Range:
@@ -41,6 +46,11 @@ def wrapped(array: Any, dtype: str, inside: Range | None = None) -> Any:
     if inside is not None and low <= inside[0] and inside[1] <= high:
         return array
     return xb.subtract(xb.bitwise_and(xb.add(array, -low), high - low), -low)
+
+
+def in_range(array: Any, dtype: str) -> Any:
+    """What was computed for a dtype of the framework, which wraps where it is a small one."""
+    return wrapped(array, dtype) if dtype in SMALL else array
 
 
 def cast(value: Any, before: str, after: str) -> Any:
@@ -59,6 +69,18 @@ def cast(value: Any, before: str, after: str) -> Any:
         and whole_range(after)[0] <= whole_range(before)[0] <= whole_range(before)[1] <= whole_range(after)[1]
     )
     return result if kept or (before == "uint8" and after != "int8") else wrapped(result, after)
+
+
+def check(value: Any, shape: Sequence[int | None] | None, dtype: str) -> None:
+    """Raises `GraphError` unless the value that a row made has the shape, as far as it is known, and the dtype that the
+    framework says."""
+    own = value.dtype if isinstance(value, Array) else held(value.dtype.name)
+    fits = shape is None or (
+        len(shape) == len(value.shape) and all(n in (None, m) for n, m in zip(shape, value.shape, strict=True))
+    )
+    if not fits or own is not held(dtype):
+        said = "of any shape" if shape is None else list(shape)
+        raise GraphError(f"its row made {own}{list(value.shape)}, and the framework has {dtype} {said}: report this")
 
 
 def array(value: Any) -> Any:

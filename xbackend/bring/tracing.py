@@ -9,6 +9,7 @@ from typing import Any
 
 from xbackend.api.tracing.trace import ArraySpec, trace
 from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
 
@@ -17,7 +18,7 @@ def program_of(
 ) -> TracedProgram:
     """The program named ``name`` of ``walk``, which gets a traced array for each of the inputs (name, shape, dtype).
 
-    Raises what `xbackend.trace` raises.
+    Raises what `xbackend.trace` raises, and `GraphError` where functions in the graph are nested too deeply.
     """
     parameters = [
         inspect.Parameter(one, inspect.Parameter.POSITIONAL_ONLY) for one in identifiers([n for n, *_ in inputs])
@@ -28,7 +29,10 @@ def program_of(
 
     function.__name__ = identifiers([name])[0]
     function.__dict__["__signature__"] = inspect.Signature(parameters)
-    return trace(function, *(ArraySpec(shape, dtype) for _, shape, dtype in inputs))
+    try:
+        return trace(function, *(ArraySpec(shape, dtype) for _, shape, dtype in inputs))
+    except RecursionError:
+        raise GraphError(f"the functions of {name} call themselves, or one another in too long a row") from None
 
 
 def identifiers(names: Sequence[str]) -> list[str]:

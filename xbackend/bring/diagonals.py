@@ -1,0 +1,29 @@
+"""Diagonals of matrices that are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.program.dtypes import DType
+
+
+def is_diagonal(shape: tuple[int, ...], k: int = 0) -> Any:
+    """Which elements of matrices are on the ``k``-th diagonal."""
+    rows, columns = (xb.arange(n, dtype=DType.int64) for n in shape[-2:])
+    return xb.equal(xb.expand_dims(rows, axis=-1), xb.subtract(columns, k))
+
+
+def on_diagonal(diagonal: Any, shape: tuple[int, ...], k: int = 0, matrix: Any = None) -> Any:
+    """Matrices with a diagonal in the place of their ``k``-th; without ``matrix`` the others are zeros."""
+    matrix = xb.zeros((), dtype=str(diagonal.dtype)) if matrix is None else matrix
+    places = np.clip(np.arange(shape[-2]) + min(k, 0), 0, max(diagonal.shape[-1] - 1, 0))
+    spread = xb.expand_dims(xb.take(diagonal, places, axis=-1), axis=-1)  # the same in all columns
+    return xb.where(is_diagonal(shape, k), spread, matrix)
+
+
+def with_ones(matrix: Any) -> Any:
+    """Matrices with ones on their diagonal."""
+    return xb.where(is_diagonal(matrix.shape), xb.ones((), dtype=str(matrix.dtype)), matrix)

@@ -1,0 +1,23 @@
+"""Which lines of a framework's traces are the user's."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+
+from xbackend.bring.kinds import KINDS
+
+_NEVER = (sysconfig.get_path("stdlib") + os.sep, str(Path(__file__).resolve().parents[1]) + os.sep, "<")
+
+
+@cache
+def is_users(file: str) -> bool:
+    """Whether a file is none of Python, of xbackend, of a framework or of another installed package."""
+    if file.startswith(_NEVER) or f"{os.sep}site-packages{os.sep}" in file:
+        return False
+    # A framework may be imported from a folder of its sources.
+    modules = (getattr(sys.modules.get(name), "__file__", None) for name in KINDS)
+    return not any(file.startswith(str(Path(one).parent) + os.sep) for one in modules if one)

@@ -1,0 +1,97 @@
+"""Elementwise functions of several frameworks: those that `xbackend.api` has under other names, and those that it has
+not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import xbackend.api.functions as xb
+from xbackend.program.dtypes import DType
+
+Scalar = Callable[..., Any]
+
+
+def named(names: str, spelled: Callable[[str], str] = str) -> dict[str, Scalar]:
+    """Functions of `xbackend.api` by the names that a framework has for them."""
+    return {spelled(name): getattr(xb, name) for name in names.split()}
+
+
+def _kind(x: Any) -> str:
+    """The kind of the dtype of an array of the program, or of NumPy, as NumPy says it."""
+    return np.dtype(str(x.dtype)).kind
+
+
+def quotient(x: Any, y: Any) -> Any:
+    """The quotient rounded towards zero, as of C."""
+    if _kind(x) == "f":
+        return xb.trunc(xb.divide(x, y))
+    down = xb.floor_divide(x, y)
+    if _kind(x) == "u":
+        return down
+    inexact = xb.not_equal(xb.multiply(down, y), x)
+    opposite = xb.not_equal(xb.less(x, 0), xb.less(y, 0))
+    return xb.where(xb.logical_and(inexact, opposite), xb.add(down, 1), down)
+
+
+def remainder(x: Any, y: Any) -> Any:
+    """The remainder with the sign of the first number, as of C."""
+    if _kind(x) == "u":
+        return xb.remainder(x, y)
+    if _kind(x) == "i":  # not by sizes: the least number has none
+        rest = xb.remainder(x, y)
+        opposite = xb.not_equal(xb.less(x, 0), xb.less(y, 0))
+        return xb.where(xb.logical_and(xb.not_equal(rest, 0), opposite), xb.subtract(rest, y), rest)
+    below = xb.less(x, 0)
+    # Not abs(): at 0 its gradient is 0, and that of a remainder is 1.
+    left = xb.remainder(xb.where(below, xb.negative(x), x), xb.where(xb.less(y, 0), xb.negative(y), y))
+    return xb.where(below, xb.negative(left), left)
+
+
+def half_away(x: Any) -> Any:
+    """The nearest whole number, halves away from zero."""
+    size = xb.abs(x)
+    below = xb.floor(size)
+    return xb.multiply(xb.sign(x), xb.where(xb.greater_equal(xb.subtract(size, below), 0.5), xb.add(below, 1.0), below))
+
+
+def clip(x: Any, low: Any, high: Any) -> Any:
+    """The number, or the bound that it is beyond."""
+    return xb.where(xb.less(x, low), low, xb.where(xb.greater(x, high), high, x))
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x))."""
+    return xb.logaddexp(x, 0.0)
+
+
+def log_softmax(x: Any, axis: Any = -1) -> Any:
+    """The logarithm of `softmax`."""
+    moved = xb.subtract(x, xb.max(x, axis=axis, keepdims=True))
+    return xb.subtract(moved, xb.log(xb.sum(xb.exp(moved), axis=axis, keepdims=True)))
+
+
+def softmax(x: Any, axis: Any = -1) -> Any:
+    """Exponentials as shares of their sum along an axis, or along all."""
+    each = xb.exp(xb.subtract(x, xb.max(x, axis=axis, keepdims=True)))
+    return xb.divide(each, xb.sum(each, axis=axis, keepdims=True))
+
+
+# Of `stopped`: numbers from the first bound are whole. There is a scale for these, for those from the second bound, and
+# for others.
+_BOUNDS = {DType.float32: (2.0**24, 2.0**-40), DType.float64: (2.0**53, 2.0**-400)}
+_SCALES = {DType.float32: (1.0, 2.0**64, 2.0**126), DType.float64: (1.0, 2.0**500, 2.0**1000)}
+
+
+def stopped(x: Any) -> Any:
+    """The same numbers, without a gradient: scaled by a power of two so that they are whole, truncated, which has none,
+    and scaled back."""
+    if x.dtype not in _BOUNDS:
+        return x
+    (whole, middle), scales = _BOUNDS[x.dtype], [np.asarray(one, x.dtype.value) for one in _SCALES[x.dtype]]
+    size = xb.abs(x)
+    small = xb.where(xb.greater_equal(size, middle), scales[1], scales[2])
+    by = xb.where(xb.greater_equal(size, whole), scales[0], small)
+    return xb.divide(xb.trunc(xb.multiply(x, by)), by)
