@@ -75,6 +75,10 @@ def remainders(x=V * 3.0, y=W, k=K, n=np.array([2, 3, -4, 5, 7])):
     return [*each, k // n, k % n]
 
 
+def least_numbers(k=np.array([-(2**63), 5, -(2**63), 7]), n=np.array([3, -(2**63), -5, -2])):
+    return lax.rem(k, n), lax.div(k, n)
+
+
 def comparisons(x=V, y=W, k=K):
     a, b = x > 0, y < x
     each = [a & b, a | b, a ^ b, ~a, x == y, x != x, x >= y, k <= 3, jnp.isfinite(x), jnp.isnan(jnp.log(x)), a < b]
@@ -91,6 +95,19 @@ def small_integers(k=K):
     d = k.astype(jnp.int16)
     each = [c + c, c * c, -c, d * d * d * d, c.astype(jnp.int16) + d, jnp.abs(c), c > 0, jnp.sum(c, dtype=jnp.int8)]
     return [one.astype(int) for one in each]
+
+
+def more_small_integers(x=V * 300.0, k=K):
+    c = (40 * k).astype(jnp.int8)
+    windows = [lax.reduce_window(-jnp.abs(c), np.int8(0), lax.add, (3,), (1,), "SAME")]
+    windows += [lax.reduce_window(c, np.int8(-128), lax.max, (1,), (1,), ((2, 0),))]
+    filled = c.astype(jnp.uint8).at[k].get(mode="fill", fill_value=-1)
+    each = [*windows, filled, lax.iota(jnp.int8, 200), x.astype(jnp.int8), x.astype(jnp.uint16)]
+    return [one.astype(int) for one in each]
+
+
+def crossed_limits(x=V):
+    return lax.clamp(0.5, x, -0.5)
 
 
 def limits(x=V, y=np.float64(0.3)):

@@ -12,6 +12,7 @@ import xbackend.api.functions as xb
 from xbackend.bring import dtypes
 from xbackend.bring.jax.scalars import ordered
 from xbackend.bring.jax.walk import Walk, dtype_of, row
+from xbackend.bring.parts import parts
 from xbackend.errors import GraphError
 
 
@@ -34,66 +35,41 @@ def broadcast_in_dim(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return xb.broadcast_to(xb.reshape(values[0], tuple(lengths)), shape)
 
 
-@row("reshape", attributes=("new_sizes",))
-def reshape(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return xb.reshape(values[0], tuple(equation.params["new_sizes"]))
+def _of(name: str, attribute: str, function: Callable[[list[Any], Any], Any]) -> None:
+    """The row of a primitive that is a function of its values and of one attribute."""
+
+    def made(walk: Walk, equation: Any, values: list[Any]) -> Any:
+        value = equation.params[attribute]
+        return function(values, ints(value) if isinstance(value, tuple) else int(value))
+
+    row(name, attributes=(attribute,))(made)
 
 
-@row("squeeze", attributes=("dimensions",))
-def squeeze(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return xb.squeeze(values[0], axis=tuple(int(axis) for axis in equation.params["dimensions"]))
+_of("reshape", "new_sizes", lambda values, shape: xb.reshape(values[0], shape))
+_of("squeeze", "dimensions", lambda values, axes: xb.squeeze(values[0], axis=axes))
+_of("expand_dims", "dimensions", lambda values, axes: xb.expand_dims(values[0], axis=axes))
+_of("transpose", "permutation", lambda values, axes: turned(values[0], axes))
+_of("concatenate", "dimension", lambda values, axis: xb.concat(values, axis=axis))
+_of("stack", "axis", lambda values, axis: xb.stack(values, axis=axis))
+_of("unstack", "axis", lambda values, axis: list(xb.unstack(values[0], axis=axis)))
+_of("tile", "reps", lambda values, counts: xb.tile(values[0], counts))
+_of("rev", "dimensions", lambda values, axes: xb.flip(values[0], axis=axes))
 
 
-@row("expand_dims", attributes=("dimensions",))
-def expand_dims(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return xb.expand_dims(values[0], axis=tuple(int(axis) for axis in equation.params["dimensions"]))
-
-
-@row("transpose", attributes=("permutation",))
-def transpose(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return turned(values[0], equation.params["permutation"])
+def ints(numbers: Any) -> tuple[int, ...]:
+    """Numbers of an attribute as Python's."""
+    return tuple(int(n) for n in numbers)
 
 
 def turned(array: Any, axes: Sequence[int]) -> Any:
     """The array with its axes in another order."""
-    order = tuple(int(axis) for axis in axes)
+    order = ints(axes)
     return array if order == tuple(range(len(order))) else xb.permute_dims(array, order)
-
-
-@row("concatenate", attributes=("dimension",))
-def concatenate(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return xb.concat(values, axis=int(equation.params["dimension"]))
-
-
-@row("stack", attributes=("axis",))
-def stack(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return xb.stack(values, axis=int(equation.params["axis"]))
-
-
-@row("unstack", attributes=("axis",))
-def unstack(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    axis = int(equation.params["axis"])
-    array = xb.asarray(values[0])
-    return [array[(*(slice(None),) * axis, i)] for i in range(array.shape[axis])]
-
-
-@row("tile", attributes=("reps",))
-def tile(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return xb.tile(values[0], tuple(int(n) for n in equation.params["reps"]))
 
 
 @row("split", attributes=("axis", "sizes"))
 def split(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    axis, sizes = int(equation.params["axis"]), [int(n) for n in equation.params["sizes"]]
-    array, ends = xb.asarray(values[0]), np.cumsum(sizes).tolist()
-    whole = (slice(None),) * axis
-    return [array[(*whole, slice(end - n, end))] for end, n in zip(ends, sizes, strict=True)]
-
-
-@row("rev", attributes=("dimensions",))
-def reverse(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    axes = tuple(int(axis) for axis in equation.params["dimensions"])
-    return xb.flip(values[0], axis=axes) if axes else values[0]
+    return parts(values[0], int(equation.params["axis"]), ints(equation.params["sizes"]))
 
 
 @row("slice", attributes=("start_indices", "limit_indices", "strides"))
@@ -105,7 +81,7 @@ def sliced(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return xb.asarray(values[0])[key]
 
 
-@row("iota", attributes=("dtype", "shape", "dimension"))
+@row("iota", attributes=("dtype", "shape", "dimension"), wraps=True)
 def iota(walk: Walk, equation: Any, values: list[Any]) -> Any:
     shape, axis = tuple(equation.params["shape"]), int(equation.params["dimension"])
     line = xb.arange(shape[axis], dtype=dtypes.held(dtype_of(equation.outvars[0])))
@@ -144,12 +120,8 @@ def padded(array: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> An
 # --- reductions -------------------------------------------------------------------------------------------------------
 
 
-def _ints(numbers: Any) -> tuple[int, ...]:
-    return tuple(int(n) for n in numbers)
-
-
 def _axes(equation: Any) -> tuple[int, ...]:
-    return _ints(equation.params["axes"])
+    return ints(equation.params["axes"])
 
 
 @row("reduce_sum", "reduce_prod", attributes=("axes",), wraps=True)
@@ -208,26 +180,27 @@ def _doubled(join: Callable[[Any, Any], Any], array: Any, axis: int) -> Any:
     return array
 
 
-_WINDOWS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
-    "reduce_window_sum": (xb.add, lambda dtype: 0),
-    "reduce_window_max": (xb.maximum, lambda dtype: -np.inf if dtype.is_floating else dtype.least),
-    "reduce_window_min": (xb.minimum, lambda dtype: np.inf if dtype.is_floating else dtype.most),
+# How the places of a window are joined, and the attribute of a dtype that is in place of those outside.
+_WINDOWS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "reduce_window_sum": (xb.add, ""),
+    "reduce_window_max": (xb.maximum, "min"),
+    "reduce_window_min": (xb.minimum, "max"),
 }
 _LARGEST_WINDOW = 256  # elements
 _OF_WINDOWS = ("window_dimensions", "window_strides", "base_dilation", "window_dilation", "padding")
 
 
-@row(*_WINDOWS, attributes=_OF_WINDOWS)
+@row(*_WINDOWS, attributes=_OF_WINDOWS, wraps=True)
 def windows(walk: Walk, equation: Any, values: list[Any]) -> Any:
     """A slice for each place in the window, joined."""
     params = equation.params
-    lengths, steps, spread, inside = (_ints(params[name]) for name in _OF_WINDOWS[:4])
+    lengths, steps, spread, inside = (ints(params[name]) for name in _OF_WINDOWS[:4])
     if prod(lengths) > _LARGEST_WINDOW:
         raise GraphError(f"windows of {lengths} have no row: the largest has {_LARGEST_WINDOW} elements")
     join, neutral = _WINDOWS[equation.primitive.name]
     array, shape = xb.asarray(values[0]), equation.outvars[0].aval.shape
     config = [(int(before), int(behind), n - 1) for (before, behind), n in zip(params["padding"], spread, strict=True)]
-    array = padded(array, xb.astype(neutral(array.dtype), array.dtype), config)
+    array = padded(array, dtypes.array(_outside(neutral, np.dtype(dtype_of(equation.outvars[0])))), config)
     result = None
     for place in np.ndindex(*lengths):
         begins = [p * n for p, n in zip(place, inside, strict=True)]
@@ -235,6 +208,13 @@ def windows(walk: Walk, equation: Any, values: list[Any]) -> Any:
         part = array[tuple(key)]
         result = part if result is None else join(result, part)
     return result
+
+
+def _outside(neutral: str, dtype: np.dtype[Any]) -> np.ndarray:
+    """The number that changes nothing."""
+    if dtype.kind == "f":
+        return np.asarray({"": 0.0, "min": -np.inf, "max": np.inf}[neutral], dtype)
+    return np.asarray(getattr(np.iinfo(dtype), neutral) if neutral else 0, dtype)
 
 
 # --- sorts ------------------------------------------------------------------------------------------------------------

@@ -6,28 +6,24 @@ from typing import Any
 
 import xbackend.api.functions as xb
 from xbackend.bring import dtypes
-from xbackend.bring.jax.walk import EXPANDED, Walk, dtype_of, expanded, is_search, row
+from xbackend.bring.jax.walk import EXPANDED, ROWS, Walk, dtype_of, expanded, is_search, row
+
+# Names of primitives, and of the attributes that may have their jaxpr.
+_CALLS = (
+    ("jit pjit remat2 remat checkpoint composite", ("jaxpr",)),
+    ("closed_call core_call call custom_jvp_call", ("call_jaxpr",)),
+    ("custom_vjp_call custom_vjp_call_jaxpr", ("call_jaxpr", "fun_jaxpr")),
+    ("custom_vmap_call", ("call",)),
+)
 
 
-@row("jit", "pjit", "remat2", "remat", "checkpoint", "composite", attributes=None, inner=("jaxpr",))
-def jaxpr(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return walk.inside(equation.params["jaxpr"], equation.invars)
+def _called(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    (name,) = (one for one in ROWS[equation.primitive.name].inner if one in equation.params)
+    return walk.inside(equation.params[name], equation.invars)
 
 
-@row("closed_call", "core_call", "call", "custom_jvp_call", attributes=None, inner=("call_jaxpr",))
-def call_jaxpr(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return walk.inside(equation.params["call_jaxpr"], equation.invars)
-
-
-@row("custom_vjp_call", "custom_vjp_call_jaxpr", attributes=None, inner=("call_jaxpr", "fun_jaxpr"))
-def custom_vjp(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    params = equation.params
-    return walk.inside(params["call_jaxpr"] if "call_jaxpr" in params else params["fun_jaxpr"], equation.invars)
-
-
-@row("custom_vmap_call", attributes=None, inner=("call",))
-def custom_vmap(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return walk.inside(equation.params["call"], equation.invars)
+for _names, _inner in _CALLS:
+    row(*_names.split(), attributes=None, inner=_inner)(_called)
 
 
 @row(EXPANDED, attributes=("_prim",))

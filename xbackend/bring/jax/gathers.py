@@ -15,7 +15,8 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
-from xbackend.bring.jax.arrays import turned
+from xbackend.bring import dtypes
+from xbackend.bring.jax.arrays import ints, turned
 from xbackend.bring.jax.walk import Walk, dtype_of, row
 from xbackend.errors import GraphError
 
@@ -173,16 +174,16 @@ def gather(walk: Walk, equation: Any, values: list[Any]) -> Any:
     places = Places(
         array.shape,
         tuple(int(n) for n in equation.params["slice_sizes"]),
-        _ints(numbers.start_index_map),
-        _ints(numbers.operand_batching_dims),
-        _ints(numbers.start_indices_batching_dims),
+        ints(numbers.start_index_map),
+        ints(numbers.operand_batching_dims),
+        ints(numbers.start_indices_batching_dims),
     )
     found = Positions(walk, places, equation.invars[1], mode)
-    dropped = {*_ints(numbers.collapsed_slice_dims), *places.batched}
+    dropped = {*ints(numbers.collapsed_slice_dims), *places.batched}
     result = _along_axis(array, places, found)
     if result is None:
         result = _read(array, places, found, dropped)
-    offsets = _ints(numbers.offset_dims)
+    offsets = ints(numbers.offset_dims)
     rank = len(found.batch) + len(offsets)
     beside = [a for a in range(rank) if a not in offsets]
     order = [0] * rank
@@ -233,12 +234,7 @@ def _filling(equation: Any) -> Any:
             value = np.nan
         else:
             value = True if dtype.kind == "b" else np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
-    held = dtype if dtype.name not in ("int8", "int16", "uint16") else np.dtype("int32")
-    return np.asarray(value, held)
-
-
-def _ints(numbers: Any) -> tuple[int, ...]:
-    return tuple(int(n) for n in numbers)
+    return dtypes.array(np.asarray(value).astype(dtype))
 
 
 _SCATTER = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode", "update_consts")
@@ -250,16 +246,16 @@ def scatter(walk: Walk, equation: Any, values: list[Any]) -> Any:
     if name == "scatter" and equation.params.get("update_jaxpr") is not None:
         raise GraphError("x.at[...].apply has no row: read the part, compute it, and set it")
     array, updates = xb.asarray(values[0]), xb.asarray(values[2])
-    windows = _ints(numbers.update_window_dims)
-    batched = _ints(numbers.operand_batching_dims)
-    inserted = _ints(numbers.inserted_window_dims)
+    windows = ints(numbers.update_window_dims)
+    batched = ints(numbers.operand_batching_dims)
+    inserted = ints(numbers.inserted_window_dims)
     lengths = iter([updates.shape[a] for a in windows])
     places = Places(
         array.shape,
         tuple(1 if a in inserted or a in batched else next(lengths) for a in range(array.ndim)),
-        _ints(numbers.scatter_dims_to_operand_dims),
+        ints(numbers.scatter_dims_to_operand_dims),
         batched,
-        _ints(numbers.scatter_indices_batching_dims),
+        ints(numbers.scatter_indices_batching_dims),
     )
     found = Positions(walk, places, equation.invars[1], _mode(equation.params["mode"]))
     parts = _updates(updates, places, found, windows, (*inserted, *batched))
@@ -324,7 +320,7 @@ def _begins(walk: Walk, shape: tuple[int, ...], lengths: tuple[int, ...], atoms:
 
 @row("dynamic_slice", attributes=("slice_sizes",))
 def dynamic_slice(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    array, lengths = xb.asarray(values[0]), _ints(equation.params["slice_sizes"])
+    array, lengths = xb.asarray(values[0]), ints(equation.params["slice_sizes"])
     begins = _begins(walk, array.shape, lengths, equation.invars[1:])
     key = [slice(b, b + n) if isinstance(b, int) else slice(None) for b, n in zip(begins, lengths, strict=True)]
     result = array if all(isinstance(b, Array) for b in begins) else array[tuple(key)]

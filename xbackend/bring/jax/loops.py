@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api import control_flow
+from xbackend.bring.choices import chosen
 from xbackend.bring.jax.walk import Walk, dtype_of, is_literal, row
 from xbackend.errors import GraphError
 
@@ -86,9 +87,10 @@ def cond(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
     if len(branches) == 2:
         predicate = _bool_of(walk, equation.invars[0])
-        chosen = xb.greater(values[0], 0) if predicate is None else predicate
-        return list(control_flow.cond(chosen, branch(1), branch(0)))
-    return list(_chosen(values[0], [branch(number) for number in range(len(branches))]))
+        second = xb.greater(values[0], 0) if predicate is None else predicate
+        return list(control_flow.cond(second, branch(1), branch(0)))
+    made = [branch(number) for number in range(len(branches))]
+    return list(chosen(lambda number: xb.less_equal(values[0], number), made))
 
 
 def _bool_of(walk: Walk, atom: Any) -> Any:
@@ -97,17 +99,6 @@ def _bool_of(walk: Walk, atom: Any) -> Any:
     if made is None or made.primitive.name != "convert_element_type" or dtype_of(made.invars[0]) != "bool":
         return None
     return walk.value(made.invars[0])
-
-
-def _chosen(index: Any, branches: Sequence[Callable[[], Any]]) -> Any:
-    """One of several branches, as choices of two."""
-
-    def rest(number: int) -> Any:
-        if number == len(branches) - 1:
-            return branches[number]()
-        return control_flow.cond(xb.less_equal(index, number), branches[number], lambda: rest(number + 1))
-
-    return rest(0)
 
 
 @row("platform_index", attributes=("platforms",))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import xbackend.api.functions as xb
 from xbackend.api import linalg
+from xbackend.bring.diagonals import with_ones
 from xbackend.bring.jax.walk import OWN, Walk, is_literal, row
 from xbackend.errors import GraphError
 
@@ -23,8 +22,7 @@ def triangular_solve(walk: Walk, equation: Any, values: list[Any]) -> Any:
     a, b = values
     lower = bool(params["lower"])
     if params["unit_diagonal"]:
-        one = np.eye(a.shape[-1], dtype=str(a.dtype))
-        a = xb.where(one != 0, one, a)
+        a = with_ones(a)
     # X @ a = b is a.mT @ X.mT = b.mT.
     left, turned = bool(params["left_side"]), bool(params["transpose_a"])
     if turned == left:

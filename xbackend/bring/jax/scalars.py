@@ -5,81 +5,35 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
 import xbackend.api.functions as xb
 from xbackend.bring import dtypes
 from xbackend.bring.jax.walk import Walk, dtype_of, mapping, row
+from xbackend.bring.scalars import half_away, named, quotient, remainder, stopped
 from xbackend.errors import GraphError
-
-# Of `stop_gradient`: numbers from the first bound are whole. There is a scale for these, for those from the second
-# bound, and for others.
-_BOUNDS = {"float32": (2.0**24, 2.0**-40), "float64": (2.0**53, 2.0**-400)}
-_SCALES = {"float32": (1.0, 2.0**64, 2.0**126), "float64": (1.0, 2.0**500, 2.0**1000)}
-
-
-def _rsqrt(x: Any) -> Any:
-    return xb.reciprocal(xb.sqrt(x))
-
-
-def _cbrt(x: Any) -> Any:
-    return xb.multiply(xb.sign(x), xb.pow(xb.abs(x), 1.0 / 3.0))
-
 
 mapping(
     {
-        "exp": xb.exp,
+        **named("exp expm1 log log1p log2 sqrt sin cos tan tanh"),
         "exp2": lambda x: xb.pow(2.0, x),
-        "expm1": xb.expm1,
-        "log": xb.log,
-        "log1p": xb.log1p,
-        "log2": xb.log2,
-        "sqrt": xb.sqrt,
-        "rsqrt": _rsqrt,
-        "cbrt": _cbrt,
-        "sin": xb.sin,
-        "cos": xb.cos,
-        "tan": xb.tan,
-        "tanh": xb.tanh,
+        "rsqrt": lambda x: xb.reciprocal(xb.sqrt(x)),
+        "cbrt": lambda x: xb.multiply(xb.sign(x), xb.pow(xb.abs(x), 1.0 / 3.0)),
         "logistic": xb.expit,
     },
     attributes=("accuracy",),
 )
 mapping(
     {
-        "asin": xb.asin,
-        "acos": xb.acos,
-        "atan": xb.atan,
-        "sinh": xb.sinh,
-        "cosh": xb.cosh,
-        "asinh": xb.asinh,
-        "acosh": xb.acosh,
-        "atanh": xb.atanh,
-        "atan2": xb.atan2,
-        "erf": xb.erf,
-        "erfc": xb.erfc,
-        "erf_inv": xb.erfinv,
-        "lgamma": xb.gammaln,
-        "digamma": xb.digamma,
-        "floor": xb.floor,
-        "ceil": xb.ceil,
-        "sign": xb.sign,
-        "is_finite": xb.isfinite,
-        "eq": xb.equal,
-        "ne": xb.not_equal,
-        "and": xb.bitwise_and,
-        "or": xb.bitwise_or,
-        "xor": xb.bitwise_xor,
+        **named("asin acos atan sinh cosh asinh acosh atanh atan2 erf erfc digamma floor ceil sign"),
+        **{"erf_inv": xb.erfinv, "lgamma": xb.gammaln, "is_finite": xb.isfinite},
+        **{"eq": xb.equal, "ne": xb.not_equal},
+        **{"and": xb.bitwise_and, "or": xb.bitwise_or, "xor": xb.bitwise_xor},
     }
 )
 mapping(
     {
-        "neg": xb.negative,
-        "abs": xb.abs,
-        "add": xb.add,
-        "add_any": xb.add,
-        "sub": xb.subtract,
-        "square": xb.square,
+        **named("abs add square"),
+        **{"neg": xb.negative, "add_any": xb.add, "sub": xb.subtract, "not": xb.bitwise_invert},
+        "rem": remainder,
         "one_minus_square": lambda x: xb.subtract(1.0, xb.square(x)),
     },
     wraps=True,
@@ -93,9 +47,9 @@ def multiply(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return xb.multiply(*(dtypes.cast(value, dtype_of(one), dtype) for value, one in each))
 
 
-@row("not", wraps=True)
-def invert(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return xb.bitwise_invert(values[0])
+@row("div", wraps=True)
+def divide(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    return (xb.divide if "float" in dtype_of(equation.outvars[0]) else quotient)(*values)
 
 
 @row("lt", "le", "gt", "ge")
@@ -115,35 +69,6 @@ def extremum(walk: Walk, equation: Any, values: list[Any]) -> Any:
     if dtype_of(equation.outvars[0]) == "bool":
         return (xb.logical_or if larger else xb.logical_and)(*values)
     return (xb.maximum if larger else xb.minimum)(*values)
-
-
-@row("div", wraps=True)
-def divide(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    dtype = dtype_of(equation.outvars[0])
-    if "float" in dtype:
-        return xb.divide(*values)
-    if dtype.startswith("uint"):
-        return xb.floor_divide(*values)
-    return _towards_zero(*values)
-
-
-def _towards_zero(x: Any, y: Any) -> Any:
-    down = xb.floor_divide(x, y)
-    inexact = xb.not_equal(xb.multiply(down, y), x)
-    opposite = xb.not_equal(xb.less(x, 0), xb.less(y, 0))
-    return xb.where(xb.logical_and(inexact, opposite), xb.add(down, 1), down)
-
-
-@row("rem", wraps=True)
-def remainder(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """The remainder with the sign of the first number, as of C."""
-    x, y = values
-    if dtype_of(equation.outvars[0]).startswith("uint"):
-        return xb.remainder(x, y)
-    below = xb.less(x, 0)
-    # Not abs(): at 0 its gradient is 0, and that of a remainder is 1.
-    left = xb.remainder(xb.where(below, xb.negative(x), x), xb.where(xb.less(y, 0), xb.negative(y), y))
-    return xb.where(below, xb.negative(left), left)
 
 
 @row("pow", wraps=True)
@@ -171,13 +96,7 @@ def integer_power(walk: Walk, equation: Any, values: list[Any]) -> Any:
 @row("round", attributes=("rounding_method",))
 def rounded(walk: Walk, equation: Any, values: list[Any]) -> Any:
     method = int(equation.params["rounding_method"])  # jax.lax.RoundingMethod
-    if method == 1:
-        return xb.round(values[0])
-    x = values[0]
-    size = xb.abs(x)
-    below = xb.floor(size)
-    up = xb.greater_equal(xb.subtract(size, below), 0.5)
-    return xb.multiply(xb.sign(x), xb.where(up, xb.add(below, 1.0), below))
+    return xb.round(values[0]) if method == 1 else half_away(values[0])
 
 
 @row("select_n")
@@ -197,7 +116,8 @@ def select(walk: Walk, equation: Any, values: list[Any]) -> Any:
 def clamp(walk: Walk, equation: Any, values: list[Any]) -> Any:
     """A bound that is reached takes the gradient, as in JAX."""
     low, x, high = values
-    if not (walk.is_constant(equation.invars[0]) and walk.is_constant(equation.invars[2])):
+    bounds = [walk.known(equation.invars[i]) for i in (0, 2)]
+    if any(one is None for one in bounds) or (bounds[0] > bounds[1]).any():  # type: ignore[operator]
         low = xb.minimum(low, high)
     return xb.where(xb.greater_equal(x, high), high, xb.where(xb.less_equal(x, low), low, x))
 
@@ -214,18 +134,13 @@ def shifted(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 @row("convert_element_type", attributes=("new_dtype", "weak_type"))
 def convert(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return dtypes.cast(values[0], dtype_of(equation.invars[0]), dtype_of(equation.outvars[0]))
+    """Small integers are as near as they can be to a number of floating point."""
+    before, after = dtype_of(equation.invars[0]), dtype_of(equation.outvars[0])
+    if "float" in before and after in dtypes.SMALL:
+        return xb.astype(xb.clip(values[0], *map(float, dtypes.whole_range(after))), dtypes.held(after))
+    return dtypes.cast(values[0], before, after)
 
 
 @row("stop_gradient")
 def stop_gradient(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """The same numbers, without a gradient: scaled by a power of two so that they are whole, truncated, which has none,
-    and scaled back."""
-    x, dtype = values[0], dtype_of(equation.outvars[0])
-    if dtype not in _BOUNDS or walk.is_constant(equation.invars[0]):
-        return x
-    (whole, middle), scales = _BOUNDS[dtype], [np.asarray(one, dtype) for one in _SCALES[dtype]]
-    size = xb.abs(x)
-    small = xb.where(xb.greater_equal(size, middle), scales[1], scales[2])
-    by = xb.where(xb.greater_equal(size, whole), scales[0], small)
-    return xb.divide(xb.trunc(xb.multiply(x, by)), by)
+    return values[0] if walk.is_constant(equation.invars[0]) else stopped(values[0])

@@ -7,26 +7,21 @@ branch. A row names the attributes that it reads, or that do not change values. 
 
 from __future__ import annotations
 
-import os
-import sys
-import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import xbackend.api.functions as xb
-from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.tracer import current
 from xbackend.bring import dtypes
+from xbackend.bring.lines import is_users
 from xbackend.bring.missing import Missing
 from xbackend.errors import GraphError, XBackendError
 
 Function = Callable[["Walk", Any, list[Any]], Any]
-_PACKAGE = str(Path(__file__).resolve().parents[2])
 
 
 @dataclass(frozen=True)
@@ -79,8 +74,7 @@ class Walk:
         self.outer: dict[Any, tuple[Walk, Any]] = {}  # where an input is constant: the walk and the input outside
         self.found: dict[Any, np.ndarray] = {}  # what was computed of constants
         self.made: dict[Any, Any] = {}  # the equation of each variable
-        self._constant: list[Any] = []  # equations that depend on constants only
-        self._constants: set[Any] = set()  # their variables
+        self._constants: set[Any] = set()  # variables that depend on constants only
 
     def results(self, closed: Any, arguments: Sequence[Any]) -> list[Any]:
         """The values of a jaxpr's results for the values of its inputs. Raises `GraphError`."""
@@ -133,12 +127,17 @@ class Walk:
         return self.found[atom]
 
     def _compute(self, atom: Any) -> None:
-        needed, todo = {atom}, []
-        for equation in reversed(self._constant):
-            if any(one in needed and one not in self.found for one in equation.outvars):
-                todo.append(equation)
-                needed.update(one for one in equation.invars if not is_literal(one))
-        for equation in reversed(todo):
+        """Compute what a variable depends on, and it, once each."""
+        todo = [atom]
+        while todo:
+            equation = self.made[todo[-1]]
+            own = [one for one in equation.invars if not is_literal(one) and one in self.made]
+            missing = [one for one in own if one not in self.found]
+            if missing:
+                todo += missing
+                continue
+            if todo.pop() in self.found:
+                continue
             values = [self.known(one) for one in equation.invars]
             params = equation.primitive.get_bind_params(equation.params)
             functions, params = ((), params) if isinstance(params, dict) else params  # functions: before JAX 0.10
@@ -151,7 +150,6 @@ class Walk:
         if line:
             current().source = line
         if all(self.is_constant(one) for one in equation.invars) and not equation.effects:
-            self._constant.append(equation)
             self._constants.update(equation.outvars)
         try:
             found = self._made(equation)
@@ -177,9 +175,11 @@ class Walk:
         made = (own or used.function)(self, equation, values)
         each = list(made) if isinstance(made, list | tuple) else [made]
         if used.wraps and own is None:
-            each = [_wrapped(one, variable) for one, variable in zip(each, equation.outvars, strict=True)]
+            each = [
+                dtypes.in_range(one, dtype_of(variable)) for one, variable in zip(each, equation.outvars, strict=True)
+            ]
         for one, variable in zip(each, equation.outvars, strict=True):
-            _check(one, variable.aval)
+            dtypes.check(one, variable.aval.shape, dtype_of(variable))
         return each
 
 
@@ -187,18 +187,6 @@ def _is_given(name: str, value: Any) -> bool:
     """Whether an attribute says something: `None` and a sharding over no devices do not."""
     over_none = name.endswith("sharding") and getattr(getattr(value, "mesh", None), "empty", False)
     return value is not None and not over_none
-
-
-def _wrapped(value: Any, variable: Any) -> Any:
-    dtype = variable.aval.dtype.name
-    return dtypes.wrapped(value, dtype) if dtype in dtypes.SMALL else value
-
-
-def _check(value: Any, aval: Any) -> None:
-    """Raises `GraphError` unless a value has the shape and dtype that JAX has."""
-    dtype = value.dtype if isinstance(value, Array) else dtypes.held(value.dtype.name)
-    if tuple(value.shape) != tuple(aval.shape) or dtype is not dtypes.held(aval.dtype.name):
-        raise GraphError(f"its row made {dtype}{list(value.shape)}, and JAX has {aval.str_short()}: report this")
 
 
 def dtype_of(variable: Any) -> str:
@@ -305,24 +293,11 @@ def _check_row(missing: Missing, equation: Any) -> None:
             return
 
 
-_users: dict[str, bool] = {}  # whether a file is one of the user's
-
-
 def line_of(equation: Any) -> str:
     """``file:line`` where the user made an equation, as JAX remembers; empty where it does not."""
     traceback = getattr(equation.source_info, "traceback", None)
-    for frame in getattr(traceback, "frames", None) or ():
-        file = str(frame.file_name)
-        if file not in _users:
-            _users[file] = not (file.startswith(_not_the_users()) or "site-packages" in file)
-        if _users[file]:
-            return f"{file}:{frame.line_num}"
-    return ""
-
-
-def _not_the_users() -> tuple[str, ...]:
-    jax = str(Path(sys.modules["jax"].__file__ or "").parent)
-    return (sysconfig.get_path("stdlib") + os.sep, _PACKAGE + os.sep, jax + os.sep, "<frozen ")
+    frames = getattr(traceback, "frames", None) or ()
+    return next((f"{one.file_name}:{one.line_num}" for one in frames if is_users(str(one.file_name))), "")
 
 
 def mapping(names: Mapping[str, Callable[..., Any]], attributes: Sequence[str] = (), wraps: bool = False) -> None:
