@@ -36,6 +36,7 @@ M = np.array([3, 2, -2, 5, 4])
 SMALL, BITS = np.array([5, 7, 3, 12, 1]), np.array([3, 2, 2, 5, 4])
 ZEROS, OTHERS = np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.5, 0.0])
 PARTS, ONE, TWO, START = np.array([1, -1, 1]), np.int32(1), np.int32(2), np.float64(1.5)
+LEAST, DIVISORS, PLACES = np.array([-(2**63), 5, -(2**63)]), np.array([3, -(2**63), -5]), np.array([[0, 2], [1, 1]])
 BIAS, LABELS = np.array([0.3, -0.2]), np.array([1, 0, 1], np.int32)
 KERNEL, FIRST = R.normal(size=(3, 2, 3, 4)), R.normal(size=(2, 2, 3, 1))
 TEXT = R.normal(size=(2, 6, 5)).astype(np.float32)
@@ -63,6 +64,29 @@ def of_one(x=V, p=P):
 def rounding(x=V * 3.0, k=K, m=M):
     of_x = [tf.floor(x), tf.math.ceil(x), tf.round(x), tf.math.rint(x), tf.sign(x), tf.truncatemod(x, W)]
     return of_x, [k // m, k % m, tf.truncatediv(k, m), tf.truncatemod(k, m), tf.abs(k), tf.sign(k), k * m - k]
+
+
+def least_numbers(k=LEAST, m=DIVISORS):
+    return tf.truncatediv(k, m), tf.truncatemod(k, m)
+
+
+def stopped(x=V):
+    return tf.stop_gradient(x) * x
+
+
+def bands(x=S):
+    part, d = tf.linalg.band_part, tf.linalg
+    each = [part(x, 1, 0), part(x, -1, 1), part(x, 0, -1), d.diag(x[0], k=-1), d.set_diag(x, x[0, :3], k=1)]
+    return each, d.diag(x[0], k=1, padding_value=7.0), d.diag(x[0] > 0.0), d.diag(1.0 / (x[0] - x[0]))
+
+
+def from_variable(k=PLACES):
+    gathered = tf.raw_ops.ResourceGather(resource=TABLES.handle, indices=k, dtype=tf.float64, batch_dims=1)
+    return gathered + TABLES[0, 0, 0]
+
+
+def large(x=V):
+    return x[0] + tf.reduce_sum(tf.constant(0.5, tf.float64, [400, 400]))
 
 
 def remainders(x=V * 3.0, y=W):
@@ -352,6 +376,7 @@ WORDS = LAYERS.Embedding(5, 3)
 WORDS.build([3])
 ATTENTION.build([2, 6, 5], [2, 6, 5])
 TOTAL = tf.Variable(np.zeros(5), name="total")
+TABLES = tf.Variable(T, name="tables")
 
 
 def keras_images(x=IMAGE):
@@ -384,6 +409,11 @@ def normalised(x=IMAGE, s=STATISTICS):
     for training in (True, False):
         both += tf1.nn.fused_batch_norm(x, s[0], s[1], s[2], s[3], is_training=training, exponential_avg_factor=0.25)
     return both[0], both[1], both[2], both[3]
+
+
+def older_normalised(x=IMAGE, s=STATISTICS):
+    rows = {"x": x, "scale": s[0], "offset": s[1], "mean": s[2], "variance": s[3], "exponential_avg_factor": 0.25}
+    return [*tf.raw_ops.FusedBatchNorm(**rows)[:3], *tf.raw_ops.FusedBatchNormV2(**rows)[:3]]
 
 
 def adam(x=ROW):
@@ -437,10 +467,24 @@ FUNCTIONS = [
         with_variable,
         placed,
     ),
+    *(least_numbers, stopped, bands, from_variable, large),
     *(keras_images, keras_sequences, keras_attention, keras_words, halved, checked, gradient_of_pictures),
 ]
 
-NO_GRADIENT = (gradient_of_pictures, halved, keras_words, rounding, bits, until, gradient_inside, compared, ordered)
+NO_GRADIENT = (
+    least_numbers,
+    bands,
+    from_variable,
+    gradient_of_pictures,
+    halved,
+    keras_words,
+    rounding,
+    bits,
+    until,
+    gradient_inside,
+    compared,
+    ordered,
+)
 
 
 def graph_of(function: Callable[..., Any]) -> Brought:
@@ -575,10 +619,6 @@ def draws_and_prints(x=V):
     return x + tf.random.normal([5], dtype=tf.float64) + y
 
 
-def stopped(x=V):
-    return tf.stop_gradient(x) * x
-
-
 def custom(x=V):
     @tf.custom_gradient
     def doubled(a):
@@ -621,7 +661,6 @@ TABLE = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constan
 REFUSED = [
     of_values,
     draws_and_prints,
-    stopped,
     custom,
     dilated,
     complex_numbers,
@@ -664,6 +703,26 @@ def unordered() -> Any:
         return from_graph_def(graph, ["one", "other"])
 
 
+def calls_itself() -> Any:
+    """A GraphDef whose function calls itself, which TensorFlow does not survive."""
+    definition = tf.function(called).get_concrete_function(V).graph.as_graph_def()
+    call = next(node for node in definition.node if "PartitionedCall" in node.op)
+    for function in definition.library.function:
+        function.node_def.add().CopyFrom(call)
+    return from_graph_def(definition, "Identity", {"x": V})
+
+
+def too_many_calls() -> Any:
+    """A GraphDef of functions that call another one twice, which does so, too."""
+    definition = tf1.GraphDef()
+    for number in range(30):
+        function = definition.library.function.add()
+        function.signature.name = f"f{number}"
+        for _ in range(2):
+            function.node_def.add().op = f"f{number + 1}"
+    return from_graph_def(definition, "x")
+
+
 def main(folder: Path) -> None:
     for function in FUNCTIONS:
         write(folder, function.__name__, graph_of(function))
@@ -671,6 +730,7 @@ def main(folder: Path) -> None:
         write(folder, make.__name__, session(make))
     write(folder, "updates", twice_called(updates))
     write(folder, "normalised", twice_called(normalised, gradients=False))
+    write(folder, "older_normalised", twice_called(older_normalised, gradients=False))
     write(folder, "adam", twice_called(adam, gradients=False))
     write(folder, "trained", trained(towers))
     write(folder, "momentum", trained(momentum))
@@ -680,7 +740,7 @@ def main(folder: Path) -> None:
         write(folder, function.__name__, refusal(lambda f=function, e=examples: from_tensorflow(f, *e)))
     write(folder, "statistics", refusal(lambda: from_tensorflow(normalised, IMAGE, STATISTICS)))
     write(folder, "unstopped", refusal(lambda: from_tensorflow(stopped, V, gradients=False)))
-    for make in (old_loop, drawn_variable, unordered):
+    for make in (old_loop, drawn_variable, unordered, calls_itself, too_many_calls):
         write(folder, make.__name__, refusal(make))
     write(folder, "too_few", refusal(lambda: from_tensorflow(arithmetic, V)))
     write(folder, "no_second", refusal(lambda: from_tensorflow(lambda x, y: x + y, V)))

@@ -39,7 +39,7 @@ _HOME = {
     "from_jax": "xbackend.bring.jax.given",
     "to_source": "xbackend.bring.source",
     "to_callable": "xbackend.bring.source.callables",
-    **dict.fromkeys(("from_tensorflow", "from_graph_def"), "xbackend.bring.tensorflow.public"),
+    **dict.fromkeys(("from_tensorflow", "from_graph_def"), "xbackend.bring.tensorflow.given"),
     "backend_names": "xbackend.backends.registry",
 }
 _DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint32")
@@ -139,7 +139,7 @@ if TYPE_CHECKING:
     from xbackend.bring.lineage.pymc import from_pymc
     from xbackend.bring.source import to_source
     from xbackend.bring.source.callables import to_callable
-    from xbackend.bring.tensorflow.public import from_graph_def, from_tensorflow
+    from xbackend.bring.tensorflow.given import from_graph_def, from_tensorflow
     from xbackend.cluster.job import Job, job
     from xbackend.devices import Device, DeviceMap
     from xbackend.program.dtypes import DType

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
+from math import prod
 from typing import Any
 
 import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
+from xbackend.bring.parts import parts
+from xbackend.bring.tensorflow import folding
 from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole
 from xbackend.errors import GraphError
 
@@ -19,7 +23,17 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
 @row("Const", attributes="value")
 def const(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return np.asarray(import_module("tensorflow").make_ndarray(operation.get_attr("value")))
+    """The array. A constant may be its shape and fewer numbers, of which the last one stands for the rest."""
+    said = operation.get_attr("value")
+    shape = [int(one.size) for one in said.tensor_shape.dim]
+    given = next((each for field, each in said.ListFields() if field.name.endswith("_val")), ())
+    if prod(shape) <= max(folding.FOLDED, len(given)) or said.tensor_content:
+        return np.asarray(import_module("tensorflow").make_ndarray(said))
+    if len(given) != 1:
+        raise GraphError(f"{len(given)} numbers stand for an array of shape {shape}: write all, or one")
+    del said.tensor_shape.dim[:]
+    one = import_module("tensorflow").make_ndarray(said).item()
+    return xb.full(shape, one, dtype=held(operation.outputs[0].dtype))
 
 
 @row("NoOp")
@@ -96,14 +110,17 @@ def of_shapes(walk: Walk, operation: Any, values: list[Any]) -> Any:
     raise GraphError("a shape, or an order of axes, depends on the values of the inputs")
 
 
-@row("Reshape")
-def reshape(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return xb.reshape(array(values[0]), lengths(values[1], "the shape of a reshape"))
+def _of(kind: str, what: str, function: Callable[[Any, tuple[int, ...]], Any]) -> None:
+    """The row of an operation that is a function of an array and of known whole numbers."""
+    row(kind)(lambda walk, operation, values: function(array(values[0]), lengths(values[1], what)))
 
 
-@row("ExpandDims")
-def expand_dims(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return xb.expand_dims(array(values[0]), axis=whole(values[1], "the axis of expand_dims"))
+_of("Reshape", "the shape of a reshape", xb.reshape)
+_of("ExpandDims", "the axis of expand_dims", lambda x, axes: xb.expand_dims(x, axis=axes))
+_of("Transpose", "the order of axes", xb.permute_dims)
+_of("BroadcastTo", "the shape of a broadcast", xb.broadcast_to)
+_of("Tile", "the repetitions of a tile", xb.tile)
+_of("ReverseV2", "the axes of a reverse", lambda x, axes: xb.flip(x, axis=axes))
 
 
 @row("Squeeze", attributes="squeeze_dims")
@@ -111,21 +128,6 @@ def squeeze(walk: Walk, operation: Any, values: list[Any]) -> Any:
     x, axes = array(values[0]), tuple(operation.get_attr("squeeze_dims"))
     axes = axes or tuple(a for a, n in enumerate(x.shape) if n == 1)
     return xb.squeeze(x, axis=axes) if axes else x
-
-
-@row("Transpose")
-def transpose(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return xb.permute_dims(array(values[0]), lengths(values[1], "the order of axes"))
-
-
-@row("BroadcastTo")
-def broadcast_to(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return xb.broadcast_to(array(values[0]), lengths(values[1], "the shape of a broadcast"))
-
-
-@row("Tile")
-def tile(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return xb.tile(array(values[0]), lengths(values[1], "the repetitions of a tile"))
 
 
 @row("Fill", attributes="index_type")
@@ -163,10 +165,7 @@ def concat(walk: Walk, operation: Any, values: list[Any]) -> Any:
 @row("Split", attributes="num_split")
 def split(walk: Walk, operation: Any, values: list[Any]) -> Any:
     axis, x, count = whole(values[0], "the axis of a split"), array(values[1]), operation.get_attr("num_split")
-    length = x.shape[axis] // count
-    if length * count != x.shape[axis]:
-        raise GraphError(f"{x.shape[axis]} elements are split into {count} parts")
-    return _parts(x, axis, [length] * count)
+    return parts(x, axis, [x.shape[axis] // count] * count)
 
 
 @row("SplitV", attributes="num_split")
@@ -175,13 +174,7 @@ def split_v(walk: Walk, operation: Any, values: list[Any]) -> Any:
     each = list(lengths(values[1], "the lengths of a split"))
     if -1 in each:
         each[each.index(-1)] = x.shape[axis] - sum(each) - 1
-    return _parts(x, axis, each)
-
-
-def _parts(x: Any, axis: int, each: list[int]) -> list[Any]:
-    before: tuple[Any, ...] = (slice(None),) * (axis % x.ndim)
-    ends = np.cumsum(each).tolist()
-    return [x[(*before, slice(end - n, end))] for end, n in zip(ends, each, strict=True)]
+    return parts(x, axis, each)
 
 
 @row("Pad", "PadV2")
@@ -203,11 +196,6 @@ def mirror_pad(walk: Walk, operation: Any, values: list[Any]) -> Any:
         if any(pair):
             x = xb.take(x, np.pad(np.arange(x.shape[axis]), pair, mode=mode), axis=axis)  # type: ignore[call-overload]
     return x
-
-
-@row("ReverseV2")
-def reverse(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return xb.flip(array(values[0]), axis=lengths(values[1], "the axes of a reverse"))
 
 
 @row("Roll")

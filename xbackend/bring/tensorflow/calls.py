@@ -18,11 +18,12 @@ from xbackend.api.control_flow import scan as xb_scan
 from xbackend.api.control_flow import while_loop as xb_while_loop
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.scopes import device as scope
+from xbackend.bring.choices import chosen
 from xbackend.bring.tensorflow.lists import TensorList
 from xbackend.bring.tensorflow.placed import device_of
 from xbackend.bring.tensorflow.state import Seen, Variable, value_of, written
 from xbackend.bring.tensorflow.variables import WRITES
-from xbackend.bring.tensorflow.walk import Key, Walk, array, key, operations, row
+from xbackend.bring.tensorflow.walk import Key, Walk, Whole, array, key, operations, row
 from xbackend.errors import GraphError
 
 _CALLED = {  # where a function's name stands, and the number of the first input that it gets
@@ -65,21 +66,17 @@ def call(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return _inlined(walk, operation, walk.whole.function(operation.graph, named), values)
 
 
-@row(
-    "If",
-    "StatelessIf",
-    "Case",
-    "StatelessCase",
-    attributes="then_branch else_branch branches output_shapes",
-    folds=False,
-)
+_BRANCHES = "then_branch else_branch branches output_shapes"
+
+
+@row("If", "StatelessIf", "Case", "StatelessCase", attributes=_BRANCHES, folds=False)
 def choice(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    chosen, given = values[0], values[1:]
+    selected, given = values[0], values[1:]
     graphs = [graph for graph, _ in called(walk.whole.function, operation)]
     if operation.type.endswith("If"):
-        chosen = _truth(chosen)
-    if isinstance(chosen, np.ndarray):
-        number = int(chosen) if operation.type.endswith("Case") else 1 - int(chosen)
+        selected = _truth(selected)
+    if isinstance(selected, np.ndarray):
+        number = int(selected) if operation.type.endswith("Case") else 1 - int(selected)
         number = number if 0 <= number < len(graphs) else len(graphs) - 1
         return _inlined(walk, operation, graphs[number], given)
     before, changed = walk.seen[operation.name], _changed(walk, graphs, given)
@@ -96,22 +93,15 @@ def choice(walk: Walk, operation: Any, values: list[Any]) -> Any:
         return function
 
     with scope(within[0]) if within[0] else nullcontext():
-        made = _chosen(operation, chosen, [branch(one) for one in graphs]) if graphs[0].outputs or changed else ()
+        branches = [branch(one) for one in graphs] if graphs[0].outputs or changed else []
+        made: Any = ()
+        if branches and operation.type.endswith("If"):
+            made = xb_cond(selected, *branches)
+        elif branches:
+            made = chosen(lambda number: xb.equal(selected, number), branches)
     found = [_unpacked(one, template) for one, template in zip(made, templates, strict=False)]
     _put(walk, operation, before, changed, made[len(templates) :])
     return found
-
-
-def _chosen(operation: Any, chosen: Any, branches: list[Any]) -> Any:
-    if operation.type.endswith("If"):
-        return xb_cond(chosen, *branches)
-
-    def from_(number: int) -> Any:
-        if number == len(branches) - 1:
-            return branches[number]()
-        return xb_cond(xb.equal(chosen, number), branches[number], lambda: from_(number + 1))
-
-    return from_(0)
 
 
 def _truth(value: Any) -> Any:
@@ -141,29 +131,31 @@ def _put(walk: Walk, operation: Any, before: Seen, changed: Sequence[Variable], 
 
 def _changed(walk: Walk, graphs: Sequence[Any], values: Sequence[Any]) -> list[Variable]:
     """The variables among the values that functions assign."""
-    numbers = sorted({number for graph in graphs for number in assigned(walk.whole.function, graph)})
+    numbers = sorted({number for graph in graphs for number in assigned(walk.whole, graph)})
     return [values[n] for n in numbers if isinstance(values[n], Variable)]
 
 
-def assigned(function: Any, graph: Any) -> set[int]:
+def assigned(whole: Whole, graph: Any) -> set[int]:
     """The numbers of the inputs of a function which are variables that it assigns."""
+    if id(graph) in whole.assigned:
+        return whole.assigned[id(graph)]
     inputs = {key(tensor): number for number, tensor in enumerate(graph.inputs)}
-    found = set[int]()
-
-    def add(tensor: Any) -> None:
-        while tensor.op.type == "Identity":
-            tensor = tensor.op.inputs[0]
-        if key(tensor) in inputs:
-            found.add(inputs[key(tensor)])
-
+    targets: list[Any] = []
     for operation in graph.get_operations():
         if operation.type in WRITES:
-            for tensor in operation.inputs[: 2 if "Momentum" in operation.type else 1]:
-                add(tensor)
-        for inner, first in called(function, operation):
-            for number in assigned(function, inner):
-                add(operation.inputs[first + number])
+            targets += operation.inputs[: 2 if "Momentum" in operation.type else 1]
+        for inner, first in called(whole.function, operation):
+            targets += [operation.inputs[first + number] for number in assigned(whole, inner)]
+    found = {inputs[key(one)] for one in map(_behind, targets) if key(one) in inputs}
+    whole.assigned[id(graph)] = found
     return found
+
+
+def _behind(tensor: Any) -> Any:
+    """The tensor that one is the same as."""
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return tensor
 
 
 def _device(walk: Walk, operation: Any, graphs: Sequence[Any]) -> tuple[str | None]:
@@ -189,12 +181,7 @@ def _device(walk: Walk, operation: Any, graphs: Sequence[Any]) -> tuple[str | No
     return (found.pop() if found else None,)
 
 
-@row(
-    "While",
-    "StatelessWhile",
-    attributes="cond body output_shapes parallel_iterations",
-    folds=False,
-)
+@row("While", "StatelessWhile", attributes="cond body output_shapes parallel_iterations", folds=False)
 def loop(walk: Walk, operation: Any, values: list[Any]) -> Any:
     (condition, _), (body, _) = called(walk.whole.function, operation)
     carried = [i for i in range(len(values)) if not _stays(body, i)]
@@ -205,22 +192,21 @@ def loop(walk: Walk, operation: Any, values: list[Any]) -> Any:
     start = [_first(body, i, values[i]) for i in carried]
     init = [*map(_packed, start), *(array(value_of(one, before)) for one in changed)]
 
-    def inside(graph: Any, state: Sequence[Any]) -> tuple[Walk, dict[Key, Any]]:
+    def inside(graph: Any, state: Sequence[Any]) -> Walk:
         given = list(values)
         for i, one, template in zip(carried, state, start, strict=False):
             given[i] = _unpacked(one, template)
         seen = before
         for variable, value in zip(changed, state[len(carried) :], strict=True):
             seen = written(seen, variable, value)
-        inputs = _inputs(graph, given)
-        return walk.inner(inputs, seen, within), inputs
+        return walk.inner(_inputs(graph, given), seen, within)
 
     def ask(state: Sequence[Any]) -> Any:
-        inner, _ = inside(condition, state)
+        inner = inside(condition, state)
         return _truth(array(inner.results(condition.outputs, condition.control_outputs)[0]))
 
     def step(state: Sequence[Any]) -> Any:
-        inner, _ = inside(body, state)
+        inner = inside(body, state)
         found = inner.results(body.outputs, body.control_outputs)
         final = inner.final()
         return [*(_packed(found[i]) for i in carried), *(array(value_of(one, final)) for one in changed)]
@@ -239,19 +225,14 @@ def loop(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 def _stays(body: Any, number: int) -> bool:
     """Whether a loop leaves one of its values as it is."""
-    tensor = body.outputs[number]
-    while tensor.op.type == "Identity":
-        tensor = tensor.op.inputs[0]
-    return key(tensor) == key(body.inputs[number])
+    return key(_behind(body.outputs[number])) == key(body.inputs[number])
 
 
 def _first(body: Any, number: int, value: Any) -> Any:
     """The value that a loop begins with. A list gets its shape from what the body writes to it."""
     if not isinstance(value, TensorList) or value.items is not None:
         return value
-    tensor = body.outputs[number]
-    while tensor.op.type == "Identity":
-        tensor = tensor.op.inputs[0]
+    tensor = _behind(body.outputs[number])
     item = tensor.op.inputs[2].shape if tensor.op.type == "TensorListSetItem" else None
     if item is None or not item.is_fully_defined():
         return value

@@ -5,19 +5,19 @@ TensorFlow's operands have one dtype already, and their shapes broadcast.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 import xbackend.api.functions as xb
-from xbackend.bring.tensorflow.walk import Walk, array, held, row
+from xbackend.api import linalg
+from xbackend.api.tracing.array import Array
+from xbackend.bring.scalars import Scalar, clip, log_softmax, named, quotient, remainder, softmax, softplus, stopped
+from xbackend.bring.tensorflow.walk import Walk, array, held, other_gradient, row
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 from xbackend.program.shapes import broadcast_shapes
-
-Scalar = Callable[..., Any]
 
 
 def _without(zero: Any, of: Scalar, x: Any, y: Any) -> Any:
@@ -46,30 +46,6 @@ def _where_x(of: Scalar, instead: float) -> Scalar:
     return function
 
 
-def _floor_div(x: Any, y: Any) -> Any:
-    return xb.floor(xb.divide(x, y)) if x.dtype.is_floating else xb.floor_divide(x, y)
-
-
-def _truncate_div(x: Any, y: Any) -> Any:
-    if x.dtype.is_floating:
-        return xb.trunc(xb.divide(x, y))
-    if x.dtype.is_unsigned:
-        return xb.floor_divide(x, y)
-    size = xb.floor_divide(xb.abs(x), xb.abs(y))
-    return xb.where(xb.equal(xb.less(x, 0), xb.less(y, 0)), size, xb.negative(size))
-
-
-def _truncate_mod(x: Any, y: Any) -> Any:
-    if x.dtype.is_unsigned:
-        return xb.remainder(x, y)
-    size = xb.remainder(xb.abs(x), xb.abs(y))
-    return xb.where(xb.less(x, 0), xb.negative(size), size)
-
-
-def _div(x: Any, y: Any) -> Any:
-    return xb.divide(x, y) if x.dtype.is_floating else _truncate_div(x, y)
-
-
 def _relu(x: Any) -> Any:
     # NaN stays, and the gradient at 0 is 0.
     return xb.where(xb.less_equal(x, 0), 0, x)
@@ -90,105 +66,51 @@ def _selu(x: Any) -> Any:
     return xb.where(below, xb.multiply(scale * alpha, xb.expm1(xb.where(below, x, 0.0))), xb.multiply(scale, x))
 
 
-def _softplus(x: Any) -> Any:
-    return xb.logaddexp(x, 0.0)
-
-
 def _grad(of: Scalar) -> Scalar:
     """A gradient op that gets the result y and the gradient of it."""
     return lambda y, dy: xb.multiply(dy, of(y))
 
 
 OF_ONE: dict[str, Scalar] = {
-    "Abs": xb.abs,
-    "Neg": xb.negative,
-    "Sign": xb.sign,
-    "Square": xb.square,
-    "Sqrt": xb.sqrt,
+    **named("abs sign square sqrt exp expm1 log log1p floor ceil erf erfc erfinv digamma", str.capitalize),
+    **named("sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh", str.capitalize),
+    **{"Neg": xb.negative, "Rint": xb.round, "Round": xb.round, "Lgamma": xb.gammaln, "Sigmoid": xb.expit},
+    **{"IsNan": xb.isnan, "IsInf": xb.isinf, "IsFinite": xb.isfinite},
+    **{"LogicalNot": xb.logical_not, "Invert": xb.bitwise_invert},
+    **{"OnesLike": xb.ones_like, "ZerosLike": xb.zeros_like},
+    **dict.fromkeys(("Reciprocal", "Inv"), xb.reciprocal),
+    **{"Relu": _relu, "Relu6": _relu6, "Elu": _elu, "Selu": _selu, "Softplus": softplus},
     "Rsqrt": lambda x: xb.divide(1.0, xb.sqrt(x)),
-    "Reciprocal": xb.reciprocal,
-    "Inv": xb.reciprocal,
-    "Exp": xb.exp,
-    "Expm1": xb.expm1,
-    "Log": xb.log,
-    "Log1p": xb.log1p,
-    "Sin": xb.sin,
-    "Cos": xb.cos,
-    "Tan": xb.tan,
-    "Asin": xb.asin,
-    "Acos": xb.acos,
-    "Atan": xb.atan,
-    "Sinh": xb.sinh,
-    "Cosh": xb.cosh,
-    "Tanh": xb.tanh,
-    "Asinh": xb.asinh,
-    "Acosh": xb.acosh,
-    "Atanh": xb.atanh,
-    "Erf": xb.erf,
-    "Erfc": xb.erfc,
-    "Erfinv": xb.erfinv,
-    "Lgamma": xb.gammaln,
-    "Digamma": xb.digamma,
-    "Sigmoid": xb.expit,
-    "Softplus": _softplus,
     "Softsign": lambda x: xb.divide(x, xb.add(1.0, xb.abs(x))),
-    "Relu": _relu,
-    "Relu6": _relu6,
-    "Elu": _elu,
-    "Selu": _selu,
-    "Floor": xb.floor,
-    "Ceil": xb.ceil,
-    "Rint": xb.round,
-    "Round": xb.round,
-    "IsNan": xb.isnan,
-    "IsInf": xb.isinf,
-    "IsFinite": xb.isfinite,
-    "LogicalNot": xb.logical_not,
-    "Invert": xb.bitwise_invert,
-    "OnesLike": xb.ones_like,
-    "ZerosLike": xb.zeros_like,
     "L2Loss": lambda x: xb.multiply(xb.sum(xb.square(x)), 0.5),
+    "Cholesky": linalg.cholesky,
+    "MatrixDeterminant": linalg.det,
+    "LogMatrixDeterminant": lambda x: list(linalg.slogdet(x)),
+    "Softmax": softmax,
+    "LogSoftmax": log_softmax,
 }
 OF_TWO: dict[str, Scalar] = {
-    "Add": xb.add,
-    "AddV2": xb.add,
-    "Sub": xb.subtract,
-    "Mul": xb.multiply,
-    "RealDiv": xb.divide,
-    "Div": _div,
-    "FloorDiv": _floor_div,
-    "FloorMod": xb.remainder,
-    "TruncateDiv": _truncate_div,
-    "TruncateMod": _truncate_mod,
-    "Mod": _truncate_mod,
-    "DivNoNan": _div_no_nan,
-    "MulNoNan": _mul_no_nan,
+    **named("pow maximum minimum atan2 less greater", str.capitalize),
+    **{"Add": xb.add, "AddV2": xb.add, "Sub": xb.subtract, "Mul": xb.multiply, "RealDiv": xb.divide},
+    "Div": lambda x, y: (xb.divide if x.dtype.is_floating else quotient)(x, y),
+    "FloorDiv": lambda x, y: xb.floor(xb.divide(x, y)) if x.dtype.is_floating else xb.floor_divide(x, y),
+    **{"FloorMod": xb.remainder, "TruncateDiv": quotient, "TruncateMod": remainder, "Mod": remainder},
+    **{"DivNoNan": _div_no_nan, "MulNoNan": _mul_no_nan},
     "Xdivy": _where_x(xb.reciprocal, 1.0),
     "Xlogy": _where_x(xb.log, 1.0),
     "Xlog1py": _where_x(xb.log1p, 1.0),
-    "Pow": xb.pow,
     "SquaredDifference": lambda x, y: xb.square(xb.subtract(x, y)),
-    "Maximum": xb.maximum,
-    "Minimum": xb.minimum,
-    "Atan2": xb.atan2,
-    "Less": xb.less,
-    "LessEqual": xb.less_equal,
-    "Greater": xb.greater,
-    "GreaterEqual": xb.greater_equal,
-    "LogicalAnd": xb.logical_and,
-    "LogicalOr": xb.logical_or,
-    "BitwiseAnd": xb.bitwise_and,
-    "BitwiseOr": xb.bitwise_or,
-    "BitwiseXor": xb.bitwise_xor,
-    "LeftShift": xb.bitwise_left_shift,
-    "RightShift": xb.bitwise_right_shift,
+    **{"LessEqual": xb.less_equal, "GreaterEqual": xb.greater_equal},
+    **{"LogicalAnd": xb.logical_and, "LogicalOr": xb.logical_or},
+    **{"BitwiseAnd": xb.bitwise_and, "BitwiseOr": xb.bitwise_or, "BitwiseXor": xb.bitwise_xor},
+    **{"LeftShift": xb.bitwise_left_shift, "RightShift": xb.bitwise_right_shift},
+    "Cross": lambda x, y: linalg.cross(x, y, axis=-1),
     # What TensorFlow's gradients are made of: of the result (or the argument) and the gradient.
     "TanhGrad": _grad(lambda y: xb.subtract(1.0, xb.square(y))),
     "SigmoidGrad": _grad(lambda y: xb.multiply(y, xb.subtract(1.0, y))),
     "SqrtGrad": _grad(lambda y: xb.divide(0.5, y)),
     "RsqrtGrad": _grad(lambda y: xb.multiply(-0.5, xb.multiply(y, xb.square(y)))),
-    "ReciprocalGrad": _grad(lambda y: xb.negative(xb.square(y))),
-    "InvGrad": _grad(lambda y: xb.negative(xb.square(y))),
+    **dict.fromkeys(("ReciprocalGrad", "InvGrad"), _grad(lambda y: xb.negative(xb.square(y)))),
     "ReluGrad": lambda dy, x: xb.where(xb.greater(x, 0), dy, 0),
     "Relu6Grad": lambda dy, x: xb.where(xb.logical_and(xb.greater(x, 0), xb.less(x, 6)), dy, 0),
     "SoftplusGrad": lambda dy, x: xb.multiply(dy, xb.expit(x)),
@@ -235,9 +157,8 @@ def leaky_relu_grad(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("ClipByValue")
-def clip(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    x, low, high = map(array, values)
-    return xb.where(xb.less(x, low), low, xb.where(xb.greater(x, high), high, x))
+def clip_by_value(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return clip(*map(array, values))
 
 
 @row("Select", "SelectV2")
@@ -257,3 +178,15 @@ def cast(walk: Walk, operation: Any, values: list[Any]) -> Any:
     if dtype is DType.bool and x.dtype is not DType.bool:
         return xb.not_equal(x, 0)
     return x if dtype is x.dtype else xb.astype(x, dtype)
+
+
+@row("StopGradient", folds=False)
+def stop_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return stopped(values[0]) if walk.whole.gradients and isinstance(values[0], Array) else values[0]
+
+
+@row("PreventGradient", attributes="message", folds=False)
+def prevent_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    if walk.whole.gradients:
+        other_gradient(values, "tf.raw_ops.PreventGradient is an error where a gradient comes to it")
+    return values[0]

@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
+
+from xbackend.errors import GraphError
+
+DEEPEST = 64  # calls of functions in functions
+MOST = 1 << 21  # operations, when all functions are inlined
+
+
+def check_calls(library: Sequence[Any]) -> None:
+    """Raises `GraphError` where functions call themselves, or others in too long a row, or come to too many operations:
+    TensorFlow would run out of its stack, or not end."""
+    calls = {one.signature.name: [name for node in one.node_def for name in _names(node)] for one in library}
+    sizes: dict[str, int] = {}
+    for _ in range(DEEPEST):
+        known = [name for name, inner in calls.items() if all(one in sizes for one in inner if one in calls)]
+        sizes = {name: len(calls[name]) + sum(sizes.get(one, 0) for one in calls[name]) for name in known}
+        if len(sizes) == len(calls):
+            break
+    else:
+        raise GraphError(f"its functions call themselves, or one another in a row of more than {DEEPEST}")
+    if max(sizes.values(), default=0) > MOST:
+        raise too_many()
+
+
+def too_many() -> GraphError:
+    return GraphError(f"its functions come to more than {MOST} operations when they are inlined")
+
+
+def _names(node: Any) -> list[str]:
+    """What may be names of functions that an operation calls."""
+    each = [one for value in node.attr.values() for one in (value.func, *value.list.func)]
+    return [node.op, *(one.name for one in each if one.name)]
 
 
 class Functions:

@@ -12,7 +12,7 @@ import numpy as np
 from xbackend.api.tracing.trace import ArraySpec
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring.tensorflow import rows  # noqa: F401  # fills ROWS
-from xbackend.bring.tensorflow.functions import Functions
+from xbackend.bring.tensorflow.functions import Functions, check_calls
 from xbackend.bring.tensorflow.placed import spelled
 from xbackend.bring.tensorflow.refused import check_rows
 from xbackend.bring.tensorflow.state import Variable, put_updates
@@ -231,6 +231,7 @@ def _graph(given: Any) -> tuple[Any, Functions]:
             raise GraphError(f"the bytes are no GraphDef: {error}") from None
     if type(definition).__name__ != "GraphDef":
         raise GraphError(f"{given!r:.60} is no GraphDef; of a function use from_tensorflow")
+    check_calls(definition.library.function)
     graph = tensorflow.Graph()
     try:
         with graph.as_default():

@@ -100,7 +100,7 @@ def gather(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row("Gather", attributes="validate_indices")
 def gather_rows(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return xb.take(array(values[0]), values[1], axis=0)
+    return gathered(array(values[0]), values[1], 0, 0)
 
 
 def gathered(x: Any, where: Any, axis: int, batch: int) -> Any:
@@ -141,10 +141,15 @@ def scatter_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub")
 def tensor_scatter(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    place, new = xb.at(array(values[0]))[places(values[1])], array(values[2])
-    if operation.type == "TensorScatterUpdate":
+    place = xb.at(array(values[0]))[places(values[1])]
+    return put_at(place, operation.type.removeprefix("TensorScatter"), array(values[2]))
+
+
+def put_at(place: Any, how: str, new: Any) -> Any:
+    """The array with what a scatter puts to a place of it."""
+    if how == "Update":
         return place.set(new)
-    return place.add(new if operation.type == "TensorScatterAdd" else xb.negative(new))
+    return place.add(new if how == "Add" else xb.negative(new))
 
 
 @row("DynamicStitch", "ParallelDynamicStitch")

@@ -8,6 +8,7 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api import linalg
+from xbackend.bring.diagonals import on_diagonal
 from xbackend.bring.tensorflow.walk import Walk, array, held, known, row, whole
 from xbackend.errors import GraphError
 
@@ -36,35 +37,15 @@ def einsum(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return xb.einsum(operation.get_attr("equation").decode(), *map(array, values))
 
 
-@row("Cross")
-def cross(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return linalg.cross(*map(array, values), axis=-1)
-
-
 def _lower(x: Any) -> Any:
     """The symmetric matrices of a lower triangle: the other one is not read."""
     return xb.add(xb.tril(x), xb.matrix_transpose(xb.tril(x, k=-1)))
-
-
-@row("Cholesky")
-def cholesky(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return linalg.cholesky(array(values[0]))
 
 
 @row("MatrixInverse", attributes="adjoint")
 def inverse(walk: Walk, operation: Any, values: list[Any]) -> Any:
     x = array(values[0])
     return linalg.inv(xb.matrix_transpose(x) if operation.get_attr("adjoint") else x)
-
-
-@row("MatrixDeterminant")
-def determinant(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return linalg.det(array(values[0]))
-
-
-@row("LogMatrixDeterminant")
-def log_determinant(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return list(linalg.slogdet(array(values[0])))
 
 
 @row("MatrixSolve", attributes="adjoint")
@@ -109,10 +90,8 @@ def svd(walk: Walk, operation: Any, values: list[Any]) -> Any:
 def band(walk: Walk, operation: Any, values: list[Any]) -> Any:
     x = array(values[0])
     below, above = (whole(one, "the width of a band") for one in values[1:])
-    apart = np.arange(x.shape[-2]).reshape(-1, 1) - np.arange(x.shape[-1])
-    kept = (below < 0) | (apart <= below)
-    kept &= (above < 0) | (-apart <= above)
-    return xb.where(kept, x, xb.zeros_like(x))
+    x = x if above < 0 else xb.tril(x, k=above)
+    return x if below < 0 else xb.triu(x, k=-below)
 
 
 @row("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3", "DiagPart", attributes="align")
@@ -136,8 +115,7 @@ def diagonal_matrix(walk: Walk, operation: Any, values: list[Any]) -> Any:
     if operation.type == "Diag" and x.ndim != 1:
         raise GraphError("a diagonal matrix of an array of another rank than 1 has no row: use tf.linalg.diag")
     rows, columns = _diagonal_shape(x.shape[-1], k, values[2:4])
-    filling = array(values[4]) if len(values) > 4 else xb.zeros((), dtype=x.dtype)
-    return xb.where(np.eye(rows, columns, k, dtype=bool), _spread(x, rows, k), filling)
+    return on_diagonal(x, (rows, columns), k, array(values[4]) if len(values) > 4 else None)
 
 
 def _diagonal_shape(length: int, k: int, given: list[Any]) -> tuple[int, int]:
@@ -153,11 +131,4 @@ def _diagonal_shape(length: int, k: int, given: list[Any]) -> tuple[int, int]:
 def set_diagonal(walk: Walk, operation: Any, values: list[Any]) -> Any:
     x, new = array(values[0]), array(values[1])
     k = _offset(values[2]) if len(values) > 2 else 0
-    rows, columns = x.shape[-2:]
-    return xb.where(np.eye(rows, columns, k, dtype=bool), _spread(new, rows, k), x)
-
-
-def _spread(x: Any, rows: int, k: int) -> Any:
-    """An array whose rows have their element of the k-th diagonal in all columns; other rows have any."""
-    where = np.clip(np.arange(rows) + min(k, 0), 0, max(x.shape[-1] - 1, 0))
-    return xb.expand_dims(xb.take(x, where, axis=-1), axis=-1)
+    return on_diagonal(new, x.shape[-2:], k, x)

@@ -11,6 +11,7 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.gradient import grad
+from xbackend.bring.scalars import log_softmax, softmax
 from xbackend.bring.tensorflow.walk import Walk, array, lengths, other_gradient, row
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
@@ -36,37 +37,22 @@ def _channels_first(operation: Any) -> bool:
     return bool(form == b"NCHW")
 
 
-def _log_softmax(x: Any) -> Any:
-    moved = xb.subtract(x, xb.max(x, axis=-1, keepdims=True))
-    return xb.subtract(moved, xb.log(xb.sum(xb.exp(moved), axis=-1, keepdims=True)))
-
-
-def _softmax(x: Any) -> Any:
-    each = xb.exp(xb.subtract(x, xb.max(x, axis=-1, keepdims=True)))
-    return xb.divide(each, xb.sum(each, axis=-1, keepdims=True))
-
-
-@row("Softmax", "LogSoftmax")
-def softmax(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return (_softmax if operation.type == "Softmax" else _log_softmax)(array(values[0]))
-
-
 @row("SoftmaxCrossEntropyWithLogits")
 def cross_entropy(walk: Walk, operation: Any, values: list[Any]) -> Any:
     """The loss, and its gradient with respect to the logits. Labels of 0 add nothing, whatever their logit is."""
     logits, labels = xb.broadcast_arrays(*map(array, values))
     zero = xb.equal(labels, 0.0)
-    each = xb.where(zero, 0.0, xb.multiply(labels, _log_softmax(logits)))
-    return [xb.negative(xb.sum(each, axis=-1)), xb.subtract(_softmax(logits), labels)]
+    each = xb.where(zero, 0.0, xb.multiply(labels, log_softmax(logits)))
+    return [xb.negative(xb.sum(each, axis=-1)), xb.subtract(softmax(logits), labels)]
 
 
 @row("SparseSoftmaxCrossEntropyWithLogits")
 def sparse_cross_entropy(walk: Walk, operation: Any, values: list[Any]) -> Any:
     logits, labels = map(array, values)
     where = xb.expand_dims(xb.astype(labels, DType.int64), axis=-1)
-    loss = xb.negative(xb.squeeze(xb.take_along_axis(_log_softmax(logits), where), axis=-1))
+    loss = xb.negative(xb.squeeze(xb.take_along_axis(log_softmax(logits), where), axis=-1))
     own = xb.equal(xb.arange(logits.shape[-1], dtype=DType.int64), where)
-    return [loss, xb.subtract(_softmax(logits), xb.astype(own, logits.dtype))]
+    return [loss, xb.subtract(softmax(logits), xb.astype(own, logits.dtype))]
 
 
 _CONVOLUTION = "strides use_cudnn_on_gpu padding explicit_paddings data_format dilations"
@@ -144,7 +130,8 @@ def batch_norm(walk: Walk, operation: Any, values: list[Any]) -> Any:
     """The normalised images, and the mean and variance that the running ones become. What TensorFlow keeps for its own
     gradient has no value here."""
     x, scale, offset, mean, variance = map(array, values)
-    share, training = float(np.float32(_share(operation))), bool(operation.get_attr("is_training"))
+    share, epsilon = (float(np.float32(operation.get_attr(n))) for n in ("exponential_avg_factor", "epsilon"))
+    training = bool(operation.get_attr("is_training"))
     first = _channels_first(operation)
     _check_statistics(walk, operation, training, values[3:])
     x = xb.permute_dims(x, (0, 2, 3, 1)) if first else x
@@ -159,7 +146,6 @@ def batch_norm(walk: Walk, operation: Any, values: list[Any]) -> Any:
             pairs = zip((mean, variance), without_bias, strict=True)
             kept = tuple(xb.add(xb.multiply(a, 1.0 - share), xb.multiply(b, share)) for a, b in pairs)
         mean, variance = own
-    epsilon = float(np.float32(operation.get_attr("epsilon")))
     factor = xb.multiply(scale, xb.divide(1.0, xb.sqrt(xb.add(variance, epsilon))))
     found = xb.add(xb.multiply(xb.subtract(x, mean), factor), offset)
     found = xb.permute_dims(found, (0, 3, 1, 2)) if first else found
@@ -176,11 +162,6 @@ def _check_statistics(walk: Walk, operation: Any, training: bool, given: list[An
         other_gradient(given, why)
     elif any(one.consumers() for one in operation.outputs[1:3]):
         other_gradient([array(given[0])], why)
-
-
-def _share(operation: Any) -> float:
-    """The share that a batch has in the running mean; older operations have all."""
-    return operation.get_attr("exponential_avg_factor") if operation.type == "FusedBatchNormV3" else 1.0
 
 
 _POOL = "ksize strides padding explicit_paddings data_format"

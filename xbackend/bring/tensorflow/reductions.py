@@ -93,11 +93,16 @@ def segment_sum(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return xb.at(xb.zeros((count + 1, *inner), dtype=x.dtype))[where].add(rows)[:count]
 
 
+_MOST_ROWS = 64  # of a search
+
+
 @row("LowerBound", "UpperBound")
 def searchsorted(walk: Walk, operation: Any, values: list[Any]) -> Any:
     """Positions in the rows of a matrix, one row after the other."""
     side, dtype = "left" if operation.type == "LowerBound" else "right", held(operation.get_attr("out_type"))
     rows, wanted = map(array, values)
+    if rows.shape[0] > _MOST_ROWS:
+        raise GraphError(f"a search in {rows.shape[0]} rows has no row: there are at most {_MOST_ROWS}")
     found = [xb.searchsorted(rows[i], wanted[i], side=side) for i in range(rows.shape[0])]
     return xb.astype(xb.stack(found), dtype)
 

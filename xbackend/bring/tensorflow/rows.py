@@ -11,6 +11,5 @@ from xbackend.bring.tensorflow import (  # noqa: F401
     matrices,
     networks,
     reductions,
-    stopped,
     variables,
 )

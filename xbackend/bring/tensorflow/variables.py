@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import xbackend.api.functions as xb
-from xbackend.bring.tensorflow.indexing import gathered, places
+from xbackend.bring.tensorflow.indexing import gathered, places, put_at
 from xbackend.bring.tensorflow.state import Variable, value_of, written
 from xbackend.bring.tensorflow.walk import Walk, array, held, is_handle, row
 from xbackend.errors import GraphError
@@ -26,17 +26,12 @@ _ASSIGNED: dict[str, Callable[..., Any]] = {
     "ApplyGradientDescent": lambda old, rate, gradient: xb.subtract(old, xb.multiply(rate, gradient)),
 }
 _SCATTERED = {
-    "ResourceScatterUpdate": "set",
-    "ResourceScatterAdd": "add",
-    "ResourceScatterSub": "sub",
-    "ScatterUpdate": "set",
-    "ScatterAdd": "add",
-    "ScatterSub": "sub",
-    "ResourceScatterNdUpdate": "set",
-    "ResourceScatterNdAdd": "add",
-    "ResourceScatterNdSub": "sub",
+    f"{kind}{how}": how
+    for kind in ("ResourceScatter", "Scatter", "ResourceScatterNd")
+    for how in ("Update", "Add", "Sub")
 }
-WRITES = (*_ASSIGNED, *_SCATTERED, "ResourceApplyMomentum", "ApplyMomentum", "ResourceApplyKerasMomentum")
+_MOMENTUM = ("ResourceApplyMomentum", "ApplyMomentum", "ResourceApplyKerasMomentum")
+WRITES = (*_ASSIGNED, *_SCATTERED, *_MOMENTUM)
 
 
 @row("VarHandleOp", "VariableV2", "Variable", "TemporaryVariable", attributes=_NAMES, variables=True)
@@ -44,7 +39,7 @@ def variable(walk: Walk, operation: Any, values: list[Any]) -> Any:
     raise GraphError("it is a variable that is made in the graph: give the graph to from_graph_def")
 
 
-def of(walk: Walk, operation: Any, value: Any) -> Variable:
+def of(value: Any) -> Variable:
     """The variable that a handle or a reference stands for. Raises `GraphError`."""
     if not isinstance(value, Variable):
         raise GraphError("it is assigned to what is no variable")
@@ -53,12 +48,12 @@ def of(walk: Walk, operation: Any, value: Any) -> Variable:
 
 def seen_by(walk: Walk, operation: Any, value: Any) -> Any:
     """The value of a variable for an operation."""
-    return array(value_of(of(walk, operation, value), walk.seen[operation.name]))
+    return array(value_of(of(value), walk.seen[operation.name]))
 
 
 def put(walk: Walk, operation: Any, value: Any, new: Any) -> Any:
     """Assign, and give what the operation gives: nothing for a handle, the reference for one."""
-    target = of(walk, operation, value)
+    target = of(value)
     walk.seen[operation.name] = written(walk.seen[operation.name], target, array(new))
     return [] if is_handle(operation.inputs[0]) else target
 
@@ -93,20 +88,15 @@ def assign(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row(*_SCATTERED, attributes="use_locking", variables=True)
 def scatter(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    kind = operation.type
-    place = xb.at(seen_by(walk, operation, values[0]))
     where, new = values[1], _given(walk, operation, values)[1]
-    own = place[places(where) if "Nd" in kind else array(where)]
-    how = _SCATTERED[kind]
-    result = own.set(new) if how == "set" else own.add(new if how == "add" else xb.negative(new))
-    return put(walk, operation, values[0], result)
+    place = xb.at(seen_by(walk, operation, values[0]))[places(where) if "Nd" in operation.type else array(where)]
+    return put(walk, operation, values[0], put_at(place, _SCATTERED[operation.type], new))
 
 
 @row("ResourceGather", attributes="batch_dims validate_indices", variables=True)
 def resource_gather(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    if operation.get_attr("batch_dims"):
-        raise GraphError("a gather from a variable for each of a batch has no row: read it before")
-    return gathered(seen_by(walk, operation, values[0]), values[1], 0, 0)
+    batch = operation.get_attr("batch_dims")
+    return gathered(seen_by(walk, operation, values[0]), values[1], batch, batch)
 
 
 @row("ResourceGatherNd", variables=True)
@@ -114,19 +104,12 @@ def resource_gather_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return seen_by(walk, operation, values[0])[places(values[1])]
 
 
-@row(
-    "ResourceApplyMomentum",
-    "ApplyMomentum",
-    "ResourceApplyKerasMomentum",
-    attributes="use_locking use_nesterov",
-    variables=True,
-)
+@row(*_MOMENTUM, attributes="use_locking use_nesterov", variables=True)
 def momentum(walk: Walk, operation: Any, values: list[Any]) -> Any:
     """TensorFlow's formulas are in its file core/kernels/training_ops.cc; Keras's has the rate in the velocity."""
     nesterov, keras = operation.get_attr("use_nesterov"), "Keras" in operation.type
     old, velocity = (seen_by(walk, operation, one) for one in values[:2])
-    seen = walk.seen[operation.name]
-    rate, gradient, decay = (array(value_of(v, seen) if isinstance(v, Variable) else v) for v in values[2:])
+    _, rate, gradient, decay = _given(walk, operation, values)
     step = xb.multiply(rate, gradient)
     if keras:
         moved = xb.subtract(xb.multiply(velocity, decay), step)

@@ -6,12 +6,9 @@ bounds of slices have to be. Other values are arrays of the program, variables (
 
 from __future__ import annotations
 
-import sysconfig
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +17,10 @@ import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.scopes import device as scope
 from xbackend.api.tracing.tracer import current
+from xbackend.bring import dtypes
+from xbackend.bring.lines import is_users
 from xbackend.bring.tensorflow import folding
+from xbackend.bring.tensorflow.functions import MOST, too_many
 from xbackend.bring.tensorflow.placed import device_of
 from xbackend.bring.tensorflow.state import NOTHING, Seen, Variable, merged, value_of
 from xbackend.errors import GraphError, XBackendError
@@ -48,12 +48,6 @@ class Row:
 
 
 ROWS: dict[str, Row] = {}  # by the type of the operation
-_NOT_THE_USERS = (
-    sysconfig.get_path("stdlib"),
-    str(Path(__file__).parents[2]),
-    str(Path(np.__file__).parents[1]),
-    str(Path(import_module("tensorflow").__file__ or "").parents[1]),
-)
 
 
 def row(*names: str, attributes: str = "", variables: bool = False, folds: bool = True) -> Callable[[Function], Any]:
@@ -76,18 +70,20 @@ class Whole:
         gradients: somebody may ask for gradients of the program, so what changes them only is refused.
         lines: operations that were asked for, by their id, with the user's line.
         left: how many operations may still be walked: functions that call others twice, which do so, too, never end.
+        assigned: the inputs that a function assigns, by the identity of its graph.
     """
 
     function: Callable[[Any, str], Any]
     gradients: bool = True
     lines: dict[int, tuple[Any, str]] = field(default_factory=dict)
-    left: int = 1 << 21
+    left: int = MOST
+    assigned: dict[int, set[int]] = field(default_factory=dict)
 
     def count(self) -> None:
         """Raises `GraphError` where too many operations are walked."""
         self.left -= 1
         if self.left < 0:
-            raise GraphError("its functions come to more than two million operations when they are inlined")
+            raise too_many()
 
 
 class Walk:
@@ -115,7 +111,7 @@ class Walk:
             self._operation(operation)
         return [self.value(one) for one in outputs]
 
-    def final(self, operations: Iterable[Any] = ()) -> Seen:
+    def final(self) -> Seen:
         """What was written when all is done."""
         return merged([self.start, *self.seen.values()])
 
@@ -131,7 +127,7 @@ class Walk:
         before = [self.seen.get(one.op.name, self.start) for one in operation.inputs]
         before += [self.seen.get(one.name, self.start) for one in operation.control_inputs]
         seen = self.seen[operation.name] = merged(before or [self.start])
-        found = ROWS.get(operation.type) or _called(self, operation)
+        found = ROWS.get(operation.type) or ROWS["PartitionedCall"]  # its type may be the name of a function
         values = [self.values[key(one)] for one in operation.inputs]
         if not found.variables:
             pairs = zip(operation.inputs, values, strict=True)
@@ -144,12 +140,15 @@ class Walk:
                 made: Any = known
             else:
                 self._check_gradient(operation, values)
-                with self._scope(operation):
+                with self._scope(operation, found):
                     made = found.function(self, operation, values)
+            each = made if isinstance(made, list | tuple) else [made] if operation.outputs else []
+            for one, tensor in zip(each, operation.outputs, strict=False):
+                if isinstance(one, Array):
+                    dtypes.check(one, _lengths_of(tensor), tensor.dtype.base_dtype.name)
         except XBackendError as error:
             where = f" (at {line})" if line and line not in str(error) else ""
             raise GraphError(f"{operation.type} {operation.name}{where}: {error}") from error
-        each = made if isinstance(made, list | tuple) else [made] if operation.outputs else []
         self.values.update({(operation.name, i): one for i, one in enumerate(each)})
 
     def _check_gradient(self, operation: Any, values: Sequence[Any]) -> None:
@@ -163,11 +162,11 @@ class Walk:
             return
         other_gradient(values, "it has a gradient of its own (tf.custom_gradient, gradient_override_map)")
 
-    def _scope(self, operation: Any) -> Any:
+    def _scope(self, operation: Any, found: Row) -> Any:
         asked = device_of(operation)
         if self.within is None:
             return scope(asked) if asked else nullcontext()
-        if asked not in (None, self.within[0]) and not ROWS[operation.type].variables:
+        if asked not in (None, self.within[0]) and not found.variables:
             raise GraphError(
                 f"it is on {asked}, in a loop or a choice on {self.within[0] or 'the default device'}: a program has "
                 "one on one device, so move arrays before or behind it"
@@ -186,11 +185,6 @@ class Walk:
         return Walk(self.whole, values, start, within or self.within, self.limit)
 
 
-def _called(walk: Walk, operation: Any) -> Row:
-    """The row of an operation whose type is the name of a function."""
-    return ROWS["PartitionedCall"]
-
-
 def other_gradient(values: Sequence[Any], why: str) -> None:
     """Raises `GraphError` where the gradient of a program would be another one."""
     if any(isinstance(one, Array) and one.dtype.is_floating for one in values):
@@ -198,6 +192,11 @@ def other_gradient(values: Sequence[Any], why: str) -> None:
             f"{why}, and a program has that of its ops: bring it with gradients=False where none is asked for, or take "
             "it out"
         )
+
+
+def _lengths_of(tensor: Any) -> list[int | None] | None:
+    """The shape of a tensor, as far as TensorFlow knows it."""
+    return None if tensor.shape.rank is None else list(tensor.shape.as_list())
 
 
 def key(tensor: Any) -> Key:
@@ -235,12 +234,8 @@ def operations(
 def line_of(operation: Any) -> str:
     """``file:line`` where the user made an operation, as TensorFlow remembers; empty where it does not."""
     trace = operation.traceback
-    if trace is None:
-        return ""
-    for frame in reversed(trace.get_user_frames()):
-        if not frame.filename.startswith(_NOT_THE_USERS):
-            return f"{frame.filename}:{frame.lineno}"
-    return ""
+    frames = reversed(trace.get_user_frames()) if trace is not None else ()
+    return next((f"{one.filename}:{one.lineno}" for one in frames if is_users(one.filename)), "")
 
 
 def known(value: Any, what: str) -> np.ndarray:
@@ -270,9 +265,6 @@ def array(value: Any) -> Array:
 def held(dtype: Any) -> DType:
     """The program's dtype for one of TensorFlow. Raises `GraphError`."""
     name = dtype.base_dtype.name
-    try:
-        return DType(name)
-    except ValueError:
-        raise GraphError(
-            f"dtype {name} has no place in a program, whose dtypes are {', '.join(DType)}: use tf.cast before"
-        ) from None
+    if name in dtypes.SMALL:
+        raise dtypes.no_place(name)
+    return dtypes.held(name)
