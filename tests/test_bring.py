@@ -43,6 +43,13 @@ ANY_GENERATION = """
         T.dot(x, x.T), T.dot(x, v), T.outer(v, v), T.nlinalg.det(T.dot(x.T, x)) if hasattr(T, "nlinalg") else v,
         T.gammaln(2.0 + T.sqr(v)), T.erf(v), T.erfc(v), T.isnan(x), T.eq(x, x) & T.neq(v, 0.0), T.identity_like(x),
     ]
+    whole = T.cast(x * 60.0, "int32")
+    out += [
+        T.extra_ops.cumsum(whole, axis=1), whole.sum(dtype="int32", acc_dtype="int32"),
+        small.sum(axis=1, dtype="int8", acc_dtype="int8"), T.dot(small, small.T),
+        T.inc_subtensor(small[1:], small[:-1]),
+        T.split(x, [1, 2], n_splits=2, axis=-1)[1], T.diag(1.0 / (v - 0.5)), T.erfcinv(T.exp(-30.0 * T.sqr(v))),
+    ]
     a, b = T.dscalar("a"), T.dvector("b")
     seq, _ = scan(lambda s, p, q: s * q + p, sequences=b, outputs_info=T.zeros(()) * a, non_sequences=a)
     fib, _ = scan(lambda m2, m1: m1 + m2 * 0.5, outputs_info=[dict(initial=b[:2], taps=[-2, -1])], n_steps=5)
@@ -85,6 +92,30 @@ def test_ops_of_a_generation_are_those_of_its_own_functions(kind: str, written) 
     """Integers of 8 and 16 bits wrap, and come in 32: their values are compared."""
     origin = bring(kind, f"{written(ANY_GENERATION, HEADS[kind])}:out", None)
     check(origin, limit=1e-6 if kind == "theano" else 1e-12)
+
+
+TRIANGLES = {
+    "pytensor": "T.linalg.solve_triangular(x, v, lower=True), T.linalg.solve_triangular(y, y, unit_diagonal=True)",
+    "aesara": "T.slinalg.solve_triangular(x, v, lower=True), T.slinalg.solve_triangular(y, y, unit_diagonal=True)",
+    "theano": "slinalg.solve_lower_triangular(x, v), slinalg.solve_upper_triangular(x, v), slinalg.solve(x, v)",
+}
+
+
+@LINEAGE
+def test_equations_of_one_triangle(kind: str, written) -> None:
+    text = """
+        from theano.tensor import slinalg
+        x, v, y = T.dmatrix("x"), T.dvector("v"), T.fmatrix("y")
+        out = [{}]
+        def inputs():
+            x = np.linspace(1.0, 2.0, 9).reshape(3, 3) ** 2
+            return {{"x": x, "v": np.ones(3), "y": x.astype(np.float32)}}
+    """
+    if kind != "theano":
+        text = text.replace("from theano.tensor import slinalg", "")
+    else:
+        text = text.replace(', "y": x.astype(np.float32)', "")
+    check(bring(kind, f"{written(text.format(TRIANGLES[kind]), HEADS[kind])}:out", None))
 
 
 @LINEAGE
@@ -215,6 +246,11 @@ REFUSED = """
     until, _ = scan(lambda s: (s * 2.0, stop(s > 10.0)), outputs_info=T.ones(()), n_steps=20)
     cut, _ = scan(lambda s, c: c + s, sequences=x.sum(axis=1), outputs_info=T.ones(()), truncate_gradient=2)
     tied = T.linalg.solve(x, x, assume_a="tridiagonal").sum()
+    class Repeat(T.extra_ops.Repeat):
+        __props__ = ("axis", "tomorrow")
+        tomorrow = 3
+    unknown = Repeat(axis=0)(x, T.as_tensor_variable([2, 1])).sum() + T.i0(x).sum() + T.j0(x).sum()
+    combined = T.elemwise.CAReduce(framework.scalar.basic.xor)(T.cast(x, "int64"))
     number = 3
     complex_ = T.zmatrix("c").real.sum()
 """
@@ -233,6 +269,8 @@ REFUSED = """
         ("until", [], "as many results as its values say"),
         ("cut", ["float64[2,2]"], "truncate_gradient has no row"),
         ("tied", ["float64[2,2]"], "has no row"),
+        ("unknown", ["float64[2,2]"], r"(?s)I0, once.*J0, once.*Repeat with tomorrow=3, once, first at .*model.py"),
+        ("combined", ["float64[2,2]"], "XOR along axes of int64 has no row"),
         ("number", None, "number is int: it has to be a variable"),
         ("complex_", ["float64[2,2]"], "complex128"),
         ("masked", None, r"the input x .* has no fixed shape: give each input with --input"),

@@ -9,12 +9,22 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
-from xbackend.bring import dtypes
+from xbackend.bring import dtypes, scalars
 from xbackend.bring.lineage.walk import FOLDED, Walk, row
+from xbackend.bring.parts import parts
 from xbackend.errors import GraphError
 
 
-@row("DeepCopyOp", "ViewOp", "TensorFromScalar", "ScalarFromTensor", "Unbroadcast", "Rebroadcast", "SpecifyShape")
+@row(
+    "DeepCopyOp",
+    "ViewOp",
+    "TensorFromScalar",
+    "ScalarFromTensor",
+    "Unbroadcast",
+    "Rebroadcast",
+    "SpecifyShape",
+    props="axis axes",
+)
 def same(walk: Walk, node: Any, values: list[Any]) -> Any:
     return values[0]
 
@@ -24,12 +34,12 @@ def shape(walk: Walk, node: Any, values: list[Any]) -> Any:
     return np.asarray(walk.array(node.inputs[0]).shape, np.int64)
 
 
-@row("Shape_i")
+@row("Shape_i", props="i")
 def shape_i(walk: Walk, node: Any, values: list[Any]) -> Any:
     return np.asarray(walk.array(node.inputs[0]).shape[node.op.i], np.int64)
 
 
-@row("DimShuffle")
+@row("DimShuffle", props="new_order")
 def dim_shuffle(walk: Walk, node: Any, values: list[Any]) -> Any:
     array, order = walk.array(node.inputs[0]), list(node.op.new_order)
     kept = [axis for axis in order if axis != "x"]
@@ -51,14 +61,14 @@ def reshape(walk: Walk, node: Any, values: list[Any]) -> Any:
     return xb.reshape(walk.array(node.inputs[0]), tuple(int(n) for n in lengths))
 
 
-@row("JoinDims")
+@row("JoinDims", props="start_axis n_axes")
 def join_dims(walk: Walk, node: Any, values: list[Any]) -> Any:
     array, start, count = walk.array(node.inputs[0]), node.op.start_axis, node.op.n_axes
     joined = int(np.prod(array.shape[start : start + count], dtype=np.int64))
     return xb.reshape(array, (*array.shape[:start], joined, *array.shape[start + count :]))
 
 
-@row("SplitDims")
+@row("SplitDims", props="axis")
 def split_dims(walk: Walk, node: Any, values: list[Any]) -> Any:
     array, axis = walk.array(node.inputs[0]), node.op.axis
     lengths = [int(n) for n in walk.known(node.inputs[1], "the shape that an axis is split into")]
@@ -86,7 +96,7 @@ def make_vector(walk: Walk, node: Any, values: list[Any]) -> Any:
     return xb.stack([walk.cast(one, dtype) for one in node.inputs])
 
 
-@row("Join")
+@row("Join", props="axis")
 def join(walk: Walk, node: Any, values: list[Any]) -> Any:
     arrays, axis = list(node.inputs), getattr(node.op, "axis", None)
     if axis is None:  # older generations have it as the first input
@@ -94,15 +104,13 @@ def join(walk: Walk, node: Any, values: list[Any]) -> Any:
     return xb.concat([walk.cast(one, node.outputs[0].type.dtype) for one in arrays], axis=axis)
 
 
-@row("Split")
+@row("Split", props="axis")
 def split(walk: Walk, node: Any, values: list[Any]) -> Any:
     array, rest, axis = walk.array(node.inputs[0]), list(node.inputs[1:]), getattr(node.op, "axis", None)
     if axis is None:
         axis = walk.whole(rest.pop(0), "the axis of a split")
     lengths = [int(n) for n in walk.known(rest[0], "the lengths of a split")]
-    ends = np.cumsum(lengths).tolist()
-    whole = (slice(None),) * axis
-    return [array[(*whole, slice(end - n, end))] for end, n in zip(ends, lengths, strict=True)]
+    return parts(array, axis, lengths)
 
 
 @row("ARange")
@@ -117,7 +125,7 @@ def eye(walk: Walk, node: Any, values: list[Any]) -> Any:
     return xb.eye(rows, columns, k=k, dtype=dtypes.held(node.outputs[0].type.dtype))
 
 
-@row("Repeat")
+@row("Repeat", props="axis")
 def repeat(walk: Walk, node: Any, values: list[Any]) -> Any:
     counts = np.asarray(walk.known(node.inputs[1], "the counts of a repeat"))
     array, axis = walk.array(node.inputs[0]), node.op.axis
@@ -127,15 +135,17 @@ def repeat(walk: Walk, node: Any, values: list[Any]) -> Any:
     return xb.take(array, where, axis=axis)
 
 
-@row("CumOp")
+@row("CumOp", props="axis mode")
 def cumulative(walk: Walk, node: Any, values: list[Any]) -> Any:
-    array, axis = walk.cast(node.inputs[0], node.outputs[0].type.dtype), node.op.axis
+    dtype, axis = node.outputs[0].type.dtype, node.op.axis
+    array = walk.cast(node.inputs[0], dtype)
     if axis is None:
         array, axis = xb.reshape(array, (-1,)), 0
-    return (xb.cumulative_sum if node.op.mode == "add" else xb.cumulative_prod)(array, axis=axis)
+    of = xb.cumulative_sum if node.op.mode == "add" else xb.cumulative_prod
+    return dtypes.in_range(of(array, axis=axis, dtype=dtypes.held(dtype)), dtype)
 
 
-@row("Argmax")
+@row("Argmax", props="axis")
 def argmax(walk: Walk, node: Any, values: list[Any]) -> Any:
     array, axes = walk.array(node.inputs[0]), node.op.axis
     axes = tuple(range(array.ndim)) if axes is None else tuple(axes)
@@ -146,20 +156,20 @@ def argmax(walk: Walk, node: Any, values: list[Any]) -> Any:
     return xb.argmax(xb.reshape(moved, (*(array.shape[axis] for axis in kept), -1)), axis=-1)
 
 
-@row("MaxAndArgmax")
+@row("MaxAndArgmax", props="axis")
 def max_and_argmax(walk: Walk, node: Any, values: list[Any]) -> Any:
     axes = node.op.axis
     largest = xb.max(walk.array(node.inputs[0]), axis=None if axes is None else tuple(axes))
     return [largest, argmax(walk, node, values)]
 
 
-@row("SortOp")
+@row("SortOp", props="axis")
 def sort(walk: Walk, node: Any, values: list[Any]) -> Any:
     array, axis = _along(walk, node)
     return xb.sort(array, axis=axis)
 
 
-@row("ArgSortOp")
+@row("ArgSortOp", props="axis")
 def argsort(walk: Walk, node: Any, values: list[Any]) -> Any:
     array, axis = _along(walk, node)
     return dtypes.cast(xb.argsort(array, axis=axis), "int64", node.outputs[0].type.dtype)
@@ -172,7 +182,7 @@ def _along(walk: Walk, node: Any) -> tuple[Any, int]:
     return (xb.reshape(array, (-1,)), 0) if axis is None else (array, int(axis))
 
 
-@row("SearchsortedOp")
+@row("SearchsortedOp", props="side")
 def searchsorted(walk: Walk, node: Any, values: list[Any]) -> Any:
     if len(node.inputs) > 2:
         raise GraphError("searchsorted with a sorter has no row: sort the array before")
@@ -181,7 +191,7 @@ def searchsorted(walk: Walk, node: Any, values: list[Any]) -> Any:
     return dtypes.cast(found, "int64", node.outputs[0].type.dtype)
 
 
-@row("Nonzero", "Unique", "MakeSlice")
+@row("Nonzero", "Unique", "MakeSlice", props="return_index return_inverse return_counts axis")
 def known_only(walk: Walk, node: Any, values: list[Any]) -> Any:
     if type(node.op).__name__ == "MakeSlice":
         return slice(*(None if value is None else _index(value) for value in values))
@@ -194,7 +204,7 @@ def _index(value: Any) -> int:
     return int(value)
 
 
-@row("CheckAndRaise", "Assert", "CheckParameterValue")
+@row("CheckAndRaise", "Assert", "CheckParameterValue", props="can_be_replaced_by_ninf")
 def check(walk: Walk, node: Any, values: list[Any]) -> Any:
     """PyMC puts minus infinity where a check of parameters fails; another check stops the framework, which no program
     does: NaN."""
@@ -224,16 +234,12 @@ def inner_graph(walk: Walk, node: Any, values: list[Any]) -> Any:
     return inside.results(inner.outputs)
 
 
-@row("Softmax", "LogSoftmax")
+@row("Softmax", "LogSoftmax", props="axis")
 def softmax(walk: Walk, node: Any, values: list[Any]) -> Any:
     if hasattr(node.op, "fgraph"):
         return inner_graph(walk, node, values)
-    array, axis = walk.array(node.inputs[0]), getattr(node.op, "axis", -1)
-    moved = xb.subtract(array, xb.max(array, axis=axis, keepdims=True))
-    if type(node.op).__name__ == "LogSoftmax":
-        return xb.subtract(moved, xb.log(xb.sum(xb.exp(moved), axis=axis, keepdims=True)))
-    each = xb.exp(moved)
-    return xb.divide(each, xb.sum(each, axis=axis, keepdims=True))
+    of = scalars.softmax if type(node.op).__name__ == "Softmax" else scalars.log_softmax
+    return of(walk.array(node.inputs[0]), getattr(node.op, "axis", -1))
 
 
 @row("IfElse")

@@ -14,14 +14,17 @@ from xbackend.bring.lineage.walk import Walk, row
 from xbackend.errors import GraphError
 
 
-@row("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1", "AdvancedBooleanSubtensor")
+@row("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1", "AdvancedBooleanSubtensor", props="idx_list")
 def read(walk: Walk, node: Any, values: list[Any]) -> Any:
     array = walk.array(node.inputs[0])
     array, key, _ = _turned(array, _keys(walk, node, node.inputs[1:], array.shape))
     return array[key]
 
 
-@row("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1", "AdvancedBooleanIncSubtensor")
+@row(
+    *("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1", "AdvancedBooleanIncSubtensor"),
+    props="idx_list set_instead_of_inc ignore_duplicates",
+)
 def written(walk: Walk, node: Any, values: list[Any]) -> Any:
     op, dtype = node.op, node.outputs[0].type.dtype
     array, value = walk.cast(node.inputs[0], dtype), walk.cast(node.inputs[1], dtype)
@@ -29,10 +32,11 @@ def written(walk: Walk, node: Any, values: list[Any]) -> Any:
         raise GraphError("an addition at indices that ignores repeated ones has no row: let it add each")
     mask = _mask(walk, node.inputs[2:], value, array.shape)
     if mask is not None:
-        return xb.where(mask, value if op.set_instead_of_inc else xb.add(array, value), array)
+        changed = value if op.set_instead_of_inc else dtypes.in_range(xb.add(array, value), dtype)
+        return xb.where(mask, changed, array)
     array, key, back = _turned(array, _keys(walk, node, node.inputs[2:], array.shape))
     place = xb.at(array)[key]
-    result = place.set(value) if op.set_instead_of_inc else place.add(value)
+    result = place.set(value) if op.set_instead_of_inc else dtypes.in_range(place.add(value), dtype)
     return result if back is None else xb.permute_dims(result, back)
 
 

@@ -6,6 +6,7 @@ Ops that read one triangle of a matrix are taken to have a symmetric one, as tho
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import xbackend.api.functions as xb
 from xbackend.api import linalg
 from xbackend.api.tracing.array import Array
 from xbackend.bring import dtypes
+from xbackend.bring.diagonals import is_diagonal, on_diagonal, with_ones
 from xbackend.bring.lineage.walk import ROWS, Walk, row
 from xbackend.errors import GraphError, ShapeError
 from xbackend.program.shapes import broadcast_shapes
@@ -22,18 +24,22 @@ Core = Callable[..., Any]
 CORES: dict[str, Core] = {}  # by the name of the core op's class: of the op and arrays with batches in front
 
 
-def core(*names: str) -> Callable[[Core], Core]:
+def core(*names: str, props: str = "") -> Callable[[Core], Core]:
     """Make a function the row of ops on matrices, alone and over batches: of the op and its arrays."""
 
     def put(function: Core) -> Core:
         def alone(walk: Walk, node: Any, values: list[Any]) -> Any:
-            return function(node.op, *_arrays(walk, node))
+            return _kept(node, function(node.op, *_arrays(walk, node)))
 
         CORES.update(dict.fromkeys(names, function))
-        ROWS.update(dict.fromkeys(names, alone))
+        row(*names, props=props)(alone)
         return function
 
     return put
+
+
+def _kept(node: Any, made: Any) -> Any:
+    return made if isinstance(made, list) else dtypes.in_range(made, node.outputs[0].type.dtype)
 
 
 def _arrays(walk: Walk, node: Any) -> list[Any]:
@@ -47,7 +53,7 @@ def _arrays(walk: Walk, node: Any) -> list[Any]:
 def blockwise(walk: Walk, node: Any, values: list[Any]) -> Any:
     op, name = node.op.core_op, type(node.op.core_op).__name__
     if name in CORES:
-        return CORES[name](op, *_batched(_arrays(walk, node), node.op.inputs_sig))
+        return _kept(node, CORES[name](op, *_batched(_arrays(walk, node), node.op.inputs_sig)))
     if any(len(one.type.broadcastable) > len(own) for one, own in zip(node.inputs, node.op.inputs_sig, strict=True)):
         return _each(walk, node)
     inside = op.make_node(*(one.type() for one in node.inputs))
@@ -117,31 +123,33 @@ def ger(walk: Walk, node: Any, values: list[Any]) -> Any:
     return xb.add(a, xb.multiply(alpha, linalg.outer(x, y)))
 
 
-@core("Cholesky")
+@core("Cholesky", props="lower")
 def cholesky(op: Any, x: Any) -> Any:
     factor = linalg.cholesky(x)
     return factor if op.lower else xb.matrix_transpose(factor)
 
 
-@core("SolveTriangular")
+@core("SolveTriangular", props="lower trans unit_diagonal")
 def solve_triangular(op: Any, a: Any, b: Any) -> Any:
     trans, lower = getattr(op, "trans", 0), op.lower
     if trans in (1, 2, "T", "C"):
         a, lower = xb.matrix_transpose(a), not lower
     if op.unit_diagonal:
-        a = xb.add(xb.multiply(a, 1.0 - np.eye(a.shape[-1])), np.eye(a.shape[-1]))
+        a = with_ones(a)
     return _solved(op, a, b, lambda m, r: linalg.solve_triangular(m, r, lower=lower))
 
 
-@core("Solve")
+@core("Solve", props="assume_a A_structure lower")
 def solve(op: Any, a: Any, b: Any) -> Any:
-    assumed = getattr(op, "assume_a", "gen")
-    if assumed not in ("gen", "general", "sym", "her", "pos"):
+    assumed = getattr(op, "assume_a", getattr(op, "A_structure", "gen"))  # the second is Theano's
+    if assumed in ("lower_triangular", "upper_triangular"):
+        return _solved(op, a, b, partial(linalg.solve_triangular, lower=assumed == "lower_triangular"))
+    if assumed not in ("gen", "general", "sym", "symmetric", "her", "pos"):
         raise GraphError(f"solve with assume_a={assumed!r} has no row: leave assume_a out")
     return _solved(op, a, b, linalg.solve)
 
 
-@core("CholeskySolve", "CholSolve", "CholeskySolver")
+@core("CholeskySolve", "CholSolve", "CholeskySolver", props="lower")
 def cholesky_solve(op: Any, a: Any, b: Any) -> Any:
     first = a if op.lower else xb.matrix_transpose(a)
 
@@ -159,33 +167,19 @@ def _solved(op: Any, a: Any, b: Any, of: Callable[[Any, Any], Any]) -> Any:
     return of(a, b)
 
 
-@core("MatrixInverse")
-def inverse(op: Any, x: Any) -> Any:
-    return linalg.inv(x)
+core("MatrixInverse")(lambda op, x: linalg.inv(x))
+core("MatrixPinv", "MatrixPseudoInverse")(lambda op, x: linalg.pinv(x))
+core("Det")(lambda op, x: linalg.det(x))
+core("SLogDet")(lambda op, x: list(linalg.slogdet(x)))
 
 
-@core("MatrixPinv", "MatrixPseudoInverse")
-def pinv(op: Any, x: Any) -> Any:
-    return linalg.pinv(x)
-
-
-@core("Det")
-def det(op: Any, x: Any) -> Any:
-    return linalg.det(x)
-
-
-@core("SLogDet")
-def slogdet(op: Any, x: Any) -> Any:
-    return list(linalg.slogdet(x))
-
-
-@core("Eigh")
+@core("Eigh", props="lower UPLO")
 def eigh(op: Any, x: Any, *others: Any) -> Any:
     _check_alone(others)
     return list(linalg.eigh(x))
 
 
-@core("Eigvalsh")
+@core("Eigvalsh", props="lower UPLO")
 def eigvalsh(op: Any, x: Any, *others: Any) -> Any:
     _check_alone(others)
     return linalg.eigvalsh(x)
@@ -196,26 +190,26 @@ def _check_alone(others: tuple[Any, ...]) -> None:
         raise GraphError("eigenvalues of a pair of matrices have no row")
 
 
-@core("SVD")
+@core("SVD", props="full_matrices compute_uv")
 def svd(op: Any, x: Any) -> Any:
     return list(linalg.svd(x, full_matrices=op.full_matrices)) if op.compute_uv else linalg.svdvals(x)
 
 
-@core("QR", "QRFull")
+@core("QR", "QRFull", props="mode pivoting")
 def qr(op: Any, x: Any) -> Any:
     if op.mode not in ("economic", "reduced", "full", "complete") or getattr(op, "pivoting", False):
         raise GraphError(f"qr with mode={op.mode!r} has no row")
     return list(linalg.qr(x, mode="complete" if op.mode in ("full", "complete") else "reduced"))
 
 
-@row("ExtractDiag")
+@row("ExtractDiag", props="offset axis1 axis2")
 def extract_diag(walk: Walk, node: Any, values: list[Any]) -> Any:
     op, array = node.op, walk.array(node.inputs[0])
     first, second = getattr(op, "axis1", 0), getattr(op, "axis2", 1)
     last = (array.ndim - 2, array.ndim - 1)
     if (first, second) != last:
         array = xb.moveaxis(array, (first, second), last)
-    return linalg.diagonal(xb.asarray(array), offset=op.offset)
+    return linalg.diagonal(xb.asarray(array), offset=getattr(op, "offset", 0))
 
 
 @row("FillDiagonal")
@@ -223,21 +217,16 @@ def fill_diagonal(walk: Walk, node: Any, values: list[Any]) -> Any:
     array = walk.array(node.inputs[0])
     if array.ndim != 2:
         raise ShapeError("fill_diagonal of an array of another rank than 2 has no row")
-    own = np.eye(*array.shape) != 0
-    return xb.where(own, walk.cast(node.inputs[1], node.outputs[0].type.dtype), array)
+    return xb.where(is_diagonal(array.shape), walk.cast(node.inputs[1], node.outputs[0].type.dtype), array)
 
 
-@row("AllocDiag")
+@row("AllocDiag", props="offset axis1 axis2")
 def alloc_diag(walk: Walk, node: Any, values: list[Any]) -> Any:
     if hasattr(node.op, "fgraph"):
         return ROWS["OpFromGraph"](walk, node, values)
     array, offset = walk.array(node.inputs[0]), getattr(node.op, "offset", 0)
+    offset = -offset if getattr(node.op, "axis1", 0) > getattr(node.op, "axis2", 1) else offset
     if array.ndim != 1:
         raise ShapeError("a diagonal matrix of an array of another rank than 1 has no row")
     size = array.shape[0] + abs(offset)
-    return xb.multiply(xb.expand_dims(_padded(array, offset), axis=0), np.eye(size, k=offset, dtype=array.dtype.value))
-
-
-def _padded(array: Any, offset: int) -> Any:
-    zeros = xb.zeros((abs(offset),), dtype=array.dtype)
-    return array if not offset else xb.concat([zeros, array] if offset > 0 else [array, zeros])
+    return on_diagonal(array, (size, size), offset)

@@ -16,32 +16,13 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.bring import dtypes
-from xbackend.bring.lineage.walk import Walk, row
+from xbackend.bring.lineage.walk import SCALARS, Walk, row
+from xbackend.bring.scalars import Scalar, clip, half_away, named, softplus
 from xbackend.errors import GraphError
-
-Scalar = Callable[..., Any]
 
 
 def _folded(function: Scalar) -> Scalar:
     return lambda *arrays: reduce(function, arrays)
-
-
-def _int_pow(x: Any, y: Any) -> Any:
-    return xb.pow(x, y)
-
-
-def _softplus(x: Any) -> Any:
-    return xb.logaddexp(x, 0.0)
-
-
-def _half_away(x: Any) -> Any:
-    size = xb.abs(x)
-    below = xb.floor(size)
-    return xb.multiply(xb.sign(x), xb.where(xb.greater_equal(xb.subtract(size, below), 0.5), xb.add(below, 1.0), below))
-
-
-def _clip(x: Any, low: Any, high: Any) -> Any:
-    return xb.where(xb.less(x, low), low, xb.where(xb.greater(x, high), high, x))
 
 
 def _trigamma(x: Any) -> Any:
@@ -84,95 +65,48 @@ def _gamma(x: Any) -> Any:
     return xb.where(xb.logical_and(xb.less(x, 0.0), odd), xb.negative(size), size)
 
 
+def _erfcinv(x: Any) -> Any:
+    """The inverse of erfc: by erfinv, and below 0.1, where 1 - x loses digits, by three of Halley's steps from its
+    asymptote."""
+    small = xb.less(x, 0.1)
+    tail = xb.where(small, x, 0.1)
+    log = xb.negative(xb.log(tail))
+    y: Any = xb.sqrt(xb.subtract(log, xb.multiply(0.5, xb.log(xb.multiply(math.pi, log)))))
+    for _ in range(3):
+        slope = xb.multiply(-2.0 / math.sqrt(math.pi), xb.exp(xb.negative(xb.square(y))))
+        step = xb.divide(xb.subtract(xb.erfc(y), tail), slope)
+        y = xb.subtract(y, xb.divide(step, xb.add(1.0, xb.multiply(y, step))))
+    return xb.where(small, y, xb.erfinv(xb.subtract(1.0, xb.where(small, 0.5, x))))
+
+
 # In the dtype of the result.
 ARITHMETIC: dict[str, Scalar] = {
-    "Add": _folded(xb.add),
-    "Mul": _folded(xb.multiply),
-    "Sub": xb.subtract,
-    "TrueDiv": xb.divide,
-    "TrueDivide": xb.divide,
-    "IntDiv": xb.floor_divide,
-    "FloorDivide": xb.floor_divide,
-    "Mod": xb.remainder,
-    "Pow": _int_pow,
-    "Maximum": xb.maximum,
-    "ScalarMaximum": xb.maximum,
-    "Minimum": xb.minimum,
-    "ScalarMinimum": xb.minimum,
-    "Clip": _clip,
-    "Abs": xb.abs,
-    "Sgn": xb.sign,
-    "Sign": xb.sign,
-    "Ceil": xb.ceil,
-    "Floor": xb.floor,
-    "Trunc": xb.trunc,
-    "RoundHalfToEven": xb.round,
-    "RoundHalfAwayFromZero": _half_away,
-    "Neg": xb.negative,
-    "Reciprocal": xb.reciprocal,
-    "Inv": xb.reciprocal,
-    "Log": xb.log,
-    "Log2": xb.log2,
-    "Log10": xb.log10,
-    "Log1p": xb.log1p,
-    "Exp": xb.exp,
+    **named("maximum minimum abs sign ceil floor trunc reciprocal log log2 log10 log1p exp expm1 sqrt", str.capitalize),
+    **named("cos sin tan cosh sinh tanh erf erfc erfinv log1mexp", str.capitalize),
+    **named("acos asin atan atan2 acosh asinh atanh", lambda name: f"Arc{name[1:].capitalize()}"),
+    **{"Add": _folded(xb.add), "Mul": _folded(xb.multiply), "Sub": xb.subtract, "Neg": xb.negative},
+    **dict.fromkeys(("TrueDiv", "TrueDivide"), xb.divide),
+    **dict.fromkeys(("IntDiv", "FloorDivide"), xb.floor_divide),
+    **{"Mod": xb.remainder, "Pow": xb.pow, "Sqr": xb.square, "Sgn": xb.sign, "Inv": xb.reciprocal, "Clip": clip},
+    **{"ScalarMaximum": xb.maximum, "ScalarMinimum": xb.minimum},
+    **{"RoundHalfToEven": xb.round, "RoundHalfAwayFromZero": half_away},
     "Exp2": lambda x: xb.pow(2.0, x),
-    "Expm1": xb.expm1,
-    "Sqr": xb.square,
-    "Sqrt": xb.sqrt,
-    "Cos": xb.cos,
-    "ArcCos": xb.acos,
-    "Sin": xb.sin,
-    "ArcSin": xb.asin,
-    "Tan": xb.tan,
-    "ArcTan": xb.atan,
-    "ArcTan2": xb.atan2,
-    "Cosh": xb.cosh,
-    "ArcCosh": xb.acosh,
-    "Sinh": xb.sinh,
-    "ArcSinh": xb.asinh,
-    "Tanh": xb.tanh,
-    "ArcTanh": xb.atanh,
     "Deg2Rad": lambda x: xb.multiply(x, math.pi / 180.0),
     "Rad2Deg": lambda x: xb.multiply(x, 180.0 / math.pi),
-    "Erf": xb.erf,
-    "Erfc": xb.erfc,
-    "Erfcx": _erfcx,
-    "Erfinv": xb.erfinv,
-    "Erfcinv": lambda x: xb.erfinv(xb.subtract(1.0, x)),
-    "Gamma": _gamma,
-    "GammaLn": xb.gammaln,
-    "Psi": xb.digamma,
-    "TriGamma": _trigamma,
-    "Sigmoid": xb.expit,
-    "ScalarSigmoid": xb.expit,
-    "Softplus": _softplus,
-    "ScalarSoftplus": _softplus,
-    "Log1mexp": xb.log1mexp,
-    "Identity": lambda x: x,
-    "Real": lambda x: x,
-    "Conj": lambda x: x,
+    **{"Erfcx": _erfcx, "Erfcinv": _erfcinv, "Gamma": _gamma},
+    **{"GammaLn": xb.gammaln, "Psi": xb.digamma, "TriGamma": _trigamma},
+    **dict.fromkeys(("Sigmoid", "ScalarSigmoid"), xb.expit),
+    **dict.fromkeys(("Softplus", "ScalarSoftplus"), softplus),
+    **dict.fromkeys(("Identity", "Real", "Conj"), lambda x: x),
 }
 COMPARED: dict[str, Scalar] = {
-    "LT": xb.less,
-    "GT": xb.greater,
-    "LE": xb.less_equal,
-    "GE": xb.greater_equal,
-    "EQ": xb.equal,
-    "NEQ": xb.not_equal,
+    **{"LT": xb.less, "GT": xb.greater, "LE": xb.less_equal, "GE": xb.greater_equal},
+    **{"EQ": xb.equal, "NEQ": xb.not_equal},
 }
 OF_BOOLS: dict[str, Scalar] = {
-    "Add": _folded(xb.logical_or),
-    "Mul": _folded(xb.logical_and),
-    "Maximum": xb.logical_or,
-    "ScalarMaximum": xb.logical_or,
-    "Minimum": xb.logical_and,
-    "ScalarMinimum": xb.logical_and,
-    "AND": _folded(xb.logical_and),
-    "OR": _folded(xb.logical_or),
-    "XOR": _folded(xb.logical_xor),
-    "Invert": xb.logical_not,
-    "Identity": lambda x: x,
+    **dict.fromkeys(("Add", "OR", "Maximum", "ScalarMaximum"), _folded(xb.logical_or)),
+    **dict.fromkeys(("Mul", "AND", "Minimum", "ScalarMinimum"), _folded(xb.logical_and)),
+    **{"XOR": _folded(xb.logical_xor), "Invert": xb.logical_not, "Identity": lambda x: x},
 }
 BITS: dict[str, Scalar] = {
     "AND": _folded(xb.bitwise_and),
@@ -181,13 +115,7 @@ BITS: dict[str, Scalar] = {
     "Invert": xb.bitwise_invert,
 }
 CLASSIFIED: dict[str, Scalar] = {"IsNan": xb.isnan, "IsInf": xb.isinf}
-OTHERS = ("Switch", "Cast", "Second", "Composite")
-SCALARS = frozenset({*ARITHMETIC, *COMPARED, *OF_BOOLS, *BITS, *CLASSIFIED, *OTHERS})
-
-
-def scalar_name(op: Any) -> str:
-    """The name of the class of a scalar op; casts have one for each dtype in some generations."""
-    return type(op).__name__
+SCALARS.update(*(ARITHMETIC, COMPARED, OF_BOOLS, BITS, CLASSIFIED), ("Switch", "Cast", "Second", "Composite"))
 
 
 def _ranged(name: str, ranges: Sequence[dtypes.Range | None]) -> dtypes.Range | None:
@@ -214,7 +142,7 @@ class Elementwise:
 
     def __init__(self, walk: Walk, op: Any, inputs: Sequence[Any], output: Any) -> None:
         self.walk, self.inputs, self.output = walk, inputs, output
-        self.op, self.name, self.dtype = op, scalar_name(op), output.type.dtype
+        self.op, self.name, self.dtype = op, type(op).__name__, output.type.dtype
 
     def result(self) -> Any:
         """The value of the result. Raises `GraphError`."""
@@ -270,8 +198,7 @@ class Elementwise:
 
 @row("Elemwise")
 def elemwise(walk: Walk, node: Any, values: list[Any]) -> Any:
-    one = Elementwise(walk, node.op.scalar_op, node.inputs, node.outputs[0]).result()
-    return one
+    return Elementwise(walk, node.op.scalar_op, node.inputs, node.outputs[0]).result()
 
 
 @row("ScalarOp")
@@ -280,34 +207,40 @@ def scalar(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 _REDUCED: dict[str, Callable[..., Any]] = {
-    "Add": xb.sum,
-    "Mul": xb.prod,
-    "Maximum": xb.max,
-    "ScalarMaximum": xb.max,
-    "Minimum": xb.min,
-    "ScalarMinimum": xb.min,
+    **{"Add": xb.sum, "Mul": xb.prod},
+    **dict.fromkeys(("Maximum", "ScalarMaximum"), xb.max),
+    **dict.fromkeys(("Minimum", "ScalarMinimum"), xb.min),
 }
 
 
-@row("CAReduce", "CAReduceDtype", "Sum", "Prod", "Max", "Min", "All", "Any", "FixedOpCAReduce", "NonZeroDimsCAReduce")
+@row(
+    *("CAReduce", "CAReduceDtype", "Sum", "Prod", "Max", "Min", "All", "Any", "FixedOpCAReduce", "NonZeroDimsCAReduce"),
+    props="axis acc_dtype initial",
+)
 def reduction(walk: Walk, node: Any, values: list[Any]) -> Any:
+    """``initial`` is of arrays without elements only, whose largest and smallest a program refuses."""
     (variable,), dtype = node.inputs, node.outputs[0].type.dtype
     axes = _axes(node)
-    name = scalar_name(node.op.scalar_op)
-    if name in ("AND", "OR"):
-        if variable.type.dtype != "bool":
-            raise GraphError(f"{name} along axes of {variable.type.dtype} has no row")
+    name = type(node.op.scalar_op).__name__
+    if variable.type.dtype == "bool" and name in ("AND", "OR"):
         return (xb.all if name == "AND" else xb.any)(walk.array(variable), axis=axes)
+    if name not in _REDUCED:
+        raise GraphError(f"{name} along axes of {variable.type.dtype} has no row")
     inside = getattr(node.op, "acc_dtype", None) or dtype
-    result = _REDUCED[name](walk.cast(variable, inside), axis=axes)
+    array = walk.cast(variable, inside)
+    if name in ("Add", "Mul"):
+        result = dtypes.in_range(_REDUCED[name](array, axis=axes, dtype=dtypes.held(inside)), inside)
+    else:
+        result = _REDUCED[name](array, axis=axes)
     return dtypes.cast(result, inside, dtype)
 
 
-@row("ProdWithoutZeros")
+@row("ProdWithoutZeros", props="axis acc_dtype")
 def product_without_zeros(walk: Walk, node: Any, values: list[Any]) -> Any:
     (variable,), dtype = node.inputs, node.outputs[0].type.dtype
     array = walk.cast(variable, dtype)
-    return xb.prod(xb.where(xb.equal(array, 0), xb.ones_like(array), array), axis=_axes(node))
+    ones = xb.where(xb.equal(array, 0), xb.ones_like(array), array)
+    return dtypes.in_range(xb.prod(ones, axis=_axes(node), dtype=dtypes.held(dtype)), dtype)
 
 
 def _axes(node: Any) -> tuple[int, ...] | None:

@@ -6,7 +6,6 @@ What depends on constants and shapes only is computed by the framework's own ops
 
 from __future__ import annotations
 
-import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -16,32 +15,41 @@ import numpy as np
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.tracer import current
 from xbackend.bring import dtypes
+from xbackend.bring.lines import is_users
 from xbackend.bring.missing import Missing
 from xbackend.errors import GraphError, XBackendError
 
 Row = Callable[["Walk", Any, list[Any]], Any]
 ROWS: dict[str, Row] = {}  # by the name of the op's class
-_LIBRARY = sysconfig.get_path("stdlib")
-_NOT_THE_USERS = ("pytensor", "aesara", "theano", "pymc", "xbackend", "site-packages")
+PROPS: dict[str, frozenset[str]] = {}  # so, too
+SCALARS: set[str] = set()  # the elementwise ops that have a row
+# Where memory is written to, what is checked, by which algorithm, and what the types of the variables say as well.
+_OF_ANY_OP = frozenset(
+    (
+        *("inplace", "inplace_pattern", "overwrite_a", "overwrite_A", "overwrite_b", "destructive", "view", "as_view"),
+        *("destroyhandler_tolerate_aliased", "check_finite", "on_error", "msg", "exc_type", "exc", "kind", "driver"),
+        *("hermitian", "no_zeros_in_input", "dtype", "upcast_discrete_output", "ndim", "input_ndim", "b_ndim"),
+        *("input_broadcastable", "len_splits", "n_outs", "scalar_op", "core_op", "signature"),
+    )
+)
 FOLDED = 1 << 16  # elements that are computed while walking, whatever the size of the inputs
 
 
-def row(*names: str) -> Callable[[Row], Row]:
+def row(*names: str, props: str = "") -> Callable[[Row], Row]:
     """Make a function the row of the ops with these names: it gets the walk, the node and the values of its inputs, and
-    returns the value of its output, or a list of all."""
+    returns the value of its output, or a list of all. ``props``: those that it knows; another one is an error, unless
+    it is `None` or no op's results depend on it."""
 
     def put(function: Row) -> Row:
         ROWS.update(dict.fromkeys(names, function))
+        PROPS.update(dict.fromkeys(names, _OF_ANY_OP.union(props.split())))
         return function
 
     return put
 
 
 class Walk:
-    """Variables of a graph with their values: arrays of the program, or known arrays of NumPy.
-
-    ``assertion`` says what a failed check makes of a value: NaN, or minus infinity (PyMC's).
-    """
+    """Variables of a graph with their values: arrays of the program, or known arrays of NumPy."""
 
     def __init__(self, values: Mapping[Any, Any]) -> None:
         self.values = dict(values)
@@ -68,9 +76,12 @@ class Walk:
         try:
             known = not any(isinstance(value, Array) for value in values) and computed(node, values)
             found = known or (function or _refused)(self, node, values)
+            each = found if isinstance(found, list | tuple) else [found]
+            for one, variable in zip(each, node.outputs, strict=True):
+                if isinstance(one, Array):
+                    dtypes.check(one, _lengths(variable.type), variable.type.dtype)
         except XBackendError as error:
             raise GraphError(f"{node.op}{f' (at {line})' if line else ''}: {error}") from error
-        each = found if isinstance(found, list | tuple) else [found]
         self.values.update(zip(node.outputs, each, strict=True))
 
     def known(self, variable: Any, what: str) -> Any:
@@ -94,19 +105,27 @@ class Walk:
         return dtypes.array(_numpy(self.value(variable)))
 
 
+def _lengths(kind: Any) -> Sequence[int | None] | None:
+    """The shape that a type says; `None` for scalars, which in elementwise graphs are arrays of any shape."""
+    if type(kind).__name__.startswith("Scalar"):
+        return None
+    known: Sequence[int | None] | None = getattr(kind, "shape", None)
+    return known or (None,) * kind.ndim
+
+
 def _numpy(value: Any) -> Any:
     return value if isinstance(value, Array) else np.asarray(value)
 
 
 def row_of(op: Any) -> Row | None:
     """The row of an op: that of its class, or for one made of a graph that of the graph."""
-    for name in (
-        type(op).__name__,
-        *(c.__name__ for c in type(op).__mro__ if c.__name__ in ("ScalarOp", "OpFromGraph")),
-    ):
-        if name in ROWS:
-            return ROWS[name]
-    return None
+    names = (type(op).__name__, *(name for name in ("ScalarOp", "OpFromGraph") if _is(op, name)))
+    return next((ROWS[name] for name in names if name in ROWS), None)
+
+
+def _is(op: Any, name: str) -> bool:
+    """Whether a class of that name is one of an op's."""
+    return any(one.__name__ == name for one in type(op).__mro__)
 
 
 def nodes(outputs: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
@@ -140,8 +159,15 @@ def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping
                     line_of(node),
                     "it draws random numbers: give the draws as an input, or all draws of the graph with --draws",
                 )
-            elif row_of(lacks := _core(node.op)) is None:
-                missing.add(type(lacks).__name__, line_of(node))
+                continue
+            core = getattr(node.op, "core_op", node.op)  # of an op over batches, that on matrices
+            if row_of(core) is None:
+                missing.add(type(core).__name__, line_of(node))
+            scalar = getattr(core, "scalar_op", core)
+            if _is(scalar, "ScalarOp") and type(scalar).__name__ not in SCALARS:
+                missing.add(type(scalar).__name__, line_of(node))
+            for prop, value in _unread(core):
+                missing.add(f"{type(core).__name__} with {prop}={value!r:.40}", line_of(node))
             for inner in (node.op, getattr(node.op, "core_op", None), getattr(node.op, "scalar_op", None)):
                 graph = graph_of(inner)
                 if graph and (
@@ -156,9 +182,10 @@ def is_draw(op: Any) -> bool:
     return any(one.__name__ == "RandomVariable" for one in type(op).__mro__)
 
 
-def _core(op: Any) -> Any:
-    """The op that needs a row: of one over batches, that on matrices."""
-    return getattr(op, "core_op", op)
+def _unread(op: Any) -> list[tuple[str, Any]]:
+    """The props of an op that its row does not know."""
+    each = ((name, getattr(op, name)) for name in getattr(op, "__props__", ()) if type(op).__name__ in PROPS)
+    return [(name, value) for name, value in each if value is not None and name not in PROPS[type(op).__name__]]
 
 
 def graph_of(op: Any) -> tuple[list[Any], list[Any]] | None:
@@ -170,10 +197,9 @@ def graph_of(op: Any) -> tuple[list[Any], list[Any]] | None:
 def line_of(node: Any) -> str:
     """``file:line`` where the user made a node, as the framework remembers; empty where it does not."""
     traces = getattr(node.outputs[0].tag, "trace", None) or [[]]
-    frames = traces[-1] if traces else []
-    for frame in reversed(frames):
+    for frame in reversed(traces[-1] if traces else []):
         file, line = (frame[0], frame[1]) if isinstance(frame, tuple) else (frame.filename, frame.lineno)
-        if not file.startswith(_LIBRARY) and not any(f"/{one}/" in file for one in _NOT_THE_USERS):
+        if is_users(file):
             return f"{file}:{line}"
     return ""
 
