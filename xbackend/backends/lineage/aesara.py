@@ -23,12 +23,13 @@ from xbackend.backends.lineage.linear_algebra import (
     of_single_matrices,
 )
 from xbackend.backends.lineage.numba_scan import has_length, loop_of
-from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, cumulative_rows, wide_reduction, written_as
+from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, cumulative_rows, wide_reduction, written_as
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.backends.lineage.shapes import shape_of
 from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma_of, trigamma_of
 from xbackend.backends.rows import Row
 from xbackend.errors import UnsupportedOperation
+from xbackend.program.program import Node
 from xbackend.program.stages import Variable
 
 
@@ -82,6 +83,14 @@ def _is_number(node: Any) -> bool:
     return bool(node.outputs[0].type.ndim == 0)
 
 
+def _searched(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """From the right NaN is at the end. Aesara's Numba has the first NaN (numba/np/arraymath.py: _searchsorted)."""
+    found, (x, values) = TABLE["searchsorted"](T, node, inputs), inputs
+    if not node.params["right"] or "float" not in values.dtype:
+        return found
+    return T.switch(T.isnan(values), x.shape[0], found)
+
+
 class AesaraNumba(NumbaMode, _Aesara):
     """Aesara compiled by Numba."""
 
@@ -101,10 +110,12 @@ class AesaraNumba(NumbaMode, _Aesara):
         **{name: wide_reduction(name) for name in ("sum", "prod", "mean")},
         "cumulative_sum": cumulative_rows("cumsum"),
         "cumulative_prod": cumulative_rows("cumprod"),
+        "searchsorted": _searched,
     }
     mode_added: ClassVar[tuple[str, ...]] = (
         *NumbaMode.mode_added,
         "without fastmath",
+        "NaN at the end in searchsorted",
         "round, reciprocal and expit in single precision, where Numba's are double",
         "products of matrices without copies of their factors",
         "choices, parts and numbers that are copies",
