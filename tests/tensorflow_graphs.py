@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 from bring_helpers import Brought, weights_of, write
 
+from xbackend.bring.tensorflow.found import brought
 from xbackend.bring.tensorflow.given import from_graph_def, from_tensorflow
 from xbackend.errors import GraphError
 
@@ -563,6 +564,19 @@ def momentum():
     return ["loss:0"], {"x": W}
 
 
+def optimised(optimizer: Any) -> Callable[[], tuple[list[str], dict[str, np.ndarray]]]:
+    """A step of an optimiser, as `momentum`."""
+
+    def make() -> tuple[list[str], dict[str, np.ndarray]]:
+        x = tf1.placeholder(tf.float64, [None], "x")
+        v = tf1.get_variable("v", initializer=V, use_resource=False)
+        error = tf.reduce_sum(tf.square(v - x), name="loss")
+        optimizer(0.1).minimize(error, name="train")
+        return ["loss:0"], {"x": W}
+
+    return make
+
+
 def saved(folder: Path) -> Brought:
     """A signature of a SavedModel, for one of its shapes."""
     tf.saved_model.save(Saved(), str(folder))
@@ -723,6 +737,36 @@ def too_many_calls() -> Any:
     return from_graph_def(definition, "x")
 
 
+def fetched(make: Callable[[Any], Any]) -> Callable[[], Any]:
+    """What is said of a name that is not what a session fetches, or not with the inputs drawn for it."""
+
+    def bring() -> Any:
+        with tf1.Graph().as_default():
+            found = make(tf1.placeholder(tf.float64, [None], "x"))
+            return brought(found, [], None, "found", np.random.default_rng(0)).program
+
+    return bring
+
+
+def of_two_graphs(x: Any) -> Any:
+    with tf1.Graph().as_default():
+        return [x, tf.constant(1.0)]
+
+
+def label_out_of_range(x: Any) -> Any:
+    labels = tf1.placeholder(tf.int64, [20])
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=tf.ones([20, 2]))
+
+
+FETCHED = {
+    "of_two_graphs": of_two_graphs,
+    "label_out_of_range": label_out_of_range,
+    "no_fixed_placeholder": lambda x: x * 2.0,
+    "a_session": lambda x: tf1.Session(),
+    "a_dictionary": lambda x: {"x": x},
+}
+
+
 def main(folder: Path) -> None:
     for function in FUNCTIONS:
         write(folder, function.__name__, graph_of(function))
@@ -734,6 +778,8 @@ def main(folder: Path) -> None:
     write(folder, "adam", twice_called(adam, gradients=False))
     write(folder, "trained", trained(towers))
     write(folder, "momentum", trained(momentum))
+    for optimizer in (tf1.train.AdamOptimizer, tf1.train.RMSPropOptimizer, tf1.train.AdagradOptimizer):
+        write(folder, optimizer.__name__, trained(optimised(optimizer)))
     write(folder, "saved", saved(folder / "saved"))
     for function in REFUSED:
         examples = [np.asarray(one.default) for one in inspect.signature(function).parameters.values()]
@@ -742,6 +788,8 @@ def main(folder: Path) -> None:
     write(folder, "unstopped", refusal(lambda: from_tensorflow(stopped, V, gradients=False)))
     for make in (old_loop, drawn_variable, unordered, calls_itself, too_many_calls):
         write(folder, make.__name__, refusal(make))
+    for name, found in FETCHED.items():
+        write(folder, name, refusal(fetched(found)))
     write(folder, "too_few", refusal(lambda: from_tensorflow(arithmetic, V)))
     write(folder, "no_second", refusal(lambda: from_tensorflow(lambda x, y: x + y, V)))
     write(folder, "damaged", refusal(lambda: from_graph_def(b"no graph", "x")))

@@ -58,7 +58,10 @@ def test_values_and_gradients_are_those_of_tensorflow(graphs: dict[str, Brought]
     check(graphs[name], backend, xb)
 
 
-@pytest.mark.parametrize("name", ["updates", "adam", "trained", "momentum", "normalised", "older_normalised"])
+OPTIMIZERS = ("AdamOptimizer", "RMSPropOptimizer", "AdagradOptimizer")
+
+
+@pytest.mark.parametrize("name", ["updates", "adam", "trained", "momentum", "normalised", "older_normalised", *OPTIMIZERS])
 def test_assignments_are_updates(graphs: dict[str, Brought], backend: Bound, name: str) -> None:
     graph = graphs[name]
     run = backend.compile(xb.Program.from_json(graph.program))
@@ -117,6 +120,11 @@ def test_a_loop_of_a_known_length_is_a_scan(graphs: dict[str, Brought]) -> None:
         ("checked_values", ["Assert", "no program stops", "tensorflow_graphs.py:"]),
         ("old_loop", ["Switch", "Merge", "Enter", "enable_control_flow_v2"]),
         ("drawn_variable", ["variables={'v': array}"]),
+        ("of_two_graphs", ["found has tensors of several graphs"]),
+        ("label_out_of_range", ["does not run found: Received a label value", "--input"]),
+        ("no_fixed_placeholder", ["the placeholder x has the shape (None,)", "--input 'float64[3,4]'"]),
+        ("a_session", ["no session fetches Session"]),
+        ("a_dictionary", ["found is dict", "a tensor, an operation or a list of them"]),
         ("unordered", ["v is assigned twice", "tf.control_dependencies"]),
         ("calls_itself", ["call themselves"]),
         ("too_many_calls", ["2097152 operations"]),

@@ -142,8 +142,7 @@ def assigned(whole: Whole, graph: Any) -> set[int]:
     inputs = {key(tensor): number for number, tensor in enumerate(graph.inputs)}
     targets: list[Any] = []
     for operation in graph.get_operations():
-        if operation.type in WRITES:
-            targets += operation.inputs[: 2 if "Momentum" in operation.type else 1]
+        targets += operation.inputs[: WRITES.get(operation.type, 0)]
         for inner, first in called(whole.function, operation):
             targets += [operation.inputs[first + number] for number in assigned(whole, inner)]
     found = {inputs[key(one)] for one in map(_behind, targets) if key(one) in inputs}

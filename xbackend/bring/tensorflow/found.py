@@ -1,4 +1,4 @@
-"""A function of the user's file that TensorFlow can trace."""
+"""A name of the user's file: a function that TensorFlow can trace, or what a session of TensorFlow 1 fetches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.bring.origin import Origin
+from xbackend.bring.tensorflow import sessions
 from xbackend.bring.tensorflow.given import from_tensorflow
 from xbackend.errors import GraphError
 
@@ -16,8 +17,13 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
     its own gradients. Raises `GraphError`."""
     import tensorflow as tf
 
+    if sessions.is_fetched(found):
+        return sessions.brought(found, given, name, generator)
     if not callable(found):
-        raise GraphError(f"{name} is {type(found).__name__}: it has to be a tf.function or a ConcreteFunction")
+        raise GraphError(
+            f"{name} is {type(found).__name__}: it has to be a tf.function or a ConcreteFunction, or of TensorFlow 1 a "
+            "tensor, an operation or a list of them"
+        )
     arrays = [np.asarray(one) for one in given]
     program = from_tensorflow(found, *(tf.constant(one) for one in arrays), name=name)
     names = [program.values[i].params["name"] for i in program.inputs]

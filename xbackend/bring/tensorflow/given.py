@@ -190,7 +190,8 @@ def from_graph_def(
     Args:
         graph_def: a GraphDef, its bytes, or a `tf.Graph`, which knows its user's lines.
         outputs: the tensors that a session would fetch (``loss``, ``loss:0``), and operations without a result
-            (``train``), whose assignments are updates. One name gives one array.
+            (``train``, or ``^train`` for one whose result is not wanted), whose assignments are updates. One name gives
+            one array.
         inputs: what a session would feed, with arrays or `xbackend.ArraySpec`.
         variables: first values of variables, where their initializers do not say them (random ones).
         gradients: as for `from_tensorflow`.
@@ -253,11 +254,13 @@ def _fetched(graph: Any, name: str) -> Any:
     try:
         if ":" in name:
             return graph.get_tensor_by_name(name)
-        operation = graph.get_operation_by_name(name)
+        operation = graph.get_operation_by_name(name.removeprefix("^"))
     except (KeyError, ValueError):
         close = [one.name for one in graph.get_operations() if name.partition(":")[0] in one.name][:5]
         known = f"; it has {', '.join(close)}" if close else ""
         raise GraphError(f"the graph has no {name!r}{known}") from None
+    if name.startswith("^"):
+        return operation
     if len(operation.outputs) > 1:
         raise GraphError(f"{name!r} has {len(operation.outputs)} results: write {name}:0 for the first")
     return operation.outputs[0] if operation.outputs else operation

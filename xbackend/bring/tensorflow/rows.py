@@ -10,6 +10,7 @@ from xbackend.bring.tensorflow import (  # noqa: F401
     lists,
     matrices,
     networks,
+    optimizers,
     reductions,
     variables,
 )

@@ -30,8 +30,7 @@ _SCATTERED = {
     for kind in ("ResourceScatter", "Scatter", "ResourceScatterNd")
     for how in ("Update", "Add", "Sub")
 }
-_MOMENTUM = ("ResourceApplyMomentum", "ApplyMomentum", "ResourceApplyKerasMomentum")
-WRITES = (*_ASSIGNED, *_SCATTERED, *_MOMENTUM)
+WRITES = dict.fromkeys((*_ASSIGNED, *_SCATTERED), 1)  # with the number of variables, the first inputs, that each writes
 
 
 @row("VarHandleOp", "VariableV2", "Variable", "TemporaryVariable", attributes=_NAMES, variables=True)
@@ -73,22 +72,22 @@ def initialized(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return np.asarray(True)
 
 
-def _given(walk: Walk, operation: Any, values: list[Any]) -> list[Any]:
-    """The values behind the first input; those of references are read."""
+def read_all(walk: Walk, operation: Any, values: list[Any]) -> list[Any]:
+    """The values, those of variables as the operation sees them."""
     seen = walk.seen[operation.name]
-    return [array(value_of(v, seen) if isinstance(v, Variable) else v) for v in values[1:]]
+    return [array(value_of(v, seen) if isinstance(v, Variable) else v) for v in values]
 
 
 @row(*_ASSIGNED, attributes="validate_shape use_locking", variables=True)
 def assign(walk: Walk, operation: Any, values: list[Any]) -> Any:
     kind = operation.type
     old = None if kind in ("AssignVariableOp", "Assign") else seen_by(walk, operation, values[0])
-    return put(walk, operation, values[0], _ASSIGNED[kind](old, *_given(walk, operation, values)))
+    return put(walk, operation, values[0], _ASSIGNED[kind](old, *read_all(walk, operation, values[1:])))
 
 
 @row(*_SCATTERED, attributes="use_locking", variables=True)
 def scatter(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    where, new = values[1], _given(walk, operation, values)[1]
+    where, new = values[1], read_all(walk, operation, values[2:3])[0]
     place = xb.at(seen_by(walk, operation, values[0]))[places(where) if "Nd" in operation.type else array(where)]
     return put(walk, operation, values[0], put_at(place, _SCATTERED[operation.type], new))
 
@@ -102,22 +101,3 @@ def resource_gather(walk: Walk, operation: Any, values: list[Any]) -> Any:
 @row("ResourceGatherNd", variables=True)
 def resource_gather_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return seen_by(walk, operation, values[0])[places(values[1])]
-
-
-@row(*_MOMENTUM, attributes="use_locking use_nesterov", variables=True)
-def momentum(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """TensorFlow's formulas are in its file core/kernels/training_ops.cc; Keras's has the rate in the velocity."""
-    nesterov, keras = operation.get_attr("use_nesterov"), "Keras" in operation.type
-    old, velocity = (seen_by(walk, operation, one) for one in values[:2])
-    _, rate, gradient, decay = _given(walk, operation, values)
-    step = xb.multiply(rate, gradient)
-    if keras:
-        moved = xb.subtract(xb.multiply(velocity, decay), step)
-        change = xb.subtract(xb.multiply(moved, decay), step) if nesterov else moved
-        new = xb.add(old, change)
-    else:
-        moved = xb.add(xb.multiply(velocity, decay), gradient)
-        change = xb.add(step, xb.multiply(xb.multiply(moved, decay), rate)) if nesterov else xb.multiply(moved, rate)
-        new = xb.subtract(old, change)
-    put(walk, operation, values[1], moved)
-    return put(walk, operation, values[0], new)
