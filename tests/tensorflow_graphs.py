@@ -743,7 +743,7 @@ def fetched(make: Callable[[Any], Any]) -> Callable[[], Any]:
     def bring() -> Any:
         with tf1.Graph().as_default():
             found = make(tf1.placeholder(tf.float64, [None], "x"))
-            return brought(found, [], None, "found", np.random.default_rng(0)).program
+            return brought(found, [], "found", np.random.default_rng(0)).program
 
     return bring
 

@@ -14,7 +14,8 @@ from xbackend.wording import suggested
 class Kind:
     """A kind of graph. ``module`` has ``brought(found, given, name, generator, **options)``. ``what`` says what NAME
     may be, ``options`` what may be chosen and the defaults; ``flags`` are a variable of its process and the value that
-    the user's own is put behind, ``hidden`` is a module that its process must not import."""
+    the user's own is put behind, ``prepared`` is a module whose
+    ``prepare()`` is called before the user's file is imported."""
 
     name: str
     environment: str
@@ -22,11 +23,11 @@ class Kind:
     what: str
     options: Mapping[str, Any] = field(default_factory=dict)
     flags: tuple[str, str] = ("", "")
-    hidden: str = ""
+    prepared: str = ""
 
 
-# Without flags for BLAS the two old ones are not imported beside today's packages. Their functions are called once, in
-# Python: C code would take a minute to compile.
+# Without flags for BLAS Aesara is not imported beside today's packages. Functions are called once, in Python: C code
+# would take a minute to compile.
 _LINEAGE = "a variable, a list of variables, or a compiled function"
 REWRITES = ("none", "canonicalize", "stabilize")
 _CHOSEN = {"rewrites": "none", "draws": False}
@@ -49,15 +50,7 @@ KINDS = {
         ),
         Kind("jax", "jax", "jax.found", "a function that jax.make_jaxpr takes"),
         Kind("aesara", "aesara", "lineage.found", _LINEAGE, _CHOSEN, ("AESARA_FLAGS", "blas__ldflags=,cxx=")),
-        Kind(
-            "theano",
-            "theano",
-            "lineage.found",
-            _LINEAGE,
-            {"rewrites": "none"},
-            ("THEANO_FLAGS", "blas.ldflags=,cxx="),
-            "theano.scan_module.scan_perform_ext",  # it does not compile for Python 3.11: loops are in Python then
-        ),
+        Kind("theano", "theano", "lineage.found", _LINEAGE, {"rewrites": "none"}, prepared="lineage.theano"),
     )
 }
 

@@ -49,8 +49,8 @@ def main(asked: str) -> None:
 
 def _origin(told: dict[str, Any]) -> Origin:
     kind = KINDS[told["kind"]]
-    if kind.hidden:
-        sys.modules[kind.hidden] = None  # type: ignore[assignment]
+    if kind.prepared:
+        import_module(f"xbackend.bring.{kind.prepared}").prepare()
     module = _loaded(Path(told["file"]), told["folders"])
     found = getattr(module, told["name"], None)
     if found is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
-from xbackend.bring import dtypes, scalars
+from xbackend.bring import dtypes
 from xbackend.bring.lineage.walk import FOLDED, Walk, row
 from xbackend.bring.parts import parts
 from xbackend.errors import GraphError
@@ -230,16 +230,8 @@ def inner_graph(walk: Walk, node: Any, values: list[Any]) -> Any:
     own = (getattr(node.op, f"{name}_overrides", None) for name in ("pullback", "lop", "grad"))
     if type(node.op).__name__ == "OpFromGraph" and any(one not in (None, "default") for one in own):
         raise GraphError("an OpFromGraph with a gradient of its own has no row: leave the override out")
-    inside = Walk(dict(zip(inner.inputs, values, strict=True)))
+    inside = Walk(dict(zip(inner.inputs, values, strict=True)), walk.context)
     return inside.results(inner.outputs)
-
-
-@row("Softmax", "LogSoftmax", props="axis")
-def softmax(walk: Walk, node: Any, values: list[Any]) -> Any:
-    if hasattr(node.op, "fgraph"):
-        return inner_graph(walk, node, values)
-    of = scalars.softmax if type(node.op).__name__ == "Softmax" else scalars.log_softmax
-    return of(walk.array(node.inputs[0]), getattr(node.op, "axis", -1))
 
 
 @row("IfElse")

@@ -12,11 +12,13 @@ import xbackend.api.functions as xb
 from xbackend.api.tracing.state import shared, update
 from xbackend.api.tracing.trace import ArraySpec
 from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.api.tracing.tracer import current
 from xbackend.bring import dtypes
 from xbackend.bring.kinds import REWRITES
-from xbackend.bring.lineage import arrays, indexing, loops, matrices, scalars  # noqa: F401  # fill ROWS
+from xbackend.bring.lineage import arrays, indexing, loops, matrices, networks, scalars  # noqa: F401  # fill ROWS
 from xbackend.bring.lineage.draws import draws_of, taken_out
-from xbackend.bring.lineage.walk import Walk, check_rows
+from xbackend.bring.lineage.placed import Placed
+from xbackend.bring.lineage.walk import check_rows, line_of_variable
 from xbackend.bring.tracing import program_of
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
@@ -62,30 +64,26 @@ def from_graph(
     specs = [(one.name or "", *_spec(one, example)) for one, example in given.items()]
 
     def walk(*traced: Any) -> Any:
-        inside = _Outermost(dict(zip(given, traced, strict=True)))
-        found = [inside.array(one) for one in _walked(inside, walked)]
-        for variable, new in zip(changed, found[len(results) :], strict=True):
-            update(inside.storage(variable), new)
-        values = [xb.asarray(one) for one in found[: len(results)]]
+        inside = _Outermost(dict(zip(given, traced, strict=True)), walked)
+        inside.results(walked)
+        for variable, new in zip(changed, walked[len(results) :], strict=True):
+            update(inside.storage(variable), inside.array(new))
+        values = [xb.asarray(inside.result(one)) for one in walked[: len(results)]]
         return values[0] if single else tuple(values)
 
     return program_of(name, specs, walk)
 
 
-def _walked(inside: Walk, variables: Sequence[Any]) -> Sequence[Any]:
-    inside.results(variables)
-    return variables
-
-
-class _Outermost(Walk):
+class _Outermost(Placed):
     """The walk of a whole graph, whose shared variables are those of the program."""
 
-    def __init__(self, values: Mapping[Any, Any]) -> None:
-        super().__init__(values)
+    def __init__(self, values: Mapping[Any, Any], outputs: Sequence[Any]) -> None:
+        super().__init__(values, outputs)
         self.shared: dict[Any, Any] = {}
 
     def value(self, variable: Any) -> Any:
         if variable not in self.values and hasattr(variable, "get_value"):
+            current().source = line_of_variable(variable) or current().source
             self.values[variable] = xb.asarray(self.storage(variable))
         return super().value(variable)
 
@@ -93,7 +91,8 @@ class _Outermost(Walk):
         """The program's shared variable of one of the framework."""
         if variable not in self.shared:
             value = np.asarray(variable.get_value())
-            self.shared[variable] = shared(dtypes.array(value), variable.name or f"shared{len(self.shared)}")
+            name = variable.name or f"shared{len(self.shared)}"
+            self.shared[variable] = shared(dtypes.array(value), name, self.home(variable))
         return self.shared[variable]
 
 

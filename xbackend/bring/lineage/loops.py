@@ -47,7 +47,7 @@ def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
             given += [windows[begin + depth + tap] for tap in own]
             begin += depth
         given += [*singles, *shared, *others]
-        results = Walk(dict(zip(inner_inputs, given, strict=True))).results(inner_outputs)
+        results = Walk(dict(zip(inner_inputs, given, strict=True)), walk.context).results(inner_outputs)
         results = [Walk({one: value}).array(one) for one, value in zip(inner_outputs, results, strict=True)]
         moved, one_tap, without, rest = _parts(results, *counts)
         following, begin = [], 0

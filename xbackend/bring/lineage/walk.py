@@ -7,6 +7,7 @@ What depends on constants and shapes only is computed by the framework's own ops
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import Any
 
@@ -49,10 +50,13 @@ def row(*names: str, props: str = "") -> Callable[[Row], Row]:
 
 
 class Walk:
-    """Variables of a graph with their values: arrays of the program, or known arrays of NumPy."""
+    """Variables of a graph with their values: arrays of the program, or known arrays of NumPy.
 
-    def __init__(self, values: Mapping[Any, Any]) -> None:
-        self.values = dict(values)
+    ``context`` is that of Theano which the node is on that is being walked, or the loop that this walk is one through.
+    """
+
+    def __init__(self, values: Mapping[Any, Any], context: str | None = None) -> None:
+        self.values, self.context = dict(values), context
         self.ranges: dict[Any, dtypes.Range] = {}  # of small integers
 
     def results(self, outputs: Sequence[Any]) -> list[Any]:
@@ -64,7 +68,7 @@ class Walk:
     def value(self, variable: Any) -> Any:
         """The value of a variable whose node was walked, or of a constant."""
         if variable not in self.values:
-            self.values[variable] = variable.data if hasattr(variable, "data") else _free(variable)
+            self.values[variable] = _constant(variable) if hasattr(variable, "data") else _free(variable)
         return self.values[variable]
 
     def _node(self, node: Any) -> None:
@@ -75,14 +79,29 @@ class Walk:
             current().source = line
         try:
             known = not any(isinstance(value, Array) for value in values) and computed(node, values)
-            found = known or (function or _refused)(self, node, values)
-            each = found if isinstance(found, list | tuple) else [found]
-            for one, variable in zip(each, node.outputs, strict=True):
-                if isinstance(one, Array):
-                    dtypes.check(one, _lengths(variable.type), variable.type.dtype)
+            with self.scope(node):
+                found = known or (function or _refused)(self, node, values)
+                each = found if isinstance(found, list | tuple) else [found]
+                for one, variable in zip(each, node.outputs, strict=True):
+                    if isinstance(one, Array):
+                        dtypes.check(one, _lengths(variable.type), variable.type.dtype)
         except XBackendError as error:
             raise GraphError(f"{node.op}{f' (at {line})' if line else ''}: {error}") from error
         self.values.update(zip(node.outputs, each, strict=True))
+
+    def scope(self, node: Any) -> AbstractContextManager[None]:
+        """Where the ops of a node are: in an inner graph and a loop on the device of the outer node."""
+        return nullcontext()
+
+    def moved(self, node: Any) -> Any:
+        """The value of a transfer. Raises `GraphError`."""
+        target = context_of(node.outputs[0])
+        if target not in (None, self.context):
+            raise GraphError(
+                f"it is in a loop or an inner graph on {self.context or 'the host'}, and all of one is on one device: "
+                "move arrays before or behind it"
+            )
+        return self.value(node.inputs[0])
 
     def known(self, variable: Any, what: str) -> Any:
         """The known value of a variable. Raises `GraphError` where it depends on the inputs' values."""
@@ -111,6 +130,21 @@ def _lengths(kind: Any) -> Sequence[int | None] | None:
         return None
     known: Sequence[int | None] | None = getattr(kind, "shape", None)
     return known or (None,) * kind.ndim
+
+
+def _constant(variable: Any) -> Any:
+    return np.asarray(variable.data) if has_context(variable) else variable.data
+
+
+def has_context(variable: Any) -> bool:
+    """Whether a variable is of Theano's type for contexts. Its type for the host has the attribute, too."""
+    return type(variable.type).__name__ == "GpuArrayType"
+
+
+def context_of(variable: Any) -> str | None:
+    """The context in the type of a variable; `None` where there is none, or it is the one without a name."""
+    name: str | None = variable.type.context_name if has_context(variable) else None
+    return name
 
 
 def _numpy(value: Any) -> Any:
@@ -196,7 +230,12 @@ def graph_of(op: Any) -> tuple[list[Any], list[Any]] | None:
 
 def line_of(node: Any) -> str:
     """``file:line`` where the user made a node, as the framework remembers; empty where it does not."""
-    traces = getattr(node.outputs[0].tag, "trace", None) or [[]]
+    return line_of_variable(node.outputs[0])
+
+
+def line_of_variable(variable: Any) -> str:
+    """``file:line`` where the user made a variable."""
+    traces = getattr(variable.tag, "trace", None) or [[]]
     for frame in reversed(traces[-1] if traces else []):
         file, line = (frame[0], frame[1]) if isinstance(frame, tuple) else (frame.filename, frame.lineno)
         if is_users(file):
@@ -220,8 +259,11 @@ def computed(node: Any, values: Sequence[Any]) -> list[Any] | None:
     return [storage[one][0] for one in node.outputs]
 
 
-# The memory of `AllocEmpty` has any numbers.
-_NOT_FOLDED = ("AllocEmpty", "Scan", "IfElse", "CheckAndRaise", "Assert", "CheckParameterValue", "MakeSlice")
+# The memory of `AllocEmpty` has any numbers. A transfer is made where the user asks for it.
+_NOT_FOLDED = (
+    *("AllocEmpty", "Scan", "IfElse", "CheckAndRaise", "Assert", "CheckParameterValue", "MakeSlice"),
+    *("GpuFromHost", "GpuToGpu", "HostFromGpu"),
+)
 
 
 def _refused(walk: Walk, node: Any, values: list[Any]) -> Any:

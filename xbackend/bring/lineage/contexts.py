@@ -1,0 +1,87 @@
+"""Theano's contexts on a machine without their devices.
+
+Theano's variables on contexts need pygpu, a compiler and the devices. An importer reads the graph only, so here is a
+pygpu whose contexts are names and whose arrays are NumPy's. Theano's own Python code for transfers computes with it.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+
+class GpuContext:
+    """A context: a name, and no device."""
+
+    kind = b"none"
+
+    def __init__(self, name: str | None) -> None:
+        self.name, self.ptr, self.devname = name, id(self), "no device"
+
+
+class GpuArray:
+    """An array of NumPy that is said to be on a context."""
+
+    def __init__(self, held: np.ndarray, context: GpuContext) -> None:
+        self.held, self.context = held, context
+        self.dtype, self.shape, self.ndim, self.flags = held.dtype, held.shape, held.ndim, held.flags
+        self.typecode = dtype_to_typecode(held.dtype)
+
+    def __array__(self, dtype: Any = None) -> np.ndarray:
+        return np.array(self.held, dtype)  # from a device it would be a copy
+
+    def copy(self, order: str = "C") -> GpuArray:
+        return GpuArray(self.held.copy(), self.context)
+
+    def transfer(self, context: GpuContext) -> GpuArray:
+        return GpuArray(self.held.copy(), context)
+
+    def write(self, values: np.ndarray) -> None:
+        self.held[...] = values
+
+
+def array(values: Any, dtype: Any = None, ndmin: int = 0, context: Any = None, **_: Any) -> GpuArray:
+    """A copy of the values, on a context or on their own."""
+    return GpuArray(np.array(values, dtype, ndmin=ndmin), context or values.context)
+
+
+def zeros(shape: Any, dtype: Any = "float64", context: Any = None, **_: Any) -> GpuArray:
+    return GpuArray(np.zeros(shape, dtype), context)
+
+
+def dtype_to_typecode(dtype: Any) -> str:
+    """pygpu has numbers for dtypes; Theano compares them only."""
+    return str(np.dtype(dtype).name)
+
+
+def compare(one: Any, sign: str, other: Any) -> np.ndarray:
+    """Whether elements are equal, the only comparison that Theano makes."""
+    return np.asarray(np.asarray(one) == np.asarray(other))
+
+
+def may_share_memory(one: GpuArray, other: GpuArray) -> bool:
+    return bool(np.may_share_memory(one.held, other.held))
+
+
+def version() -> tuple[int, int]:
+    """Part of the keys of C code, which is not compiled."""
+    return (2, 0)
+
+
+def get_include() -> str:
+    return ""
+
+
+def modules() -> dict[str, ModuleType]:
+    """The modules of pygpu that Theano imports for its variables."""
+    pygpu, gpuarray, elemwise = (ModuleType(name) for name in ("pygpu", "pygpu.gpuarray", "pygpu.elemwise"))
+    errors = {name: type(name, (Exception,), {}) for name in ("GpuArrayException", "UnsupportedException")}
+    own = (GpuContext, GpuArray, array, zeros, dtype_to_typecode, may_share_memory, get_include)
+    vars(gpuarray).update({one.__name__: one for one in own}, asarray=array, **errors)
+    vars(gpuarray).update(api_version=version, abi_version=version)
+    vars(elemwise).update(compare=compare, elemwise2=None)
+    vars(pygpu).update(vars(gpuarray), __name__="pygpu", __path__=[], __version__="0.7.6")
+    vars(pygpu).update(gpuarray=gpuarray, elemwise=elemwise)
+    return {one.__name__: one for one in (pygpu, gpuarray, elemwise)}
