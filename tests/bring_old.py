@@ -51,7 +51,7 @@ def main(folder: Path, name: str) -> None:
     script = import_module(f"old_{name}")
     fed = {**FED, **(OF_THEANO if name == "theano" else {})}
     for one in NAMES:
-        origin = bring(getattr(script, one), fed.get(one, []), None, one, np.random.default_rng(0))
+        origin = bring(getattr(script, one), fed.get(one, []), one, np.random.default_rng(0), **kind.options)
         results, inputs = list(origin.results), list(origin.inputs)
         write(folder, one, Brought(origin.program.to_json(), inputs, results, [None] * len(results), [], []))
 
