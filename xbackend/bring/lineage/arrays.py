@@ -119,10 +119,18 @@ def arange(walk: Walk, node: Any, values: list[Any]) -> Any:
     return np.arange(*bounds, dtype=node.outputs[0].type.dtype)
 
 
-@row("Eye")
+@row("Eye", "Tri")
 def eye(walk: Walk, node: Any, values: list[Any]) -> Any:
-    rows, columns, k = (walk.whole(one, "the shape of an eye") for one in node.inputs)
-    return xb.eye(rows, columns, k=k, dtype=dtypes.held(node.outputs[0].type.dtype))
+    rows, columns, k = (walk.whole(one, "the shape of a matrix") for one in node.inputs)
+    dtype = dtypes.held(node.outputs[0].type.dtype)
+    if type(node.op).__name__ == "Tri":
+        return xb.tril(xb.ones((rows, columns), dtype=dtype), k=k)
+    return xb.eye(rows, columns, k=k, dtype=dtype)
+
+
+@row("DiffOp", props="n axis")
+def differences(walk: Walk, node: Any, values: list[Any]) -> Any:
+    return xb.diff(walk.array(node.inputs[0]), n=node.op.n, axis=node.op.axis)
 
 
 @row("Repeat", props="axis")

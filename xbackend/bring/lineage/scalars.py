@@ -68,7 +68,7 @@ def _gamma(x: Any) -> Any:
 def _erfcinv(x: Any) -> Any:
     """The inverse of erfc: by erfinv, and below 0.1, where 1 - x loses digits, by three of Halley's steps from its
     asymptote."""
-    small = xb.less(x, 0.1)
+    small = xb.logical_and(xb.less(x, 0.1), xb.greater(x, 0.0))
     tail = xb.where(small, x, 0.1)
     log = xb.negative(xb.log(tail))
     y: Any = xb.sqrt(xb.subtract(log, xb.multiply(0.5, xb.log(xb.multiply(math.pi, log)))))

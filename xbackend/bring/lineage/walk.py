@@ -250,10 +250,9 @@ def computed(node: Any, values: Sequence[Any]) -> list[Any] | None:
         return None
     storage = {one: [value] for one, value in zip(node.inputs, values, strict=True)}
     storage |= {one: [None] for one in node.outputs}
-    if type(node.op).__name__ in ("Alloc", "Eye"):
-        size = prod(int(v) for v in values[1:]) if type(node.op).__name__ == "Alloc" else prod(int(v) for v in values)
-        if size > FOLDED:
-            return None
+    lengths = {"Alloc": values[1:], "Eye": values[:2], "Tri": values[:2]}.get(type(node.op).__name__, ())
+    if prod(int(v) for v in lengths) > FOLDED:
+        return None
     done = {one: [True] for one in node.inputs} | {one: [False] for one in node.outputs}
     node.op.make_py_thunk(node, storage, done, [])()
     return [storage[one][0] for one in node.outputs]
