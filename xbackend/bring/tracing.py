@@ -18,7 +18,7 @@ def program_of(
 ) -> TracedProgram:
     """The program named ``name`` of ``walk``, which gets a traced array for each of the inputs (name, shape, dtype).
 
-    Raises what `xbackend.trace` raises, and `GraphError` where functions in the graph are nested too deeply.
+    Raises what `xbackend.trace` raises, and `GraphError` where functions are nested too deeply or arrays are too large.
     """
     parameters = [
         inspect.Parameter(one, inspect.Parameter.POSITIONAL_ONLY) for one in identifiers([n for n, *_ in inputs])
@@ -33,6 +33,8 @@ def program_of(
         return trace(function, *(ArraySpec(shape, dtype) for _, shape, dtype in inputs))
     except RecursionError:
         raise GraphError(f"the functions of {name} call themselves, or one another in too long a row") from None
+    except MemoryError as error:
+        raise GraphError(f"{name} has an array that does not fit into memory: {error}") from None
 
 
 def identifiers(names: Sequence[str]) -> list[str]:

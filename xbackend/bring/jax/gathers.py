@@ -101,12 +101,8 @@ class Positions:
                 self._note(xb.not_equal(column, 0), mode)
 
     def _note(self, out: Any, mode: Mode) -> None:
-        if mode is not Mode.FILL_OR_DROP or (isinstance(out, np.ndarray | np.bool_) and not out.any()):
-            return
-        if isinstance(out, np.ndarray | np.bool_):
+        if mode is Mode.FILL_OR_DROP and not (self.known and not out.any()):
             self.outside = out if self.outside is None else self.outside | out
-        else:
-            self.outside = out if self.outside is None else xb.logical_or(self.outside, out)
 
     def _where(self) -> Any:
         places, total = self.places, None

@@ -7,13 +7,10 @@ from typing import Any
 import xbackend.api.functions as xb
 from xbackend.api import linalg
 from xbackend.bring.diagonals import with_ones
-from xbackend.bring.jax.walk import OWN, Walk, is_literal, row
+from xbackend.bring.jax.walk import OWN, Walk, is_literal, mapping, row
 from xbackend.errors import GraphError
 
-
-@row("cholesky")
-def cholesky(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return linalg.cholesky(values[0])
+mapping({"cholesky": linalg.cholesky})
 
 
 @row("triangular_solve", attributes=("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"))

@@ -173,21 +173,11 @@ core("Det")(lambda op, x: linalg.det(x))
 core("SLogDet")(lambda op, x: list(linalg.slogdet(x)))
 
 
-@core("Eigh", props="lower UPLO")
+@core("Eigh", "Eigvalsh", props="lower UPLO")
 def eigh(op: Any, x: Any, *others: Any) -> Any:
-    _check_alone(others)
-    return list(linalg.eigh(x))
-
-
-@core("Eigvalsh", props="lower UPLO")
-def eigvalsh(op: Any, x: Any, *others: Any) -> Any:
-    _check_alone(others)
-    return linalg.eigvalsh(x)
-
-
-def _check_alone(others: tuple[Any, ...]) -> None:
     if others:
         raise GraphError("eigenvalues of a pair of matrices have no row")
+    return list(linalg.eigh(x)) if type(op).__name__ == "Eigh" else linalg.eigvalsh(x)
 
 
 @core("SVD", props="full_matrices compute_uv")

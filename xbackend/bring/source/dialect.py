@@ -35,6 +35,7 @@ class Dialect:
     spoken: ClassVar[str]  # the framework's name in prose
     module: ClassVar[str]  # the name of its functions' module
     imports: ClassVar[Mapping[str, str]]  # from a word in the code to the import that it needs
+    counting: ClassVar[str] = "arange"  # its function that counts
     head: ClassVar[str] = ""  # a word that every script has
     rows: ClassVar[Mapping[str, Row]]
     gradients: ClassVar[bool] = True
@@ -119,13 +120,13 @@ class Dialect:
 
     def arange(self, node: Node) -> Expr:
         start, step, n = node.params["start"], node.params["step"], node.shape[0]
-        dtype = self.dtype(node.dtype)
-        if isinstance(start, int) and isinstance(step, int) and (start, step) == (0, 1):
-            return call(f"{self.module}.arange", n, dtype=dtype)
-        if isinstance(start, int) and isinstance(step, int) and n and step:
-            return call(f"{self.module}.arange", start, start + n * step, step, dtype=dtype)
-        steps = call(f"{self.module}.arange", n, dtype=dtype)
-        return Expr(f"{start!r} + {step!r} * {steps.text}", 5)
+        of, dtype = f"{self.module}.{self.counting}", self.dtype(node.dtype)
+        whole = isinstance(start, int) and isinstance(step, int)
+        if whole and (start, step) == (0, 1):
+            return call(of, n, dtype=dtype)
+        if whole and n and step:
+            return call(of, start, start + n * step, step, dtype=dtype)
+        return Expr(f"{start!r} + {step!r} * {call(of, n, dtype=dtype).text}", 5)
 
     def constant(self, scope: Scope, node: Node) -> Expr:
         """A constant in the text, or in the file beside the script."""
@@ -230,6 +231,16 @@ class Dialect:
         return scope
 
     names_above: Mapping[int, str] = {}  # of values that are variables outside of the function
+
+    def stateful(self, comment: str = "") -> list[Line | Block]:
+        """The function of a framework whose state is arguments and results, and what calls it."""
+        program, scope = self.program, self.scope()
+        arguments = [*program.inputs, *program.shared]
+        scope.statements += self.docstring(arguments, scope)
+        scope.statements += [Line(comment)] if comment else []
+        scope.run(program.nodes, [*program.outputs, *program.updates.values()])
+        scope.returns([*program.outputs, *program.updates.values()], self.with_state)
+        return self.defined(arguments, scope)
 
     def docstring(self, arguments: Sequence[int], scope: Scope, returned: str = "") -> list[Line]:
         """What the function takes and returns."""

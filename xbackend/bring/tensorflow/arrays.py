@@ -85,12 +85,7 @@ def ensure_shape(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return values[0]
 
 
-@row("Shape")
-def shape(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return np.asarray(shape_of(values[0]), held(operation.get_attr("out_type")).value)
-
-
-@row("ShapeN")
+@row("Shape", "ShapeN")
 def shapes(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return [np.asarray(shape_of(one), held(operation.get_attr("out_type")).value) for one in values]
 

@@ -75,21 +75,13 @@ def slice_(walk: Walk, operation: Any, values: list[Any]) -> Any:
     sizes = lengths(values[2], "the size of a slice")
     if any(isinstance(b, Array) and n == -1 for b, n in zip(begins, sizes, strict=True)):
         raise GraphError("the size of a slice depends on the values of the inputs: give tf.slice a size")
-    part = x[
-        tuple(
-            slice(b, None if n == -1 else b + n) if isinstance(b, int) else slice(None)
-            for b, n in _pairs(begins, sizes)
-        )
-    ]
-    for axis, (begin, size) in enumerate(_pairs(begins, sizes)):
+    each = list(zip(begins, sizes, strict=True))
+    part = x[tuple(slice(b, None if n == -1 else b + n) if isinstance(b, int) else slice(None) for b, n in each)]
+    for axis, (begin, size) in enumerate(each):
         if isinstance(begin, Array):
             where = xb.add(xb.arange(size, dtype=DType.int64), xb.astype(begin, DType.int64))
             part = xb.take(part, where, axis=axis)
     return part
-
-
-def _pairs(begins: list[Any], sizes: tuple[int, ...]) -> list[tuple[Any, int]]:
-    return list(zip(begins, sizes, strict=True))
 
 
 @row("GatherV2", attributes="batch_dims")

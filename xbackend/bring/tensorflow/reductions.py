@@ -12,14 +12,6 @@ from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, ro
 from xbackend.errors import GraphError
 
 
-def _sum(x: Any, **over: Any) -> Any:
-    return xb.sum(x, dtype=x.dtype, **over)
-
-
-def _prod(x: Any, **over: Any) -> Any:
-    return xb.prod(x, dtype=x.dtype, **over)
-
-
 def _mean(x: Any, **over: Any) -> Any:
     if not x.dtype.is_floating:
         raise GraphError(f"a mean of {x.dtype} drops its fraction and has no row: use tf.cast before")
@@ -27,14 +19,14 @@ def _mean(x: Any, **over: Any) -> Any:
 
 
 _REDUCED: dict[str, Callable[..., Any]] = {
-    "Sum": _sum,
-    "Prod": _prod,
+    "Sum": lambda x, **over: xb.sum(x, dtype=x.dtype, **over),
+    "Prod": lambda x, **over: xb.prod(x, dtype=x.dtype, **over),
     "Mean": _mean,
     "Max": xb.max,
     "Min": xb.min,
     "Any": xb.any,
     "All": xb.all,
-    "EuclideanNorm": lambda x, **over: xb.sqrt(_sum(xb.square(x), **over)),
+    "EuclideanNorm": lambda x, **over: xb.sqrt(xb.sum(xb.square(x), **over)),
 }
 
 

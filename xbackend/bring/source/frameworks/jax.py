@@ -219,15 +219,7 @@ class JAX(Dialect):
         functions.choice(scope, node, "lax.cond")
 
     def script(self) -> list[Line | Block]:
-        program = self.program
-        scope = self.scope()
-        arguments = [*program.inputs, *program.shared]
-        updated = dict(program.updates)
-        scope.statements += self.docstring(arguments, scope)
-        scope.run(program.nodes, [*program.outputs, *updated.values()])
-        scope.returns([*program.outputs, *updated.values()], self.with_state)
-        lines: list[Line | Block] = [] if self.devices else [Line("@jax.jit")]
-        return [*lines, *self.defined(arguments, scope)]
+        return [*([] if self.devices else [Line("@jax.jit")]), *self.stateful()]
 
     def preamble(self) -> list[Line | Block]:
         wide = dtypes(self.program) & {DType.int64, DType.float64}

@@ -123,15 +123,7 @@ class NumPy(Dialect):
         scope.exprs.update(zip(node.outputs, map(named, names), strict=True))
 
     def script(self) -> list[Line | Block]:
-        program, scope = self.program, self.scope()
-        arguments = [*program.inputs, *program.shared]
-        scope.statements += self.docstring(arguments, scope)
-        if self.devices:
-            scope.statements.append(Line("# NumPy has no devices: all of this is computed on one."))
-        updated = list(program.updates.values())
-        scope.run(program.nodes, [*program.outputs, *updated])
-        scope.returns([*program.outputs, *updated], self.with_state)
-        return self.defined(arguments, scope)
+        return self.stateful("# NumPy has no devices: all of this is computed on one." if self.devices else "")
 
 
 DIALECT = NumPy

@@ -234,6 +234,7 @@ class TensorFlow(Dialect):
     spoken = "TensorFlow"
     module = "tf"
     head = "import tensorflow as tf"
+    counting = "range"
     imports: ClassVar[Mapping[str, str]] = {"np": "import numpy as np"}
     rows: ClassVar[Mapping[str, Row]] = {**_TABLE, "transfer": of_arrays("tf.identity")}
 
@@ -250,26 +251,17 @@ class TensorFlow(Dialect):
         return call("tf.constant", text, dtype=_dtype(aval.dtype))
 
     def generated(self, scope: Scope, node: Node) -> Expr:
-        """TensorFlow's identities are square or have a number of columns, and none is beside the diagonal."""
-        dtype = _dtype(node.dtype)
-        if node.op == "eye" and not node.params["k"]:
-            rows, columns = node.shape
-            return call("tf.eye", rows, *([] if rows == columns else [columns]), dtype=dtype)
-        if node.op == "eye":
-            return self.constant(scope, node)
-        if node.op == "arange" and node.shape:
-            start, step, n = node.params["start"], node.params["step"], node.shape[0]
-            if isinstance(start, int) and isinstance(step, int) and n and step and not node.dtype.is_unsigned:
-                bounds = [n] if (start, step) == (0, 1) else [start, start + n * step, step]
-                return call("tf.range", *bounds, dtype=dtype)
-            return self.constant(scope, node)
-        if node.op == "full" and node.shape:
-            made = self.filled(node)
-            if made.text.startswith("tf.full"):
-                value = self.number(node.params["fill_value"], node.dtype).typed
-                return call("tf.fill", shape_text(node.shape), value)
+        """TensorFlow's identities are not beside the diagonal, and its ranges are of integers that have a sign."""
+        start, step = node.params.get("start"), node.params.get("step")
+        counts = isinstance(start, int) and isinstance(step, int) and step and not node.dtype.is_unsigned
+        other = (node.op == "eye" and node.params["k"]) or (node.op == "arange" and not (counts and node.shape[0]))
+        return self.constant(scope, node) if other else super().generated(scope, node)
+
+    def filled(self, node: Node) -> Expr:
+        made = super().filled(node)
+        if not made.text.startswith("tf.full"):
             return made
-        return super().generated(scope, node)
+        return call("tf.fill", shape_text(node.shape), self.number(node.params["fill_value"], node.dtype).typed)
 
     def same(self, scope: Scope, node: Node) -> int | None:
         """TensorFlow moves what an op on another device reads."""
