@@ -40,10 +40,15 @@ def whole_range(dtype: str) -> Range:
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
 
+def is_within(one: Range, other: Range) -> bool:
+    """Whether a range is part of another one."""
+    return other[0] <= one[0] and one[1] <= other[1]
+
+
 def wrapped(array: Any, dtype: str, inside: Range | None = None) -> Any:
     """An int32 array modulo the numbers of a small dtype; ``inside`` is the range that it is known to keep to."""
     low, high = whole_range(dtype)
-    if inside is not None and low <= inside[0] and inside[1] <= high:
+    if inside is not None and is_within(inside, (low, high)):
         return array
     return xb.subtract(xb.bitwise_and(xb.add(array, -low), high - low), -low)
 
@@ -64,10 +69,7 @@ def cast(value: Any, before: str, after: str) -> Any:
     result = xb.astype(value, held(after))
     if after not in SMALL or before == "bool":
         return result
-    kept = (
-        before in SMALL
-        and whole_range(after)[0] <= whole_range(before)[0] <= whole_range(before)[1] <= whole_range(after)[1]
-    )
+    kept = before in SMALL and is_within(whole_range(before), whole_range(after))
     return result if kept or (before == "uint8" and after != "int8") else wrapped(result, after)
 
 

@@ -137,73 +137,54 @@ def _ranged(name: str, ranges: Sequence[dtypes.Range | None]) -> dtypes.Range | 
     return None
 
 
-class Elementwise:
-    """One elementwise node: the variables that go in, and the dtype of its result."""
-
-    def __init__(self, walk: Walk, op: Any, inputs: Sequence[Any], output: Any) -> None:
-        self.walk, self.inputs, self.output = walk, inputs, output
-        self.op, self.name, self.dtype = op, type(op).__name__, output.type.dtype
-
-    def result(self) -> Any:
-        """The value of the result. Raises `GraphError`."""
-        name, dtype = self.name, self.dtype
-        if name == "Composite":
-            return self._composite()
-        if name in COMPARED:
-            common = np.result_type(*(one.type.dtype for one in self.inputs)).name
-            return COMPARED[name](*self._cast(self.inputs, common))
-        if name in CLASSIFIED:
-            of = self.inputs[0].type.dtype
-            return CLASSIFIED[name](self.walk.array(self.inputs[0])) if "float" in of else self._whole(False)
-        if name == "Cast":
-            return self.walk.cast(self.inputs[0], dtype)
-        if name == "Second":
-            return xb.broadcast_arrays(*(self.walk.cast(one, dtype) for one in self.inputs))[1]
-        if name == "Switch":
-            condition = self.walk.cast(self.inputs[0], "bool")
-            return xb.where(condition, *self._cast(self.inputs[1:], dtype))
-        table = OF_BOOLS if dtype == "bool" else BITS if name in BITS else ARITHMETIC
-        if name not in table:
-            raise GraphError(f"{name} of {dtype} has no row")
-        result = table[name](*self._cast(self.inputs, dtype))
-        return self._wrapped(result) if dtype in dtypes.SMALL else result
-
-    def _cast(self, variables: Sequence[Any], dtype: str) -> list[Any]:
-        """Operands in one dtype. A known number stays a constant."""
-        return [self.walk.cast(one, dtype) for one in variables]
-
-    def _whole(self, value: bool) -> Any:
-        return xb.full(self.walk.array(self.inputs[0]).shape, value, dtype=dtypes.DType.bool)
-
-    def _wrapped(self, result: Any) -> Any:
-        inside = _ranged(self.name, [self._range(one) for one in self.inputs])
-        if inside is not None:
-            self.walk.ranges[self.output] = inside
-        return dtypes.wrapped(result, self.dtype, inside)
-
-    def _range(self, variable: Any) -> dtypes.Range | None:
-        value, dtype = self.walk.value(variable), variable.type.dtype
-        if not isinstance(value, Array):
-            known = np.asarray(value)
-            return (int(known.min()), int(known.max())) if known.size else (0, 0)
-        if variable in self.walk.ranges:
-            return self.walk.ranges[variable]
-        return (0, 1) if dtype == "bool" else dtypes.whole_range(dtype) if dtype in dtypes.SMALL else None
-
-    def _composite(self) -> Any:
-        inner = self.op.fgraph
-        inside = Walk({one: self.walk.value(own) for one, own in zip(inner.inputs, self.inputs, strict=True)})
-        return inside.results(inner.outputs)
-
-
 @row("Elemwise")
 def elemwise(walk: Walk, node: Any, values: list[Any]) -> Any:
-    return Elementwise(walk, node.op.scalar_op, node.inputs, node.outputs[0]).result()
+    return _elementwise(walk, node.op.scalar_op, node.inputs, node.outputs[0])
 
 
 @row("ScalarOp")
 def scalar(walk: Walk, node: Any, values: list[Any]) -> Any:
-    return Elementwise(walk, node.op, node.inputs, node.outputs[0]).result()
+    return _elementwise(walk, node.op, node.inputs, node.outputs[0])
+
+
+def _elementwise(walk: Walk, op: Any, inputs: Sequence[Any], output: Any) -> Any:
+    """The result of a scalar op, element by element. Raises `GraphError`."""
+    name, dtype = type(op).__name__, output.type.dtype
+    if name == "Composite":
+        inner = zip(op.fgraph.inputs, inputs, strict=True)
+        return Walk({one: walk.value(own) for one, own in inner}).results(op.fgraph.outputs)
+    if name in COMPARED:
+        common = np.result_type(*(one.type.dtype for one in inputs)).name
+        return COMPARED[name](*(walk.cast(one, common) for one in inputs))
+    if name in CLASSIFIED:
+        return CLASSIFIED[name](walk.array(inputs[0]))
+    if name == "Switch":
+        return xb.where(walk.cast(inputs[0], "bool"), *(walk.cast(one, dtype) for one in inputs[1:]))
+    operands = [walk.cast(one, dtype) for one in inputs]
+    if name == "Cast":
+        return operands[0]
+    if name == "Second":
+        return xb.broadcast_arrays(*operands)[1]
+    table = OF_BOOLS if dtype == "bool" else BITS if name in BITS else ARITHMETIC
+    if name not in table:
+        raise GraphError(f"{name} of {dtype} has no row")
+    result = table[name](*operands)
+    if dtype not in dtypes.SMALL:
+        return result
+    inside = _ranged(name, [_range(walk, one) for one in inputs])
+    if inside is not None and dtypes.is_within(inside, dtypes.whole_range(dtype)):
+        walk.ranges[output] = inside
+    return dtypes.wrapped(result, dtype, inside)
+
+
+def _range(walk: Walk, variable: Any) -> dtypes.Range | None:
+    value, dtype = walk.value(variable), variable.type.dtype
+    if not isinstance(value, Array):
+        known = np.asarray(value)
+        return (int(known.min()), int(known.max())) if known.size else (0, 0)
+    if variable in walk.ranges:
+        return walk.ranges[variable]
+    return (0, 1) if dtype == "bool" else dtypes.whole_range(dtype) if dtype in dtypes.SMALL else None
 
 
 _REDUCED: dict[str, Callable[..., Any]] = {

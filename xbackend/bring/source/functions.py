@@ -46,6 +46,24 @@ def step(scope: Scope, node: Node) -> Step:
     return Step(name, inner, carried, rows)
 
 
+def loop(scope: Scope, node: Node, captured: Sequence[Expr], listed_state: bool) -> tuple[list[str], list[str]]:
+    """The functions of a while loop, and the names of what it carries: an argument each for a framework whose state is
+    a list, else one that is a tuple."""
+    made, (init, _, closed) = list[str](), parts(node)
+    for role, key in (("goes_on", "condition"), ("advance", "body")):
+        body = node.params[key]
+        inner = scope.child(body)
+        carried = carried_names(scope, inner, init, closed)
+        inner.exprs.update(given(body, [*texts(carried), *captured]))
+        if not listed_state:
+            unpacked(inner, carried, "state")
+        inner.run(body.nodes, body.outputs)
+        inner.returns(body.outputs, listed_results if listed_state and key == "body" else several_results)
+        made.append(scope.names.new(role))
+        scope.define(made[-1], carried if listed_state else [loop_names(carried, "state")], inner)
+    return made, carried
+
+
 def choice(scope: Scope, node: Node, called: str) -> None:
     """A `cond` as a call of a function that takes a function for each branch."""
     predicate, *values = node.inputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
 from math import inf
 from typing import Any
@@ -67,15 +67,19 @@ def conv2d(walk: Walk, operation: Any, values: list[Any]) -> Any:
 def conv2d_of_input(walk: Walk, operation: Any, values: list[Any]) -> Any:
     """What TensorFlow's gradient of a convolution, and `tf.nn.conv2d_transpose`, are made of."""
     kernel, dy = map(array, values[1:])
-    x = xb.zeros(lengths(values[0], "the shape of images"), dtype=dy.dtype)
-    return grad(xb.sum(xb.multiply(_convolved(operation, x, kernel), dy)), x)
+    return _pulled_back(lambda x: _convolved(operation, x, kernel), values[0], dy)
 
 
 @row("Conv2DBackpropFilter", attributes=_CONVOLUTION)
 def conv2d_of_kernel(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    x, dy = array(values[0]), array(values[2])
-    kernel = xb.zeros(lengths(values[1], "the shape of a kernel"), dtype=dy.dtype)
-    return grad(xb.sum(xb.multiply(_convolved(operation, x, kernel), dy)), kernel)
+    x = array(values[0])
+    return _pulled_back(lambda kernel: _convolved(operation, x, kernel), values[1], array(values[2]))
+
+
+def _pulled_back(of: Callable[[Any], Any], shape: Any, dy: Any) -> Any:
+    """The gradient of a linear function's argument, for that of its result."""
+    x = xb.zeros(lengths(shape, "the shape of what is convolved or pooled"), dtype=dy.dtype)
+    return grad(xb.sum(xb.multiply(of(x), dy)), x)
 
 
 def _convolved(operation: Any, x: Any, kernel: Any) -> Any:
@@ -174,9 +178,7 @@ def pool(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row("AvgPoolGrad", attributes=_POOL)
 def pool_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    dy = array(values[1])
-    x = xb.zeros(lengths(values[0], "the shape of images"), dtype=dy.dtype)
-    return grad(xb.sum(xb.multiply(_pooled(operation, x, largest=False), dy)), x)
+    return _pulled_back(lambda x: _pooled(operation, x, largest=False), values[0], array(values[1]))
 
 
 def _pooled(operation: Any, x: Any, largest: bool) -> Any:

@@ -195,17 +195,7 @@ class JAX(Dialect):
         captured = [scope.known(i) for i in closed]
         if stopped:
             captured = [one if one.number else call("lax.stop_gradient", one) for one in captured]
-        made = []
-        for role, key in (("goes_on", "condition"), ("advance", "body")):
-            body = node.params[key]
-            inner = scope.child(body)
-            carried = functions.carried_names(scope, inner, init, closed)
-            inner.exprs.update(functions.given(body, [*functions.texts(carried), *captured]))
-            functions.unpacked(inner, carried, "state")
-            inner.run(body.nodes, body.outputs)
-            functions.returned(inner, body.outputs)
-            made.append(scope.names.new(role))
-            scope.define(made[-1], [functions.loop_names(carried, "state")], inner)
+        made, carried = functions.loop(scope, node, captured, listed_state=False)
         names, _ = functions.names_of_results(scope, node, carried)
 
         def loop(exprs: list[Expr]) -> Expr:

@@ -372,20 +372,7 @@ class TensorFlow(Dialect):
 
     def while_loop(self, scope: Scope, node: Node) -> None:
         init, _, closed = functions.parts(node)
-        captured = [scope.known(i) for i in closed]
-        made = []
-        for role, key in (("goes_on", "condition"), ("advance", "body")):
-            body = node.params[key]
-            inner = scope.child(body)
-            carried = functions.carried_names(scope, inner, init, closed)
-            inner.exprs.update(functions.given(body, [*functions.texts(carried), *captured]))
-            inner.run(body.nodes, body.outputs)
-            if key == "body":
-                inner.returns(body.outputs, functions.listed_results)
-            else:
-                functions.returned(inner, body.outputs)
-            made.append(scope.names.new(role))
-            scope.define(made[-1], carried, inner)
+        made, carried = functions.loop(scope, node, [scope.known(i) for i in closed], listed_state=True)
         names, _ = functions.names_of_results(scope, node, carried)
         loop = scope.fitting(init, lambda e: call("tf.while_loop", *made, listed([x.array for x in e])))
         scope.bind(names if len(names) > 1 else f"({names[0]},)", loop, scope.device(node.outputs[0]))
