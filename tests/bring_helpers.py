@@ -64,7 +64,9 @@ def _numbered(graph: Brought, what: str) -> list[tuple[int, np.ndarray]]:
     return list(enumerate(getattr(graph, what)))
 
 
-def brought(python: Path, script: Path, folder: Path, *arguments: str, **environ: str) -> dict[str, Brought]:
+def brought(
+    python: Path, script: Path, folder: Path, *arguments: str, timeout: float = 600, **environ: str
+) -> dict[str, Brought]:
     """The graphs that a script wrote to the folder, by name."""
     done = subprocess.run(
         [str(python), str(script), str(folder), *arguments],
@@ -72,7 +74,7 @@ def brought(python: Path, script: Path, folder: Path, *arguments: str, **environ
         capture_output=True,
         text=True,
         check=False,
-        timeout=600,
+        timeout=timeout,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return {path.stem: _read(path) for path in sorted(folder.glob("*.json"))}
@@ -106,19 +108,19 @@ def loss_program(graph: Brought, program: Any, xb: Any) -> Callable[..., Any]:
     return function
 
 
-def check(graph: Brought, backend: Any, xb: Any) -> None:
+def check(graph: Brought, backend: Any, xb: Any, limits: Mapping[str, float] = LIMITS) -> None:
     """Raises `AssertionError` unless a backend computes the framework's results and gradients."""
     assert not graph.error, graph.error
     program = xb.Program.from_json(graph.program)
     if not graph.gradients:
-        compare(flat(backend.compile(program)(*graph.inputs)), graph.results)
+        compare(flat(backend.compile(program)(*graph.inputs)), graph.results, limits)
         return
     results, gradients = backend.compile(xb.trace(loss_program(graph, program, xb), *graph.inputs))(*graph.inputs)
-    compare(flat(results), graph.results)
-    compare(gradients, graph.gradients)
+    compare(flat(results), graph.results, limits)
+    compare(gradients, graph.gradients, limits)
 
 
-def compare(got: Sequence[Any], want: Sequence[np.ndarray]) -> None:
+def compare(got: Sequence[Any], want: Sequence[np.ndarray], limits: Mapping[str, float] = LIMITS) -> None:
     """Raises `AssertionError` where a number differs by more than the limit of the largest of its array."""
     assert len(got) == len(want)
     for number, (own, theirs) in enumerate(zip(got, want, strict=True)):
@@ -128,5 +130,5 @@ def compare(got: Sequence[Any], want: Sequence[np.ndarray]) -> None:
             np.testing.assert_array_equal(array, theirs, f"result {number}")
             continue
         size = np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0)
-        limit = LIMITS[theirs.dtype.name]
+        limit = limits[theirs.dtype.name]
         np.testing.assert_allclose(array, theirs, limit, limit * max(size, 1e-3), err_msg=f"result {number}")

@@ -113,7 +113,11 @@ def difference(folder: Path, one: Case) -> str:
     if not (folder / "results.npz").exists():
         return (folder / "error").read_text()
     with np.load(folder / "results.npz") as arrays:
-        found = [arrays[f"r{i}"] for i in range(len(arrays))]
+        return differs([arrays[f"r{i}"] for i in range(len(arrays))], one)
+
+
+def differs(found: Sequence[np.ndarray], one: Case) -> str:
+    """Where results are not those of a case; empty if nowhere."""
     if len(found) != len(one.expected):
         return f"{len(found)} results in place of {len(one.expected)}"
     # Results of single precision are no better than their input.

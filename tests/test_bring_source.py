@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from random_programs import Case as RandomCase
 from random_programs import programs
+from source_cases import of_examples, of_workloads, traced
 from source_scripts import Case, case, ran, write
 
 import xbackend as xb
@@ -21,7 +22,6 @@ from xbackend.bring.source import FRAMEWORKS, to_source
 from xbackend.errors import UnsupportedOperation, UsageError
 from xbackend.program import analyses
 
-SIZES = {"softmax": 4, "stencil": 16, "matpow": 16, "convolution": 8, "nbody": 8, "kalman": 50, "seir": None}
 EACH = [pytest.param(name, marks=pytest.mark.needs(name)) for name in FRAMEWORKS]
 RANDOM = 8
 # Ops whose results are of iterations, or that some framework has no gradient of.
@@ -35,22 +35,6 @@ pytestmark = pytest.mark.tier("standard")
 def oracle() -> Iterator[Any]:
     with xb.open("numpy", virtual_devices=4) as backend:
         yield backend
-
-
-def traced(name: str, gradient: bool) -> tuple[Any, list[np.ndarray]]:
-    """The smallest program of a workload, with its gradient if it has one."""
-    workload = workloads.get(name)
-    parameters = workload.resolve(**{key: values[0] for key, values in workload.sweep.items()})
-    arrays = workload.arrays(0, **parameters)
-    return xb.trace(workload.traced(parameters, bool(workload.gradient) and gradient), *arrays), arrays
-
-
-def of_workloads(oracle: Any, gradient: bool = True) -> dict[str, Case]:
-    found = {}
-    for name in workloads.names():
-        program, arrays = traced(name, gradient)
-        found[name] = case(oracle, program, arrays)
-    return found
 
 
 def drawn(grads: bool, number: int = 7, count: int = RANDOM) -> list[RandomCase]:
@@ -134,26 +118,6 @@ def test_state_and_devices_are_the_frameworks_own(framework: str, oracle: Any, t
     assert not wrong, wrong
     words = {"jax": "device_put", "tensorflow": "with tf.device(DEV1)", "pytensor": "updates=updates"}
     assert words[framework] in (tmp_path / "train" / "script.py").read_text()
-
-
-def of_examples(oracle: Any) -> dict[str, Case]:
-    """The programs of the examples with devices, state, gradients and replicas."""
-    import p2_two_devices as p2
-    import p4_shared_variable as p4
-    import p5_model_parallel as p5
-    import p6_in_graph_replication as p6
-    import p11_data_and_model_parallel as p11
-
-    devices = ["dev0", "dev1", "dev2"]
-    replicated = xb.strategies.replicate(p6.product, devices=devices, split="rows", on="cpu:0")
-    programs = {
-        "two_products": (p2.two_products, (p2.A, p2.B)),
-        "doubled": (p4.doubled, ()),
-        "model_parallel": (p5.network()[1], p5.data()),
-        "replicated": (replicated, (p6.ROWS, p6.WEIGHTS)),
-        "both": (p11.network(p11.BOTH)[1], p5.data()),
-    }
-    return {name: case(oracle, xb.trace(f, *arrays), arrays) for name, (f, arrays) in programs.items()}
 
 
 @pytest.mark.parametrize("framework", [p for p in EACH if p.values != ("numpy",)])

@@ -113,8 +113,33 @@ def of_suite(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     program = workload.traced(given, bool(workload.gradient))
     executable = backend.compile(program, *arrays)
     both = [_suite_by_hand(backend, job["workload"], given) for _ in range(2)]
+    return _three_sides(executable, arrays, both, given["dtype"], job)
+
+
+def imported(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of a graph of the framework that came in: the program's call, and the framework's own compiled function
+    of the same graph, twice. ``job`` and result as of `of_suite`, whose hand-written version the graph is. Raises
+    `ParityError`, `GraphError`.
+    """
+    workload = workloads.get(job["workload"])
+    given = workload.resolve(**job["parameters"])
+    arrays = workload.arrays(0, **given)
+    both = [_suite_by_hand(backend, job["workload"], given) for _ in range(2)]
+    executable = backend.compile(handwritten.brought(registry.get(backend.name), both[0], arrays))
+    return _three_sides(executable, arrays, both, given["dtype"], job)
+
+
+def _three_sides(
+    executable: Executable,
+    arrays: Sequence[np.ndarray],
+    both: Sequence[handwritten.ByHand],
+    dtype: str,
+    job: dict[str, Any],
+) -> dict[str, Any]:
+    """Seconds of ours and of two by hand, in turn, once the results are equal."""
+    backend = executable.backend
     theirs = [[each.place(array) for array in arrays] for each in both]
-    _check_equal(executable(*arrays), both[0].call(*theirs[0]), given["dtype"])
+    _check_equal(executable(*arrays), both[0].call(*theirs[0]), dtype)
     sides = [
         _round(executable.execute, executable.put(*arrays), backend.synchronize),
         *(_round(each.call, placed, each.wait) for each, placed in zip(both, theirs, strict=True)),

@@ -39,9 +39,11 @@ SUITE_LIMIT = 1.02  # our workload of the suite over the same as users of the fr
 TAKES = 1e-3  # seconds
 LOOP_LIMIT = 1.02  # our loop of 10 000 small steps over the framework's own
 STEP_LIMIT = 1.02  # our step of training over the one by hand
+IMPORTED_LIMIT = 1.02  # a graph that came in over the framework's own compiled function of it
 BUILDING_LIMIT = 1.1  # ours over the framework's graph of 5 000 operations built by hand, to the first result
 
 OF_SUITE = {name: f"{name} by hand" for name in handwritten.SUITE}
+IMPORTED = {name: f"{name} imported" for name in ("nbody", "radon")}
 BY_HAND = (
     "product",
     "powers",
@@ -49,6 +51,7 @@ BY_HAND = (
     "building",
     "step",
     *OF_SUITE.values(),
+    *IMPORTED.values(),
 )  # the parts that need a hand-written version
 USUAL = ("product", "powers", "blas")  # those of every backend
 CHAINS = {4096: "chain of 4096", 65536: "chain of 65536"}  # elements
@@ -63,6 +66,10 @@ def parts(quick: bool) -> dict[str, tuple[str, dict[str, Any]]]:
         **{
             part: ("overhead.calls:of_suite", {"workload": name, "parameters": handwritten.SUITE[name], **suite})
             for name, part in OF_SUITE.items()
+        },
+        **{
+            part: ("overhead.calls:imported", {"workload": name, "parameters": handwritten.SUITE[name], **suite})
+            for name, part in IMPORTED.items()
         },
         **{name: (chain, {"size": size, **sizes}) for size, name in CHAINS.items()},
         "loop": ("overhead.calls:loop", {"steps": 10_000, "rounds": 10 if quick else 40, "round_seconds": 0.05}),
@@ -132,7 +139,7 @@ def collect(
 
 def written(part: str, backend: str) -> bool:
     """Whether the hand-written version that a part needs exists for a backend's framework."""
-    return handwritten.exists(registry.get(backend), part.removesuffix(" by hand"))
+    return handwritten.exists(registry.get(backend), part.removesuffix(" by hand").removesuffix(" imported"))
 
 
 def _ask(worker: Worker, collected: Collected, jobs: dict[str, tuple[str, dict[str, Any]]]) -> None:
@@ -173,6 +180,10 @@ _RATIOS: dict[str, tuple[str, str, float | None, Literal["at most", "at least"]]
         part: ("suite by hand", f"{name} over the version written by hand", SUITE_LIMIT, "at most")
         for name, part in OF_SUITE.items()
     },
+    **{
+        part: ("imported", f"{name} as it came in over the framework's own function", IMPORTED_LIMIT, "at most")
+        for name, part in IMPORTED.items()
+    },
     "product": ("framework tax", "a call on 2x2 arrays over the call written by hand", CALL_LIMIT, "at most"),
     "powers": ("framework tax", "A^10 + B^10 at 1024x1024 over the version written by hand", POWERS_LIMIT, "at most"),
     **{
@@ -211,7 +222,7 @@ def figure(part: str, collected: Collected) -> Figure:
         "fastest_ours": min(min(a) for a, _ in pairs),
         "fastest_theirs": min(min(b) for _, b in pairs),
     }
-    if part in OF_SUITE.values() and detail["theirs"] < TAKES:
+    if part in (*OF_SUITE.values(), *IMPORTED.values()) and detail["theirs"] < TAKES:
         limit = None  # in shorter ones the cost of a call dominates
     again = [(f["again"], f["by_hand"]) for f in collected.found[part] if "again" in f]
     if again:

@@ -14,7 +14,7 @@ One module for each environment, found by its name, with functions of a mode, a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -24,6 +24,7 @@ import numpy as np
 
 from xbackend.backends.registry import Entry
 from xbackend.errors import UnsupportedOperation
+from xbackend.program.program import Program
 
 WIDTH = 4  # of the rows that `loop` goes along
 # Workloads of the suite, with parameters at which a call takes a millisecond or more; they are written in `suite`.
@@ -44,11 +45,13 @@ NOT_WRITABLE = dict.fromkeys(("aesara-jax", "pytensor-mlx"), ("loop", "stencil",
 @dataclass(frozen=True, slots=True)
 class ByHand:
     """``call`` is the user's function, ``place`` converts an array to that user's values, ``wait`` returns when a
-    result is computed."""
+    result is computed. ``graph`` is what it was compiled of, inputs and outputs, where ``call`` does not have it as it
+    was written."""
 
     call: Callable[..., Any]
     place: Callable[[np.ndarray], Any]
     wait: Callable[[Any], object]
+    graph: tuple[Sequence[Any], Any] | None = None
 
 
 def exists(entry: Entry, what: str = "") -> bool:
@@ -66,6 +69,12 @@ def find(entry: Entry, what: str, *arguments: Any) -> ByHand:
     mode = entry.name.removeprefix(entry.environment).lstrip("-")
     found: ByHand = getattr(module, what)(mode, *arguments)
     return found
+
+
+def brought(entry: Entry, written: ByHand, arrays: Sequence[np.ndarray]) -> Program:
+    """The program of a hand-written version, as its framework's importer brings it."""
+    program: Program = import_module(f"{__name__}.{entry.environment}").brought(written, arrays)
+    return program
 
 
 def _module(entry: Entry, what: str) -> str:

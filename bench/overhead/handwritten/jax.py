@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from overhead.handwritten import ByHand, chain, stacked
+from xbackend.bring.jax.given import from_jax
+
+
+def brought(written: ByHand, arrays: Sequence[np.ndarray]) -> Any:
+    return from_jax(written.call, *arrays)
 
 
 def product(mode: str, dtype: str) -> ByHand:

@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from pytensor.compile.mode import Mode
 
 from overhead.handwritten import WIDTH, ByHand, chain, stacked
+from xbackend.bring.lineage.given import from_graph
 
 
 def compiled(mode: str, inputs: Sequence[Any], outputs: Any, updates: Any = None) -> ByHand:
@@ -22,7 +23,14 @@ def compiled(mode: str, inputs: Sequence[Any], outputs: Any, updates: Any = None
         "jax": lambda: "JAX",
         "mlx": lambda: "MLX",
     }
-    return ByHand(pytensor.function(list(inputs), outputs, mode=modes[mode](), updates=updates), np.array, _wait)
+    function = pytensor.function(list(inputs), outputs, mode=modes[mode](), updates=updates)
+    return ByHand(function, np.array, _wait, (inputs, outputs))
+
+
+def brought(written: ByHand, arrays: Sequence[np.ndarray]) -> Any:
+    assert written.graph is not None
+    inputs, outputs = written.graph
+    return from_graph(outputs, dict(zip(inputs, arrays, strict=True)))
 
 
 def _by_hand(mode: str, dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:

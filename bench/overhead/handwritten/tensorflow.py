@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from overhead.handwritten import ByHand, chain, stacked
+from xbackend.bring.tensorflow.given import from_tensorflow
 
 
 def by_hand(mode: str, function: Callable[..., Any]) -> ByHand:
@@ -24,6 +26,10 @@ def _wait(_: Any) -> None:
     """A call on the CPU has computed when it returns."""
     if tf.config.list_logical_devices("GPU"):
         tf.test.experimental.sync_devices()
+
+
+def brought(written: ByHand, arrays: Sequence[np.ndarray]) -> Any:
+    return from_tensorflow(written.call, *arrays)
 
 
 def product(mode: str, dtype: str) -> ByHand:

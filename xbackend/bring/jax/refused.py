@@ -33,7 +33,6 @@ REFUSED["custom_linear_solve"] = (
     "write jnp.linalg.solve of the matrix; of its gradient give the loss in place of jax.grad"
 )
 REFUSED["reduce"] = "write a sum, product, largest, smallest, all or any of jax.numpy"
-REFUSED["platform_index"] = "write the branch of one platform"
 _ORDER = "it orders NaN and the signs of zeros: compare by <, or search in a vector"
 REFUSED.update(dict.fromkeys(("lt_to", "le_to", "eq_to"), _ORDER))
 REFUSED.update(dict.fromkeys(("scatter-mul", "scatter-max", "scatter-min"), "read the part, compute it, and set it"))

@@ -93,6 +93,13 @@ def integer_power(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return result if exponent > 0 else xb.reciprocal(result)
 
 
+@row("polynomial", attributes=("unroll",), wraps=True)
+def polynomial(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    """The sum of coefficients, the first one's power is 0: by Horner's rule, as JAX computes it."""
+    x, *coefficients = values
+    return reduce(lambda total, one: xb.add(xb.multiply(total, x), one), reversed(coefficients))
+
+
 @row("round", attributes=("rounding_method",))
 def rounded(walk: Walk, equation: Any, values: list[Any]) -> Any:
     method = int(equation.params["rounding_method"])  # jax.lax.RoundingMethod
@@ -127,9 +134,15 @@ def shifted(walk: Walk, equation: Any, values: list[Any]) -> Any:
     name, dtype = equation.primitive.name, dtype_of(equation.outvars[0])
     if name == "shift_left":
         return xb.bitwise_left_shift(*values)
-    if (name == "shift_right_logical") != dtype.startswith("uint"):
-        raise GraphError(f"{name} of {dtype} has no row: shift numbers with their sign, or unsigned ones without")
-    return xb.bitwise_right_shift(*values)
+    shifted_down, unsigned = xb.bitwise_right_shift(*values), dtype.startswith("uint")
+    if name == "shift_right_arithmetic" and unsigned:
+        raise GraphError(f"{name} of {dtype} has no row: shift unsigned numbers without a sign")
+    if name == "shift_right_arithmetic" or unsigned:
+        return shifted_down
+    # The copies of the sign are cleared: these bits stay.
+    count = xb.subtract(8 * np.dtype(dtype).itemsize, values[1])
+    stay = xb.subtract(xb.bitwise_left_shift(xb.ones_like(values[0]), count), 1)
+    return xb.bitwise_and(shifted_down, stay)
 
 
 @row("convert_element_type", attributes=("new_dtype", "weak_type"))

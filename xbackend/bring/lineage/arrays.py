@@ -146,6 +146,8 @@ def repeat(walk: Walk, node: Any, values: list[Any]) -> Any:
 @row("CumOp", props="axis mode")
 def cumulative(walk: Walk, node: Any, values: list[Any]) -> Any:
     dtype, axis = node.outputs[0].type.dtype, node.op.axis
+    if dtype == "bool":
+        raise GraphError("cumulative sums and products of bool have no row: cast to int64 before")
     array = walk.cast(node.inputs[0], dtype)
     if axis is None:
         array, axis = xb.reshape(array, (-1,)), 0

@@ -52,6 +52,14 @@ class Dialect:
 
     # What may be missing.
 
+    @classmethod
+    def refusal(cls, op: str) -> str:
+        """Why no code of this framework has an op; empty where it has."""
+        if op == "grad" and not cls.gradients:
+            return f"{cls.spoken} has no gradients"
+        known = op in cls.rows or op in (*GENERATORS, *CONTROL, "input", "shared", "grad", "transfer")
+        return "" if known else "no code has it yet"
+
     def missing(self) -> Counter[str]:
         """The ops that no row of this dialect has, bodies included, with their counts."""
         found, todo = Counter[str](), [self.program]
@@ -59,8 +67,7 @@ class Dialect:
             program = todo.pop()
             for node in program.nodes:
                 todo += node.bodies.values()
-                known = node.op in self.rows or node.op in (*GENERATORS, *CONTROL, "input", "shared", "grad")
-                if not known and not (node.op == "transfer" and self.devices):
+                if node.op != "grad" and self.refusal(node.op):
                     found[node.op] += 1
         return found
 

@@ -10,7 +10,7 @@ from xbackend.bring.missing import Missing
 from xbackend.bring.tensorflow.calls import called
 from xbackend.bring.tensorflow.walk import ROWS, line_of, operations
 
-_INSTEAD = {  # by a pattern of the type
+INSTEAD = {  # by a pattern of the type
     r"(Ref)?(Switch|Merge|Enter|Exit|NextIteration|LoopCond)|ControlTrigger": (
         "it is a loop or a choice of TensorFlow 1: call tf.compat.v1.enable_control_flow_v2() before the graph is "
         "made, or write tf.while_loop and tf.cond in a tf.function"
@@ -38,7 +38,7 @@ _INSTEAD = {  # by a pattern of the type
     r".*FFT.*|Complex.*|Real|Imag|Angle|Conj": "it is of complex numbers, which no program has",
     r"Stack.*|TensorArray.*": "it is a list of TensorFlow 1: use tf.TensorArray in a tf.function",
 }
-_PATTERNS = [(re.compile(pattern), said) for pattern, said in _INSTEAD.items()]
+_PATTERNS = [(re.compile(pattern), said) for pattern, said in INSTEAD.items()]
 
 
 def instead(kind: str) -> str:
