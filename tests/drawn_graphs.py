@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -36,13 +37,15 @@ class Rejected(Exception):  # noqa: N818  # it is no error
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph as code, with all of its numbers. ``smooth``: the values through which a gradient may pass."""
+    """A graph as code, with all of its numbers. ``smooth``: the values through which a gradient may pass; ``lengths``:
+    the types of the arguments have their lengths, where a framework leaves the choice."""
 
     arguments: tuple[str, ...]
     lines: tuple[tuple[str, str], ...]
     outputs: tuple[str, ...]
     arrays: Mapping[str, np.ndarray]
     smooth: frozenset[str]
+    lengths: bool = True
 
     @property
     def code(self) -> str:
@@ -148,9 +151,9 @@ class PyTensor(Framework):
     functions: ClassVar = drawn_functions.PYTENSOR
 
     def _made(self, graph: Graph) -> tuple[list[Any], list[Any]]:
-        """Arguments and results; lengths are unknown, but for those of 1, which broadcast."""
+        """Arguments and results. A length of 1 is always known: else it would not broadcast."""
         arrays, tensor = [graph.arrays[name] for name in graph.arguments], self.scope["pt"].tensor
-        shapes = [tuple(n if n == 1 else None for n in one.shape) for one in arrays]
+        shapes = [tuple(n if n == 1 or graph.lengths else None for n in one.shape) for one in arrays]
         named = zip(graph.arguments, arrays, shapes, strict=True)
         arguments = [tensor(name, dtype=array.dtype.name, shape=shape) for name, array, shape in named]
         return arguments, [self.scope["pt"].as_tensor(one) for one in graph.function(self.scope)(*arguments)]
@@ -184,18 +187,18 @@ FRAMEWORKS = {"jax": JAX, "tensorflow": TensorFlow, "pytensor": PyTensor}
 class Drawing:
     """A graph in the making."""
 
-    def __init__(self, framework: Framework, number: int) -> None:
-        self.framework, self.rng = framework, random.Random(number)
+    def __init__(self, framework: Framework, number: int, again: int) -> None:
+        self.framework, self.rng = framework, random.Random(f"{number} {again}")
         self.arrays: dict[str, np.ndarray] = {}
         self.lines: list[tuple[str, str]] = []
         self.rough: set[str] = set()
         floats = self.rng.choice([("float64",), ("float64",), ("float64",), ("float32",), ("float64", "float32")])
         numbers = np.random.default_rng(number)
-        for count in range(self.rng.randint(2, 4)):
-            dtype = self.rng.choice(floats) if count < 2 else self.rng.choice([*floats, "int32", "bool"])
+        for i in range(self.rng.randint(2, 4)):
+            dtype = self.rng.choice(floats) if i < 2 else self.rng.choice([*floats, "int32", "bool"])
             shape = self.rng.choice(SHAPES)
             array = numbers.normal(size=shape) * 1.5 if dtype in floats else numbers.integers(-5, 6, shape)
-            self.arrays[f"x{count}"] = np.asarray(array > 0 if dtype == "bool" else array).astype(dtype)
+            self.arrays[f"x{i}"] = np.asarray(array > 0 if dtype == "bool" else array).astype(dtype)
         self.arguments = tuple(self.arrays)
         for _ in range(self.rng.randint(4, 14)):
             try:
@@ -208,7 +211,7 @@ class Drawing:
         used = {name for _, text in self.lines for name in names_in(text)}
         outputs = tuple(name for name, _ in self.lines if name not in used) or self.arguments[:1]
         smooth = frozenset(self.arrays).difference(self.rough)
-        return Graph(self.arguments, tuple(self.lines), outputs, self.arrays, smooth)
+        return Graph(self.arguments, tuple(self.lines), outputs, self.arrays, smooth, self.rng.random() < 0.5)
 
     def _line(self, drawn: Drawn) -> None:
         letters = dict.fromkeys(re.findall(LETTER, drawn.text))
@@ -238,8 +241,20 @@ class Drawing:
         used = tuple(names_in(text))
         graph = Graph(used, (("v", text),), ("v",), self.arrays, frozenset())
         (made,) = self.framework.results(graph)
-        require(made.size <= ELEMENTS and made.dtype.kind in "fiub" and np.isfinite(made).all())
+        require(1 <= made.size <= ELEMENTS and made.dtype.kind in "fiub" and np.isfinite(made).all())
         return made
+
+
+def drawn(framework: Framework, number: int) -> Graph:
+    """A graph that the framework computes as a whole: PyTensor may refuse to broadcast what a line alone broadcasts."""
+    for again in count():
+        graph = Drawing(framework, number, again).graph()
+        try:
+            framework.results(graph)
+        except (ValueError, IndexError):
+            continue
+        return graph
+    raise AssertionError
 
 
 def names_in(text: str) -> list[str]:
@@ -286,20 +301,20 @@ def parts(graph: Graph) -> Iterator[tuple[str, Graph]]:
     """Smaller graphs that may be wrong as the whole is, the smallest first: each line alone, then the last lines, with
     what they need as arguments."""
     lines = graph.lines
-    for count in range(1, len(lines)):
-        for begin in range(len(lines) - count + 1) if count == 1 else [len(lines) - count]:
-            part = lines[begin : begin + count]
+    for length in range(1, len(lines)):
+        for begin in range(len(lines)) if length == 1 else [len(lines) - length]:
+            part = lines[begin : begin + length]
             made = {name for name, _ in part}
             needed = dict.fromkeys(n for _, text in part for n in names_in(text) if n not in made)
-            outputs = tuple(n for n in graph.outputs if n in made) if count > 1 else tuple(made)
+            outputs = tuple(n for n in graph.outputs if n in made) if length > 1 else tuple(made)
             if outputs and all(graph.arrays[n].dtype.name in ARGUMENTS for n in needed):
-                yield f"{count:02}_{begin:02}", replace(graph, arguments=tuple(needed), lines=part, outputs=outputs)
+                yield f"{length:02}_{begin:02}", replace(graph, arguments=tuple(needed), lines=part, outputs=outputs)
 
 
-def main(folder: Path, name: str, first: int, count: int, how: str = "") -> None:
+def main(folder: Path, name: str, first: int, end: int, how: str = "") -> None:
     framework = FRAMEWORKS[name]()
-    for number in range(first, first + count):
-        graph = Drawing(framework, number).graph()
+    for number in range(first, end):
+        graph = drawn(framework, number)
         for label, one in parts(graph) if how == "--parts" else [(f"{number}", graph)]:
             (folder / f"{label}.txt").write_text(one.code)
             write(folder, label, brought(framework, one, number))

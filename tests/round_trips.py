@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 
 
-def of_jax(script: Any, name: str, given: list[Any], state: list[Any]) -> Any:
+def of_jax(script: Any, name: str, given: list[Any], state: list[Any], updated: bool) -> Any:
     from xbackend.bring.jax.given import from_jax
 
     return from_jax(getattr(script, name), *given, *state)
 
 
-def of_tensorflow(script: Any, name: str, given: list[Any], state: list[Any]) -> Any:
+def of_tensorflow(script: Any, name: str, given: list[Any], state: list[Any], updated: bool) -> Any:
     from xbackend.bring.tensorflow.given import from_tensorflow
 
     return from_tensorflow(getattr(script, name), *given)
 
 
-def of_pytensor(script: Any, name: str, given: list[Any], state: list[Any]) -> Any:
+def of_pytensor(script: Any, name: str, given: list[Any], state: list[Any], updated: bool) -> Any:
     import pytensor.tensor as pt
 
     from xbackend.bring.lineage.given import from_graph
@@ -36,7 +36,7 @@ def of_pytensor(script: Any, name: str, given: list[Any], state: list[Any]) -> A
         pt.tensor(own, dtype=one.dtype.name, shape=one.shape) for own, one in zip(names, given, strict=True)
     ]
     made, updates = function(*arguments), []
-    if state:
+    if updated:
         made, updates = made
     outputs = [pt.as_tensor(one) for one in made] if isinstance(made, list | tuple) else pt.as_tensor(made)
     return from_graph(outputs, dict(zip(arguments, given, strict=True)), updates=dict(updates), name=name)
@@ -57,8 +57,8 @@ def program(framework: str, folder: Path) -> str:
     spec.loader.exec_module(script)
     with np.load(folder / "inputs.npz") as arrays:
         given, state = ([arrays[n] for n in arrays if n.startswith(kind)] for kind in ("input", "state"))
-    name = (folder / "name").read_text().split()[0]
-    text: str = BRING[framework](script, name, given, state).to_json()
+    name, *updated = (folder / "name").read_text().split()
+    text: str = BRING[framework](script, name, given, state, bool(updated)).to_json()
     return text
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from source_scripts import Case, case
 
 import xbackend as xb
 from xbackend import workloads
+from xbackend.program.program import Program
 
 
 def traced(name: str, gradient: bool) -> tuple[Any, list[np.ndarray]]:
@@ -45,3 +48,22 @@ def of_examples(oracle: Any) -> dict[str, Case]:
         "both": (p11.network(p11.BOTH)[1], p5.data()),
     }
     return {name: case(oracle, xb.trace(f, *arrays), arrays) for name, (f, arrays) in programs.items()}
+
+
+def computation(program: Program) -> str:
+    """A fingerprint of what the results and the new values of the state are computed of, whatever the order of the
+    nodes, and wherever it is computed."""
+    found: dict[int, str] = {}
+    for node in program.nodes:
+        params = {key: _plain(value) for key, value in node.params.items()}
+        own = [node.op, params, [found[i] for i in node.inputs]]
+        for number, i in enumerate(node.outputs):
+            found[i] = sha256(json.dumps([own, number], sort_keys=True).encode()).hexdigest()
+    updates = sorted((found[i], found[new]) for i, new in program.updates.items())
+    return json.dumps([program.structure, [found[i] for i in program.outputs], updates])
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Program):
+        return computation(value)
+    return value.tolist() if isinstance(value, np.ndarray) else value
