@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import drawn_functions
 import numpy as np
 from bring_helpers import Brought, weights_of, write
-from drawn_functions import Drawn
+from drawn_operands import CHOSEN, OPERANDS, Drawn, fits
 
 MARGIN = 0.01  # how far numbers stay from a jump or a kink
 LARGEST = {"f": 30.0, "i": 1000, "u": 1000, "b": 1}  # larger numbers are made smaller
@@ -31,7 +31,7 @@ ARGUMENTS = ("float64", "float32", "int32", "int64", "bool")  # dtypes that a va
 LETTER = r"\{(\w+)\}"
 
 
-class Rejected(Exception):  # noqa: N818  # it is no error
+class Rejected(Exception):
     """There is no operand for a line, or its result depends on more than arithmetic."""
 
 
@@ -136,11 +136,13 @@ class TensorFlow(Framework):
             tape.watch([arrays[i] for i in of])
             pairs = zip(function(*arrays), weights, strict=True)
             loss = sum(tf.reduce_sum(one * w) for one, w in pairs if w is not None)
-        return [one if one is None else tf.convert_to_tensor(one) for one in tape.gradient(loss, [arrays[i] for i in of])]
+        slopes = tape.gradient(loss, [arrays[i] for i in of])
+        return [one if one is None else tf.convert_to_tensor(one) for one in slopes]
 
     def program(self, graph: Graph, number: int) -> Any:
         function, arrays = self._called(graph)
-        return import_module("xbackend.bring.tensorflow.given").from_tensorflow(self.scope["tf"].function(function, autograph=False), *arrays)
+        traced = self.scope["tf"].function(function, autograph=False)
+        return import_module("xbackend.bring.tensorflow.given").from_tensorflow(traced, *arrays)
 
 
 class PyTensor(Framework):
@@ -217,12 +219,12 @@ class Drawing:
         letters = dict.fromkeys(re.findall(LETTER, drawn.text))
         chosen: dict[str, str] = {}
         for letter in letters:
-            if letter in drawn_functions.OPERANDS:
-                fitting = [n for n in self.arrays if drawn_functions.fits(letter, n, chosen, self.arrays)]
+            if letter in OPERANDS:
+                fitting = [n for n in self.arrays if fits(letter, n, chosen, self.arrays)]
                 require(fitting)
                 chosen[letter] = self.rng.choice(fitting[-4:] if self.rng.random() < 0.6 else fitting)
         first = self.arrays[next(iter(chosen.values()))]
-        numbers = {n: drawn_functions.CHOSEN[n](self.rng, first) for n in letters if n not in chosen}
+        numbers = {n: CHOSEN[n](self.rng, first) for n in letters if n not in chosen}
         text = re.sub(LETTER, lambda found: str({**chosen, **numbers}[found[1]]), drawn.text)
         scope = {"np": np, "spread": spread, **numbers, **{letter: self.arrays[n] for letter, n in chosen.items()}}
         require(not drawn.far or (np.asarray(eval(drawn.far, scope)) > MARGIN).all())

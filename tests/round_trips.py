@@ -1,4 +1,5 @@
-"""Scripts that `to_source` wrote come in again: in the framework's environment, a folder for each (`source_scripts`)."""
+"""Scripts that `to_source` wrote come in again, in the framework's environment: a folder for each, as of
+`source_scripts`."""
 
 from __future__ import annotations
 
@@ -32,9 +33,7 @@ def of_pytensor(script: Any, name: str, given: list[Any], state: list[Any], upda
 
     function = getattr(script, name)
     names = inspect.signature(function).parameters
-    arguments = [
-        pt.tensor(own, dtype=one.dtype.name, shape=one.shape) for own, one in zip(names, given, strict=True)
-    ]
+    arguments = [pt.tensor(own, dtype=one.dtype.name, shape=one.shape) for own, one in zip(names, given, strict=True)]
     made, updates = function(*arguments), []
     if updated:
         made, updates = made
