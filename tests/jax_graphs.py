@@ -416,6 +416,12 @@ def more_numpy(x=S, v=P[:4], k=np.arange(4)):
     return [*each, *more, *last, jax.scipy.stats.multivariate_normal.logpdf(v, v + 1.0, x @ x.T), jnp.hypot(v, v + 1.0)]
 
 
+def polynomials_and_bits(x=V, k=K, e=np.array([0, 1, 2, 3, 70])):
+    narrow = lax.shift_right_logical(k.astype("int8"), e.astype("int8")).astype(int)
+    wide = lax.shift_right_logical(k.astype("int32"), e.astype("int32"))
+    return [jnp.sinc(x), k**e, lax.shift_right_logical(k, e), wide, narrow]
+
+
 def gradients_inside(x=S, v=V[:4]):
     summed = [jnp.linalg.cholesky, jax.nn.relu, lambda a: jnp.sort(a, 0), lambda a: jnp.cumprod(a, 1), jnp.abs]
     each = [jax.grad(lambda a, f=f: jnp.sum(f(a)))(x @ x.T) for f in summed]

@@ -50,8 +50,8 @@ def applied(x: Any) -> Any:
     return x.at[0].apply(jnp.sin)
 
 
-def logical_shift(x: Any) -> Any:
-    return lax.shift_right_logical(x.astype(int), 1)
+def signed_shift(x: Any) -> Any:
+    return lax.shift_right_arithmetic(x.astype("uint32"), jnp.uint32(1))
 
 
 def own_solver(x: Any) -> Any:
@@ -94,7 +94,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "no_jaxpr": lambda: from_jaxpr(V),
     "unknown_attribute": unknown_attribute(),
 }
-FUNCTIONS = (random, callback, printing, several, inside_of_a_loop, half, complex_numbers, applied, logical_shift)
+FUNCTIONS = (random, callback, printing, several, inside_of_a_loop, half, complex_numbers, applied, signed_shift)
 CALLS |= {
     one.__name__: (lambda one=one: from_jax(one, V))
     for one in (*FUNCTIONS, own_solver, own_gradient_of_a_solution, nothing, one_line)

@@ -255,6 +255,7 @@ REFUSED = """
     combined = T.elemwise.CAReduce(framework.scalar.basic.xor)(T.cast(x, "int64"))
     number = 3
     complex_ = T.zmatrix("c").real.sum()
+    counted = T.cumsum(x > 0.5, axis=0).sum()
 """
 
 
@@ -275,6 +276,7 @@ REFUSED = """
         ("combined", ["float64[2,2]"], "XOR along axes of int64 has no row"),
         ("number", None, "number is int: it has to be a variable"),
         ("complex_", ["float64[2,2]"], "complex128"),
+        ("counted", ["float64[2,2]"], "sums and products of bool have no row: cast"),
         ("masked", None, r"the input x .* has no fixed shape: give each input with --input"),
         ("masked", ["1.0", "2.0"], "takes 1 inputs, 2 are given"),
     ],

@@ -116,7 +116,7 @@ REFUSED = {
     "no_jaxpr": "is no closed jaxpr",
     "nothing": "returns nothing|no array|None",
     "unknown_attribute": "the attribute accuracy_of_tomorrow=3 has no row",
-    "logical_shift": "shift_right_logical of int64 has no row",
+    "signed_shift": "shift_right_arithmetic of uint32 has no row",
     "own_gradient_of_a_solution": "give the loss in place of jax.grad",
     "own_solver": "write jnp.linalg.solve",
     "one_line": "^GraphError: ",
