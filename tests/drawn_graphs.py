@@ -25,6 +25,7 @@ from drawn_operands import CHOSEN, OPERANDS, Drawn, fits
 
 MARGIN = 0.01  # how far numbers stay from a jump or a kink
 LARGEST = {"f": 30.0, "i": 1000, "u": 1000, "b": 1}  # larger numbers are made smaller
+ZERO = 1e-9  # the largest gradient that may be none
 ELEMENTS = 60  # largest size of an array
 SHAPES = [(), (3,), (2, 3), (3, 3), (1, 3), (2, 3, 3), (3, 1)]
 ARGUMENTS = ("float64", "float32", "int32", "int64", "bool")  # dtypes that a value may have to become an argument
@@ -279,15 +280,16 @@ def brought(framework: Framework, graph: Graph, number: int) -> Brought:
     """The graph as it came in, or the traceback of the importer."""
     inputs = [graph.arrays[name] for name in graph.arguments]
     results = [_held(one) for one in framework.results(graph)]
-    pairs = zip(graph.outputs, weights_of(results), strict=True)
-    weights = [weight if name in graph.smooth else None for name, weight in pairs]
+    weighted = zip(graph.outputs, weights_of(results), strict=True)
+    weights = [weight if name in graph.smooth else None for name, weight in weighted]
     of = [i for i, one in enumerate(inputs) if one.dtype == np.float64]
     single = any(one.dtype == np.float32 for one in graph.arrays.values())
     if single or not of or all(one is None for one in weights):
         of = []
     slopes = framework.gradients(graph, weights, of) if of else []
-    # The loss may not depend on an input whose gradient is zero, which is an error of `xb.grad`.
-    found = {i: np.asarray(one) for i, one in zip(of, slopes, strict=True) if one is not None and np.any(one)}
+    # The loss may not depend on an input whose gradient is zero, but for rounding, which is an error of `xb.grad`.
+    pairs = [(i, np.asarray(one)) for i, one in zip(of, slopes, strict=True) if one is not None]
+    found = {i: one for i, one in pairs if np.abs(one).max() > ZERO}
     try:
         program = framework.program(graph, number).to_json()
     except Exception:  # a defect of the importer, or a refusal

@@ -18,7 +18,7 @@ from xbackend.errors import GraphError
 def read(walk: Walk, node: Any, values: list[Any]) -> Any:
     array = walk.array(node.inputs[0])
     array, key, _ = _turned(array, _keys(walk, node, node.inputs[1:], array.shape))
-    return array[key]
+    return xb.asarray(array)[key]
 
 
 @row(
