@@ -115,7 +115,9 @@ class JAX(Framework):
             given = [chosen[of.index(i)] if i in of else one for i, one in enumerate(arrays)]
             return sum((one * w).sum() for one, w in zip(function(*given), weights, strict=True) if w is not None)
 
-        return list(self.scope["jax"].grad(loss, argnums=tuple(range(len(of))))(*(arrays[i] for i in of)))
+        # Compiled as a whole: else each op is, for each shape.
+        slopes = self.scope["jax"].jit(self.scope["jax"].grad(loss, argnums=tuple(range(len(of)))))
+        return list(slopes(*(arrays[i] for i in of)))
 
     def program(self, graph: Graph, number: int) -> Any:
         function, arrays = self._called(graph)
