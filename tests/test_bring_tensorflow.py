@@ -62,9 +62,7 @@ NORMALISED = ("normalised", "older_normalised")
 OPTIMIZERS = ("AdamOptimizer", "RMSPropOptimizer", "AdagradOptimizer")
 
 
-@pytest.mark.parametrize(
-    "name", ["updates", "adam", "trained", "momentum", *NORMALISED, *OPTIMIZERS]
-)
+@pytest.mark.parametrize("name", ["updates", "adam", "trained", "momentum", *NORMALISED, *OPTIMIZERS])
 def test_assignments_are_updates(graphs: dict[str, Brought], backend: Bound, name: str) -> None:
     graph = graphs[name]
     run = backend.compile(xb.Program.from_json(graph.program))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 import xbackend.api.functions as xb
 from xbackend.bring import dtypes
 from xbackend.bring.jax.walk import Walk, dtype_of, mapping, row
