@@ -153,6 +153,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], Rule]] = 
         (TRUE, V),
         "bits",
     ),
+    "scan_of_indices": (
+        lambda v, xs: xb.scan(lambda c, i: (xb.at(c)[i % 2].add(xs[i, 0]), c), v, xb.arange(xs.shape[0])),
+        (V, XS),
+        "array",
+    ),
     "scan_in_a_scan": (_nested, (V, XS), "array"),
     "scan_of_views": (_views, (V, XS), "bits"),
     "scan_last_only": (lambda v, xs: xb.scan(lambda c, x: (xb.sin(c) + x, c), v, xs)[0], (V, XS), "array"),

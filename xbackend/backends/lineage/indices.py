@@ -71,7 +71,7 @@ def checked_by_numba(node: Any) -> Callable[[np.ndarray], np.ndarray]:
 
     def in_range(indices: np.ndarray) -> np.ndarray:
         outside = False
-        for index in indices.flat:
+        for index in np.asarray(indices).flat:  # in a loop of Aesara it is a number, of no rank
             outside |= index < -length or index >= length
         if outside:
             raise IndexError(message)
