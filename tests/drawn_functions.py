@@ -302,7 +302,8 @@ PYTENSOR = [
     Drawn("pt.argmax({r}, axis={pair})", far="spread(r)"),
     *each("pt.{}({r}, axis={axis})", "var std ptp", kink="np.var(r, axis=axis) * spread(r)"),
     *each("pt.special.{}({r}, axis={axis})", "softmax log_softmax"),
-    *each("pt.{}({n}, axis={axis})", "sum prod max min sort argsort argmax any all mean"),
+    *each("pt.{}({n}, axis={axis})", "sum prod max min sort argmax any all mean"),
+    Drawn("pt.argsort({n}, axis={axis}, kind='stable')"),
     *each("pt.{}({n}, axis={axis}) + 1", "cumsum cumprod"),  # in Python its sums of int32 are int64
     *each("pt.{}({l}, axis={axis})", "any all sum"),
     Drawn("pt.linalg.norm({w}, ord='fro')"),
