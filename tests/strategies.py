@@ -135,8 +135,11 @@ def mixed_keys(draw: st.DrawFn, shape: tuple[int, int, int]) -> tuple[Any, ...]:
         key[1] = draw(st.integers(-shape[1], shape[1] - 1))
     if draw(st.booleans()):
         key = key[: draw(st.integers(1, 3))]
+    whole = len(key) == len(shape)
     for item in draw(st.sampled_from([[], [None], [...], [None, ...], [None, None]])):
-        key.insert(draw(st.integers(0, len(key))), item)
+        held = [i for i, k in enumerate(key) if isinstance(k, np.ndarray)] or [0]
+        apart = range(held[0] + 1, held[-1] + 1) if item is ... and not whole else ()  # there it would be a slice
+        key.insert(draw(st.sampled_from([i for i in range(len(key) + 1) if i not in apart])), item)
     return tuple(key)
 
 

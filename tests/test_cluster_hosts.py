@@ -33,7 +33,12 @@ def started(two: Hosts, folder: Path, *options: str, job: str = "mirrored") -> s
     hosts_ = ["--workers", "2", "--hosts", ",".join(two.addresses), "--reports", str(folder)]
     return subprocess.Popen(
         two.command([*own, *hosts_, *options]),
-        env={**os.environ, "XBACKEND_SSH": two.ssh, "PYTHONPATH": str(ROOT)},
+        # OpenBLAS's variable for another processor's kernels would be in this host's tasks only.
+        env={
+            **{name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"},
+            "XBACKEND_SSH": two.ssh,
+            "PYTHONPATH": str(ROOT),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
