@@ -15,7 +15,10 @@ from test_cli import xbackend
 
 import xbackend as xb
 from xbackend import environments
+from xbackend.cli import users
+from xbackend.cli.graphs import Graph
 from xbackend.errors import GraphError
+from xbackend.results.naming import FILE
 from xbackend.workers.bringing import bring
 
 pytestmark = pytest.mark.tier("standard")
@@ -192,3 +195,9 @@ def test_a_loop_is_on_one_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("UNKNOWN", "yes")
     with pytest.raises(GraphError, match="context name dev2 not defined"):
         bring("theano", f"{tmp_path / 'old.py'}:loop", None)
+
+
+def test_a_script_is_named_beside_its_framework() -> None:
+    made = users.cases(f"{Path(__file__).with_name('old_tensorflow.py')}:product", None, {}, graph=Graph("tensorflow"))
+    assert made[0].parameters[FILE].endswith("old_tensorflow.py")
+    assert made[0].parameters["graph"].startswith("TensorFlow ")

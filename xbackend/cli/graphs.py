@@ -53,7 +53,7 @@ class Graph:
         if self.kind is None and self != NONE:
             raise UsageError("--rewrites and --draws are for a graph: give --from, too")
         if self.kind is not None and settings:
-            raise UsageError("--set is for functions and workloads of xbackend: a graph that is brought has none of it")
+            raise UsageError("--set is for functions and workloads of xbackend; a graph has no parameters: leave it out")
         return self.kind is not None
 
     def place(self, target: str) -> str:
@@ -122,7 +122,7 @@ def _files(target: str) -> list[tuple[str, str]] | None:
         return None
     found = [(f"{file}:{name}", file.stem) for file in sorted(path.glob("*.py")) if not file.name.startswith("_")]
     if not found:
-        raise UsageError(f"the folder {path} has no FILE.py")
+        raise UsageError(f"the folder {path} has no FILE.py: name one whose files have a {MODEL}, or FOLDER:NAME")
     return found
 
 

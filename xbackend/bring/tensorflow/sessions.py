@@ -56,7 +56,7 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
             slopes = session.run(made, inputs)
     own = [program.values[i].params["name"] for i in program.inputs]
     targets = [label for label, one in zip(own, fed, strict=True) if one.outputs[0] in floating and slopes]
-    facts = {"from": f"TensorFlow {tf.__version__}"}
+    facts = {"graph": f"TensorFlow {tf.__version__}"}
     return Origin(program, arrays, targets, list(map(np.asarray, results)), list(map(np.asarray, slopes)), facts)
 
 
