@@ -53,7 +53,7 @@ class Graph:
         if self.kind is None and self != NONE:
             raise UsageError("--rewrites and --draws are for a graph: give --from, too")
         if self.kind is not None and settings:
-            raise UsageError("--set is for functions and workloads of xbackend; a graph has no parameters: leave it out")
+            raise UsageError("--set is for functions and workloads of xbackend; a graph has none: leave it out")
         return self.kind is not None
 
     def place(self, target: str) -> str:
