@@ -259,7 +259,7 @@ def test_what_comes_from_the_folder_that_the_user_works_in_is_refused(
             ["gate", *GATE[1:5], "model.py:step", "--from", "jax", "--rewrites", "none"],
             "--rewrites is for --from pymc, pytensor, aesara, theano",
         ),
-        (["gate", *GATE[1:5], "model.py:step", "--from", "jax", "--set", "n=1"], "a graph that is brought has none"),
+        (["gate", *GATE[1:5], "model.py:step", "--from", "jax", "--set", "n=1"], "a graph has none: leave it out"),
         (["gate", "--rev", "gone", "--rev", "HEAD", "model.py:step"], "there is no commit 'gone'"),
         (["gate", "--rev=-x", "--rev", "HEAD", "model.py:step"], "there is no commit '-x'"),
         (["gate", "--rev", "HEAD~1", "--rev", "HEAD", "model.py:new"], "model.py:new of HEAD~1: "),
