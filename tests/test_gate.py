@@ -237,6 +237,10 @@ OTHER = msgspec.structs.replace(MACHINE, fingerprint="fedcba9876543210", process
         (results(machine=OTHER), "different machines: BASE on a processor, .*0123456789abcdef.*HEAD on another, "),
         (results(settings=SessionSettings(threads=1)), "different threads: BASE with 2, HEAD with 1"),
         (
+            results(settings=SessionSettings(threads=2, variables={"OPENBLAS_CORETYPE": "Haswell"})),
+            "different variables .*: BASE with none and HEAD with OPENBLAS_CORETYPE=Haswell",
+        ),
+        (
             results(settings=SessionSettings(threads=2, cores_per_device=2)),
             "different cores per device: BASE with None, HEAD with 2; give both the same --cores-per-device",
         ),

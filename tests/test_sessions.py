@@ -24,7 +24,7 @@ from xbackend.analysis.comparison import comparisons
 from xbackend.backends.contract import Settings
 from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.errors import ArgumentError, BackendUnavailable, StoreError, WorkerDied
-from xbackend.measure import candidates, loop, machine, plan, runner, schedule, session
+from xbackend.measure import candidates, loop, machine, plan, runner, schedule, session, variables
 from xbackend.measure.candidates import Candidate
 from xbackend.measure.candidates import case as traced_case
 from xbackend.measure.measured import Finished, Measured, Visited
@@ -310,6 +310,21 @@ def test_a_loaded_machine_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.load_warnings() == []
     monkeypatch.setattr(machine, "load", lambda: None)
     assert machine.load_warnings() == []
+
+
+def test_variables_that_choose_code_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in variables.chosen():
+        monkeypatch.delenv(name)
+    for name in ("OMP_NUM_THREADS", "TF_CPP_MIN_LOG_LEVEL", "NUMBA_CACHE_DIR"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("XLA_FLAGS", "")
+    done = measured(Here(), ("numpy",))
+    assert not any("in the environment" in said for said in done.warnings)
+    assert done.results("default").settings.variables == {}
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    done = measured(Here(), ("numpy",))
+    assert any("OPENBLAS_CORETYPE=Haswell; unset it for the default" in said for said in done.warnings)
+    assert done.results("chosen").settings.variables == {"OPENBLAS_CORETYPE": "Haswell"}
 
 
 def planted_smi(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ from xbackend.analysis.statistics import Ratio, level_of
 from xbackend.results.schema import Measurement, Results, key
 
 InRun = tuple[Results, Row]
-# The machine's fingerprint, the number of threads, and the cores of a device.
-Place = tuple[str, int | None, int | None]
+# The machine's fingerprint, the number of threads, the cores of a device, and the variables that choose code.
+Place = tuple[str, int | None, int | None, tuple[tuple[str, str], ...]]
 
 
 def change(base: InRun, head: InRun, runs: Sequence[Results]) -> Ratio | None:
@@ -44,4 +44,5 @@ def times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> l
 
 def place_of(run: Results) -> Place:
     """What two runs need in common for their times to be compared."""
-    return run.machine.fingerprint, run.settings.threads, run.settings.cores_per_device
+    asked = run.settings
+    return run.machine.fingerprint, asked.threads, asked.cores_per_device, tuple(sorted(asked.variables.items()))

@@ -30,7 +30,7 @@ class GateOutcome(IntEnum):
     INCOMPLETE = 11  # something that the baseline has was not measured, or a run is not complete
     STORE = 12  # a run cannot be read: damaged, missing, of a newer version
     NOTHING = 13  # no measurement is in both
-    NO_VERDICT = 14  # different machines, threads or inputs, too few processes, or too much noise to find the limit
+    NO_VERDICT = 14  # different machines, threads, variables or inputs, too few processes, or too much noise
     PASSED = 0
 
 
@@ -194,6 +194,13 @@ def _different(base: Results, head: Results) -> str:
         if before != after:
             words = name.replace("_", " ")
             return f"different {words}: BASE with {before}, HEAD with {after}; give both the same --{option}"
+    before, after = (dict(run.settings.variables) for run in (base, head))
+    if before != after:
+        words = " and ".join(
+            f"{name} with {', '.join(f'{v}={value}' for v, value in found.items()) or 'none'}"
+            for name, found in (("BASE", before), ("HEAD", after))
+        )
+        return f"different variables that choose a library's code: {words}; measure both with the same"
     return ""
 
 

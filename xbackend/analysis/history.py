@@ -50,7 +50,7 @@ class Series:
 
 
 def series(runs: Sequence[Results], workload: str | None = None) -> list[Series]:
-    """The measurements of the runs (the oldest first), by workload, parameters, machine and threads.
+    """The measurements of the runs (the oldest first), by workload, parameters, machine, threads and variables.
 
     Raises `UsageError`, which lists the workloads there are, where ``workload`` is in none of them.
     """
@@ -75,11 +75,12 @@ def _series(members: Sequence[tuple[Results, Measurement]]) -> Series:
         lines.setdefault((measured.label, measured.devices), []).append((each, measured))
     threads = run.settings.threads
     of_device = "" if run.settings.cores_per_device is None else " a device"
+    variables = "".join(f", {plain(name)}={plain(value)}" for name, value in sorted(run.settings.variables.items()))
     place = f"{plain(run.machine.processor)}, {counted(run.machine.cores, 'core')}"
     return Series(
         title=titled(first.workload, first.parameters),
         workload=first.workload,
-        place=place + (f", {counted(threads, 'thread')}{of_device}" if threads is not None else ""),
+        place=place + (f", {counted(threads, 'thread')}{of_device}" if threads is not None else "") + variables,
         lines=tuple(Line(label, devices, _points(each)) for (label, devices), each in lines.items()),
         runs=tuple({id(each): each for each, _ in members}.values()),
     )

@@ -40,8 +40,8 @@ COMMANDS = {
         "fails where it lies beyond.\n\n"
         "Exit codes: 0 passed, 10 beyond a limit, 11 incomplete (HEAD lacks a measurement of BASE, or one of them was "
         "cut off or is still being measured), 12 a run cannot be read (damaged files are set aside and named), 13 no "
-        "measurement is in both, 14 no verdict (different machines, threads or inputs, too few processes, or an "
-        "interval that holds the limit); 2 wrong command line."
+        "measurement is in both, 14 no verdict (different machines, threads, variables or inputs, too few processes, "
+        "or an interval that holds the limit); 2 wrong command line."
     ),
     "bisect": "name the release in which a time, a compile time or numbers changed",
     "env": "list, make or remove the frameworks' environments",

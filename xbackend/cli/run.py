@@ -17,7 +17,7 @@ from xbackend.cli import DONE, INCOMPLETE, graphs, options
 from xbackend.cli.console import progress, say, width
 from xbackend.cli.users import Traced, traced
 from xbackend.errors import ArgumentError, BackendUnavailable, UsageError, XBackendError
-from xbackend.measure import matrix
+from xbackend.measure import matrix, variables
 from xbackend.measure.machine import load_warnings
 from xbackend.measure.oracle import Expected
 from xbackend.program.binding import spread
@@ -66,7 +66,7 @@ def run(
     rows: list[list[str]] = []
     placed: dict[str, list[str]] = {}  # what is said of a placement -> the backends
     found: dict[str, Verified] = {}
-    failed, warnings = dict[str, str](), load_warnings()
+    failed, warnings = dict[str, str](), [*load_warnings(), *variables.warnings()]
     with progress() as shown:
         failures = matrix.ready(selected, shown)
         for name, _ in selected:

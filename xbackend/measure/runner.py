@@ -20,7 +20,7 @@ from typing import Any
 
 import xbackend
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, TimingError, WorkerDied, WorkerTimeout, XBackendError
-from xbackend.measure import machine
+from xbackend.measure import machine, variables
 from xbackend.measure.candidates import Candidate, Group
 from xbackend.measure.files import Files
 from xbackend.measure.loop import Effort
@@ -101,7 +101,7 @@ class Session:
 
     def run(self) -> None:
         """Measure all; each candidate notes its own failure."""
-        self.warnings += machine.load_warnings()
+        self.warnings += [*machine.load_warnings(), *variables.warnings()]
         schedule = self.schedule
         schedule.began = time.perf_counter()
         with Files(self._lasting) as self._files:
@@ -306,6 +306,7 @@ class Session:
             adaptive=not self.extent.fixed,
             wait=self.patience.total,
             waited=self.patience.waited,
+            variables=variables.chosen(),
             warnings=list(self.warnings),
             **asked,
         )

@@ -330,7 +330,8 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     that time. ``warnings`` concern all of the run; `None` where nobody looked. Unknown fields have their defaults.
     ``wait`` are the seconds allowed for waiting until other processes leave the cores alone, ``waited`` those of
     ``seconds`` spent on it. ``allow_nan``: NaN in a result was right where the oracle had it, too. ``adaptive``:
-    candidates got no more processes once something was shown.
+    candidates got no more processes once something was shown. ``variables`` are the environment variables that choose a
+    framework's or a library's code, with their values.
     """
 
     quick: bool | None = None
@@ -350,6 +351,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     adaptive: bool = False
     wait: Amount | None = None
     waited: Seconds | None = None
+    variables: dict[str, str] = {}
     warnings: list[str] | None = None
 
 

@@ -1,0 +1,32 @@
+"""Environment variables by which a framework or one of its libraries computes or compiles otherwise than by default."""
+
+from __future__ import annotations
+
+import os
+
+from xbackend.backends import threads
+
+_PREFIXES = (
+    *("OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "ONEDNN_", "DNNL_", "NPY_", "OMP_", "GOMP_", "KMP_", "NUMBA_", "MLX_"),
+    *("XLA_", "JAX_", "TF_", "AESARA_FLAGS", "PYTENSOR_FLAGS", "THEANO_FLAGS", "GLIBC_TUNABLES", "LD_PRELOAD"),
+)
+# What each process is given by us, and what is logged or kept in which folder, changes no time.
+_WITHOUT = (*threads.VARIABLES, "TF_CPP_", "TF_CONFIG", "NUMBA_CACHE_DIR", "OPENBLAS_VERBOSE", "MKL_VERBOSE")
+
+
+def chosen() -> dict[str, str]:
+    """Those that are set and not empty, by name. The workers inherit them."""
+    names = sorted(name for name in os.environ if name.startswith(_PREFIXES) and not name.startswith(_WITHOUT))
+    return {name: os.environ[name] for name in names if os.environ[name]}
+
+
+def warnings() -> list[str]:
+    """Which of them are set, as a row is to be the framework as its users get it."""
+    found = chosen()
+    if not found:
+        return []
+    said = ", ".join(f"{name}={value}" for name, value in found.items())
+    them = "it" if len(found) == 1 else "them"
+    return [
+        f"set in the environment, and may change what is computed and how fast: {said}; unset {them} for the default"
+    ]
