@@ -315,7 +315,7 @@ def test_a_loaded_machine_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_variables_that_choose_code_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in variables.chosen():
         monkeypatch.delenv(name)
-    for name in ("OMP_NUM_THREADS", "TF_CPP_MIN_LOG_LEVEL", "NUMBA_CACHE_DIR"):
+    for name in ("OMP_NUM_THREADS", "TF_CPP_MIN_LOG_LEVEL", "TF_CLI_CONFIG_FILE", "NUMBA_CACHE_DIR"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("XLA_FLAGS", "")
     done = measured(Here(), ("numpy",))

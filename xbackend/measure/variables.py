@@ -8,10 +8,13 @@ from xbackend.backends import threads
 
 _PREFIXES = (
     *("OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "ONEDNN_", "DNNL_", "NPY_", "OMP_", "GOMP_", "KMP_", "NUMBA_", "MLX_"),
-    *("XLA_", "JAX_", "TF_", "AESARA_FLAGS", "PYTENSOR_FLAGS", "THEANO_FLAGS", "GLIBC_TUNABLES", "LD_PRELOAD"),
+    *("XLA_", "JAX_", "AESARA_FLAGS", "PYTENSOR_FLAGS", "THEANO_FLAGS", "GLIBC_TUNABLES", "LD_PRELOAD"),
+    # TensorFlow's own: other programs' names begin with TF_, too.
+    *("TF_ENABLE_", "TF_DISABLE_", "TF_XLA_", "TF_GPU_", "TF_CUDNN_", "TF_NUM_", "TF_USE_", "TF_FORCE_"),
+    *("TF_DETERMINISTIC_", "TF_ONEDNN_", "TF_MKL_"),
 )
-# What each process is given by us, and what is logged or kept in which folder, changes no time.
-_WITHOUT = (*threads.VARIABLES, "TF_CPP_", "TF_CONFIG", "NUMBA_CACHE_DIR", "OPENBLAS_VERBOSE", "MKL_VERBOSE")
+# What each process is given by us, and what is printed or kept in which folder, changes no time.
+_WITHOUT = (*threads.VARIABLES, "NUMBA_CACHE_DIR", "OPENBLAS_VERBOSE", "MKL_VERBOSE")
 
 
 def chosen() -> dict[str, str]:
