@@ -53,6 +53,7 @@ def test_so_it_has_on_another_backend(name: str, graphs: dict[str, Brought], sec
     check(graphs[name], second, xb)
 
 
+@pytest.mark.tier("exhaustive")
 def test_without_float64_programs_are_in_float32(tmp_path: Path, oracle: xb.Backend) -> None:
     found = brought(ready_environment("jax").python, SCRIPT, tmp_path, "--x32", *IN_FLOAT32, **CPU)
     assert set(found) == set(IN_FLOAT32)

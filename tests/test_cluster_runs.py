@@ -122,7 +122,7 @@ def test_tasks_that_reduce_other_arrays_at_a_step_are_refused() -> None:
         running.run(asked(uneven))
 
 
-@pytest.mark.parametrize("step", [0, 3])
+@pytest.mark.parametrize("step", [0, pytest.param(3, marks=HEAVY)])
 def test_data_that_never_come_are_an_error_and_end_the_job(step: int) -> None:
     forever = threading.Event()
     begin = time.monotonic()
@@ -167,7 +167,7 @@ def test_a_server_that_dies_while_nobody_asks_it_is_seen() -> None:
     assert time.monotonic() - killed[0] < 10.0
 
 
-@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("jax", marks=HEAVY)])
 def test_a_task_that_never_ends_its_step_is_named_and_not_who_waits_for_it(backend: str) -> None:
     def counting(task: Any, most: Any) -> Any:
         end = xb.while_loop(lambda i: i < most, lambda i: i + 1, xb.zeros((), dtype=xb.int64))
@@ -281,10 +281,9 @@ def failing(on_server: bool) -> Job:
     [
         ("numpy", "", True, True),
         ("numpy", "", False, False),
-        ("tensorflow", "", True, True),
         *(
             pytest.param("tensorflow", *how, marks=HEAVY)
-            for how in (("", False, True), ("coordinator", True, False), ("coordinator", True, True))
+            for how in (("", True, True), ("", False, True), ("coordinator", True, False), ("coordinator", True, True))
         ),
     ],
 )
@@ -347,6 +346,7 @@ def test_asynchronous_tasks_keep_their_end(tmp_path: Path) -> None:
     assert total(ran, "/job:ps/task:0") == 2 * 40
 
 
+@HEAVY
 def test_backends_keep_their_checkpoints_apart(tmp_path: Path) -> None:
     both = asked(folder=tmp_path)
     done = clusters.jobs(both, checked(["numpy", "jax"], []), replay=False, on_end=lambda _: None)
@@ -427,7 +427,7 @@ def test_what_processes_share_has_no_name_any_more_once_they_have_met(monkeypatc
     assert f"{meetings[0].memory[0].name} (deleted)" in found
 
 
-@pytest.mark.parametrize("backend", ["numpy", "tensorflow", "jax"])
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("tensorflow", marks=HEAVY), "jax"])
 def test_a_task_without_rows_counts_for_nothing(backend: str) -> None:
     def mean(task: Any, x: Any) -> Any:
         (whole,) = xb.all_reduce([xb.mean(x)], weights=[x.shape[0]], across=task)
@@ -475,6 +475,7 @@ def test_a_job_that_goes_on_is_repeated_from_where_it_went_on(tmp_path: Path) ->
     assert "160 updates in their order give the same to the bit" in replaying.words(ran, replaying.replay(asked, ran))
 
 
+@HEAVY
 def test_a_launcher_takes_no_more_memory_for_a_longer_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for outputs, seconds and logged updates: these took 529 bytes a step in a dictionary."""
     monkeypatch.setattr(attempt, "SECONDS_KEPT", 50)

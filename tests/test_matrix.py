@@ -146,6 +146,7 @@ def test_versions_are_listed_and_removed_by_their_name(own_home: Path, tmp_path:
     assert list((own_home / "requirements").iterdir()) == []
 
 
+@pytest.mark.tier("exhaustive")
 def test_one_made_with_an_older_lock_is_stale(own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = environments.sync(OLD)
     shutil.copytree(recipes.REQUIREMENTS, tmp_path / "changed")
@@ -157,6 +158,7 @@ def test_one_made_with_an_older_lock_is_stale(own_home: Path, tmp_path: Path, mo
     assert environments.remove(OLD) == [made.path]
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_version_that_is_not_for_the_newest_python_takes_an_older_one(own_home: Path) -> None:
     early = "numpy==1.26.4"  # it has files for Pythons up to 3.12
     older = [str(python) for python in interpreters.choices((3, 12))]

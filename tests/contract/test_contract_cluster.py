@@ -59,7 +59,7 @@ def without(backend: str, engine: str, why: str, job: str, servers: int, **more:
     return bool(why)
 
 
-@pytest.mark.one_each(1, 3)
+@pytest.mark.one_each(2, 5)
 @pytest.mark.parametrize("workers", [*COUNTS, pytest.param(4, marks=MORE)])
 def test_mirrored_workers_have_the_weights_of_one(name: str, workers: int) -> None:
     ran = run("mirrored", name, workers)
@@ -73,7 +73,7 @@ def test_mirrored_workers_have_the_weights_of_one(name: str, workers: int) -> No
         np.testing.assert_allclose([outputs[k] for k in range(STEPS)], losses, rtol=1e-10)
 
 
-@pytest.mark.one_each(3, 4)
+@pytest.mark.one_each(0, 5)
 def test_workers_of_two_devices_each_have_the_weights_of_one(name: str) -> None:
     two = Settings(virtual_devices=2)
     found = running.run(examples.asked(examples.spread(), name, 2, steps=STEPS, settings=two))
@@ -87,7 +87,7 @@ def test_workers_of_two_devices_each_have_the_weights_of_one(name: str) -> None:
     np.testing.assert_allclose([found.outputs[0][k] for k in range(STEPS)], losses, rtol=1e-10)
 
 
-@pytest.mark.one_each(3, 4)
+@pytest.mark.one_each(1, 5)
 @pytest.mark.parametrize("workers", COUNTS)
 def test_no_update_is_lost_in_step(name: str, workers: int) -> None:
     if refused("add_rank", name):
@@ -101,7 +101,7 @@ def test_no_update_is_lost_in_step(name: str, workers: int) -> None:
         assert [outputs[k] for k in range(STEPS)] == [k * sum(range(1, workers + 1)) for k in range(STEPS)]
 
 
-@pytest.mark.one_each(1, 4)
+@pytest.mark.one_each(4, 5)
 @pytest.mark.parametrize("workers", COUNTS)
 def test_no_update_is_lost_out_of_step_and_they_can_be_repeated(name: str, workers: int) -> None:
     if refused("add_rank", name, asynchronous=True):
@@ -120,7 +120,7 @@ def test_no_update_is_lost_out_of_step_and_they_can_be_repeated(name: str, worke
     assert f"{workers * STEPS} updates, each applied once" in said(ran)
 
 
-@pytest.mark.one_each(2, 4)
+@pytest.mark.one_each(3, 5)
 @pytest.mark.parametrize("workers", COUNTS)
 def test_served_in_step_each_reads_the_beginning_and_brings_its_update_in_turn(name: str, workers: int) -> None:
     if refused("served", name):
@@ -143,7 +143,7 @@ def test_served_out_of_step_can_be_repeated_to_the_bit(name: str) -> None:
     assert {k: v.tobytes() for k, v in again.items()} == {k: v.tobytes() for k, v in ran.variables.items()}
 
 
-@pytest.mark.one_each(2, 3)
+@pytest.mark.one_each(2, 5)
 @pytest.mark.parametrize("workers", COUNTS)
 @pytest.mark.parametrize("engine", BEYOND)
 def test_mirrored_by_another_engine_workers_have_the_weights_of_one(name: str, engine: str, workers: int) -> None:
@@ -160,7 +160,7 @@ def test_mirrored_by_another_engine_workers_have_the_weights_of_one(name: str, e
         np.testing.assert_allclose([outputs[k] for k in range(STEPS)], losses, rtol=1e-10)
 
 
-@pytest.mark.one_each(2, 3)
+@pytest.mark.one_each(2, 5)
 @pytest.mark.parametrize("workers", COUNTS)
 @pytest.mark.parametrize("engine", BEYOND)
 def test_by_another_engine_no_update_is_lost_and_they_can_be_repeated(name: str, engine: str, workers: int) -> None:

@@ -281,6 +281,7 @@ def classifier(weights: Mapping[str, Any], x: Any, labels: Any, seeds: Any) -> A
     return layers.cross_entropy(scores, labels), {"accuracy": layers.accuracy(scores, labels)}
 
 
+@pytest.mark.variant
 def test_a_checkpoint_is_read_by_others_and_gone_on_from_to_the_bit(three: Backend, tmp_path: Path) -> None:
     """Written by one device on NumPy, read here by replicas; then written here, and read here twice."""
     labels = (X[:, 0] > X[:, 1]).astype(np.int64)
