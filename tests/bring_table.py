@@ -9,6 +9,7 @@ from pathlib import Path
 
 from xbackend.bring.jax.walk import REFUSED
 from xbackend.bring.lineage.scalars import SCALARS
+from xbackend.bring.onnx import walk as onnx
 from xbackend.bring.source import FRAMEWORKS
 from xbackend.bring.tensorflow.refused import INSTEAD
 from xbackend.program.ops import OPS
@@ -59,8 +60,9 @@ def _patterns(found: Mapping[str, str]) -> dict[str, str]:
 def written() -> str:
     """The text of docs/bring_ops.md."""
     dialects = [import_module(f"xbackend.bring.source.frameworks.{name}").DIALECT for name in FRAMEWORKS]
-    head = f"| op | {' | '.join(dialect.spoken for dialect in dialects)} |"
-    said = {op: " | ".join(dialect.refusal(op) or "yes" for dialect in dialects) for op in OPS}
+    refusals = {**{dialect.spoken: dialect.refusal for dialect in dialects}, "ONNX": onnx.refusal}
+    head = f"| op | {' | '.join(refusals)} |"
+    said = {op: " | ".join(refusal(op) or "yes" for refusal in refusals.values()) for op in OPS}
     goes_out = [f"| {code(names)} | {cells} |" for cells, names in by_value(said).items()]
     lines = [
         "# What comes in and what goes out, op by op",
@@ -77,7 +79,7 @@ def written() -> str:
             lines += _refused("Refused with advice, by a pattern of the type:", _patterns(INSTEAD))
         if package == "jax":
             lines += _refused("Refused with advice:", REFUSED)
-    lines += ["", "## Out: the program's ops as code", "", head, "|---" * (len(dialects) + 1) + "|", *goes_out, ""]
+    lines += ["", "## Out: the program's ops as code", "", head, "|---" * (len(refusals) + 1) + "|", *goes_out, ""]
     return "\n".join(lines)
 
 

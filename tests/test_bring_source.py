@@ -37,7 +37,9 @@ def oracle() -> Iterator[Any]:
         yield backend
 
 
-def drawn(grads: bool, number: int = 7, count: int = RANDOM) -> list[RandomCase]:
+def drawn(
+    grads: bool, number: int = 7, count: int = RANDOM, without: frozenset[str] = WITHOUT
+) -> list[RandomCase]:
     """Random programs whose results depend on arithmetic only."""
     found: list[RandomCase] = []
 
@@ -49,7 +51,7 @@ def drawn(grads: bool, number: int = 7, count: int = RANDOM) -> list[RandomCase]
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(programs(tame=True, grads=grads, least=3, largest=9, without=WITHOUT))
+    @given(programs(tame=True, grads=grads, least=3, largest=9, without=without))
     def collect(one: RandomCase) -> None:
         found.append(one)
 

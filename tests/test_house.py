@@ -25,6 +25,7 @@ SOURCES = sorted(p for p in PACKAGE.rglob("*.py"))
 FRAMEWORKS = {package for e in registry.entries() for package in e.packages} - {"numpy"} | {
     "jaxlib",
     "mpi4py",
+    "onnx",
     "pymc",
     "torch",
 }

@@ -9,6 +9,7 @@ import pytest
 import lists
 from xbackend.backends import registry
 from xbackend.bring.kinds import KINDS
+from xbackend.bring.source.exports import EXPORTS
 
 
 @pytest.mark.parametrize("name", lists.FILES)
@@ -33,11 +34,8 @@ def test_an_unknown_list_is_an_error_with_its_name() -> None:
         lists.written("# begin nothing, written by\n# end\n")
 
 
-def test_each_environment_has_an_extra_and_a_backend_or_brings_a_graph() -> None:
+def test_each_environment_has_an_extra_and_a_backend_or_brings_a_graph_or_writes_a_file() -> None:
     project = tomllib.loads((lists.ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
-    assert (
-        {e.environment for e in registry.entries()} | {kind.environment for kind in KINDS.values()}
-        == set(registry.ENVIRONMENTS)
-        == set(extras) - {"all", "bench", "events", "test"}
-    )
+    used = {one.environment for one in (*registry.entries(), *KINDS.values(), *EXPORTS.values())}
+    assert used == set(registry.ENVIRONMENTS) == set(extras) - {"all", "bench", "events", "test"}

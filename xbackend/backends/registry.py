@@ -123,6 +123,7 @@ _ENVIRONMENTS = (
     Packaging("jax", (3, 13), ("jax>=0.10",), together=True),
     Packaging("pytensor", (3, 13), ("pytensor>=3.0.7", "jax>=0.10", "numba>=0.65", _MLX), together=True),
     Packaging("pymc", (3, 13), ("pymc>=6.3",)),
+    Packaging("onnx", (3, 14), ("onnx>=1.21",)),
     Packaging("aesara", (3, 11), tuple(_AESARA.split())),
     Packaging("theano", (3, 11), tuple(_THEANO.split()), sources=("theano",)),
 )

@@ -21,9 +21,12 @@ class Missing:
     def check(self, name: str) -> None:
         """Raises `GraphError` where something was added."""
         if self.found:
-            each = (
-                f"\n  {op}, {'once' if count == 1 else f'{count} times'}"
-                f"{f', first at {line}' if line else ''}{f': {instead}' if instead else ''}"
-                for op, (count, line, instead) in sorted(self.found.items())
-            )
-            raise GraphError(f"{name} has ops of {self.framework} that no program has:{''.join(each)}")
+            raise GraphError(f"{name} has ops of {self.framework} that no program has:{self.lines()}")
+
+    def lines(self) -> str:
+        """A line for each op."""
+        return "".join(
+            f"\n  {op}, {'once' if count == 1 else f'{count} times'}"
+            f"{f', first at {line}' if line else ''}{f': {instead}' if instead else ''}"
+            for op, (count, line, instead) in sorted(self.found.items())
+        )

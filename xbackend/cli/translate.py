@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,7 @@ from xbackend.measure import matrix
 from xbackend.program.program import Program
 from xbackend.program.serialization import to_json
 from xbackend.wording import suggested
+from xbackend.workers import once
 from xbackend.workers.remote import RemoteBackend
 
 _TARGET = Parameter(
@@ -29,6 +31,7 @@ _TARGET = Parameter(
     completer=lambda _: workloads.names(),
 )
 _FORMS = (*FRAMEWORKS, *EXPORTS)
+_WRITER = "xbackend.bring.source.exports"
 _TO = option(
     str,
     "FORM",
@@ -86,17 +89,32 @@ def _script(target: str, made: Program, to: str, write: Path | None) -> list[Pat
 
 
 def _exported(made: Program, to: str, write: Path | None) -> list[Path]:
-    """As `_script`, by a worker that has the framework."""
-    export = EXPORTS[to]
+    """As `_script`, by a process that has the framework."""
     check(made, to)
     with progress() as shown, tempfile.TemporaryDirectory(prefix="xbackend-export-") as folder:
-        for reason in matrix.ready(matrix.runs([export.backend]), shown).values():
-            raise BackendUnavailable(reason)
-        shown(f"writing {to} by {export.backend}")
         path = Path(folder) / "text" if write is None else write.absolute()
-        with RemoteBackend(export.backend, Settings()) as backend:
-            backend.call("xbackend.bring.source.exports:write", to, to_json(made), str(path))
+        if EXPORTS[to].backend:
+            _by_backend(made, to, path, shown)
+        else:
+            _by_environment(made, to, path, Path(folder), shown)
         text = path.read_text() if write is None else ""
     if text:
         say(text.rstrip("\n"))
     return [] if write is None else [write]
+
+
+def _by_backend(made: Program, to: str, path: Path, shown: Callable[[str], None]) -> None:
+    name = EXPORTS[to].backend
+    for reason in matrix.ready(matrix.runs([name]), shown).values():
+        raise BackendUnavailable(reason)
+    shown(f"writing {to} by {name}")
+    with RemoteBackend(name, Settings()) as backend:
+        backend.call(f"{_WRITER}:write", to, to_json(made), str(path))
+
+
+def _by_environment(made: Program, to: str, path: Path, folder: Path, shown: Callable[[str], None]) -> None:
+    python = once.made(EXPORTS[to].environment, shown)
+    program = folder / "program.json"
+    program.write_text(to_json(made))
+    shown(f"writing {to} by {python}")
+    once.run(python, _WRITER, {"kind": to, "program": str(program), "path": str(path)})

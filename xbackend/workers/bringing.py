@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,22 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from xbackend import environments
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring.kinds import KINDS, kind
 from xbackend.bring.origin import Origin
 from xbackend.bring.serving import ARRAYS, PROGRAM, SAID
 from xbackend.errors import GraphError, UsageError
-from xbackend.workers.process import PACKAGE
-
-LIMIT = 3600.0  # seconds: PyTensor compiles some models for minutes
-_START = (
-    "import runpy, sys\n"
-    "made = runpy.run_path(sys.argv[1])\n"
-    "sys.meta_path.insert(0, made['Exposed']({'xbackend': sys.argv[2]}))\n"
-    "from xbackend.bring.serving import main\n"
-    "main(sys.argv[3])\n"
-)
+from xbackend.workers import once
 
 
 def bring(
@@ -59,7 +47,7 @@ def bring(
         raise UsageError(f"{target!r} is not FILE.py:NAME, where NAME is {chosen.what}")
     if not path.is_file():
         raise UsageError(f"there is no file {file}")
-    python = _python(place) if place else _made(chosen.environment, on_progress)
+    python = _python(place) if place else once.made(chosen.environment, on_progress)
     on_progress(f"{target}: brought from {of}, by {python}")
     with tempfile.TemporaryDirectory(prefix="xbackend-bring-") as folder:
         asked = {
@@ -72,9 +60,9 @@ def bring(
             "folders": list(folders),
             "folder": folder,
         }
-        start = [str(python), "-c", _START, str(PACKAGE / "workers" / "bootstrap.py"), str(PACKAGE), json.dumps(asked)]
         variable, flags = chosen.flags
-        _run(start, {variable: ",".join(filter(None, (flags, os.environ.get(variable))))} if variable else {})
+        variables = {variable: ",".join(filter(None, (flags, os.environ.get(variable))))} if variable else {}
+        once.run(python, "xbackend.bring.serving", asked, variables)
         return _read(Path(folder), target)
 
 
@@ -87,33 +75,6 @@ def _python(place: str) -> Path:
             f"--from ...={place}: there is no interpreter; give that of your virtual environment, or its folder"
         )
     return path
-
-
-def _made(name: str, on_progress: Callable[[str], None]) -> Path:
-    found = environments.get(name)
-    return (found if found.state == "ready" else environments.sync(name, on_progress)).python
-
-
-def _run(command: list[str], variables: dict[str, str]) -> None:
-    """Run the importer, in a session of its own, which ends with this call. Raises `GraphError`."""
-    process = subprocess.Popen(
-        command,
-        env={**os.environ, **variables},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        printed, _ = process.communicate(timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        raise GraphError(f"the graph was not there after {LIMIT:g} s, and its process was ended") from None
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    if process.returncode:
-        raise GraphError(f"its process ended with {process.returncode}:\n{printed.decode(errors='replace')[-4000:]}")
 
 
 def _read(folder: Path, target: str) -> Origin:

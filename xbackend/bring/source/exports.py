@@ -1,13 +1,17 @@
-"""Files of a framework made of a program: StableHLO's text, a SavedModel. They are written where the framework is."""
+"""Files made of a program: StableHLO's text, a serialized `jax.export`, a SavedModel, ONNX. They are written where the
+framework is."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.bring.onnx.file import write as write_onnx
+from xbackend.bring.onnx.walk import graph_of
 from xbackend.bring.source.callables import to_callable
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Program
@@ -15,24 +19,36 @@ from xbackend.program.program import Program
 
 @dataclass(frozen=True)
 class Export:
-    """A kind of file: the backend in whose environment it is written, whether it is text, and what writes it."""
+    """A kind of file: the environment in which it is written, whether it is text, and what writes it.
 
-    backend: str
+    It is written by a backend's worker, or without a ``backend`` by a process of the environment. ``check`` raises
+    `UnsupportedOperation` for what the kind lacks."""
+
+    environment: str
     text: bool
-    write: Callable[[Program, Path], None]
+    write: Callable[[Program, Path], Any]
+    backend: str = ""
+    check: Callable[[Program], Any] = lambda program: None
 
 
 def check(program: Program, kind: str) -> None:
-    """Raises `UnsupportedOperation` for a program that names devices."""
+    """Raises `UnsupportedOperation` for a program that names devices, or has what the kind lacks."""
     if any(node.device is not None for node in program.nodes):
         raise UnsupportedOperation(
             f"{program.name} names devices, and {kind} has none: leave them out, or write a script, which has them"
         )
+    EXPORTS[kind].check(program)
 
 
 def write(backend: Any, kind: str, program: str, path: str) -> None:
     """Write a program, given as JSON, in a worker. Raises as `to_callable`."""
     EXPORTS[kind].write(TracedProgram.from_json(program), Path(path))
+
+
+def main(asked: str) -> None:
+    """As `write`, in a process that is asked by JSON, with the program in a file."""
+    told = json.loads(asked)
+    write(None, told["kind"], Path(told["program"]).read_text(), told["path"])
 
 
 def _stablehlo(program: Program, path: Path) -> None:
@@ -69,4 +85,8 @@ def _saved_model(program: Program, path: Path) -> None:
     tf.saved_model.save(module, str(path), signatures=signature)
 
 
-EXPORTS = {"stablehlo": Export("jax", True, _stablehlo), "savedmodel": Export("tensorflow", False, _saved_model)}
+EXPORTS = {
+    "stablehlo": Export("jax", True, _stablehlo, "jax"),
+    "savedmodel": Export("tensorflow", False, _saved_model, "tensorflow"),
+    "onnx": Export("onnx", False, write_onnx, check=graph_of),
+}

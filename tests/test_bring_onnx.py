@@ -1,0 +1,111 @@
+"""Programs as files of ONNX: the workloads and random programs compute there what they compute with NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiers
+from onnx_runs import evaluated
+from random_programs import ops_of
+from source_cases import of_workloads
+from source_scripts import Case, case, differs
+from test_bring_source import WITHOUT, drawn
+
+import xbackend as xb
+from xbackend.bring.onnx.graph import NEWER, OPSET
+from xbackend.bring.onnx.walk import graph_of, refusal
+from xbackend.cli import DONE, WRONG, main
+from xbackend.errors import UnsupportedOperation
+from xbackend.program.ops import OPS
+
+pytestmark = pytest.mark.tier("standard")
+LACKS = frozenset(op for op in OPS if refusal(op))
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Any]:
+    with xb.open("numpy", virtual_devices=4) as backend:
+        yield backend
+
+
+def wrong(cases: dict[str, Case], folder: Path) -> dict[str, str]:
+    """What files compute otherwise, by name."""
+    found = evaluated({name: (one.program, one.inputs) for name, one in cases.items()}, folder)
+    said = {name: got if isinstance(got, str) else differs(got, cases[name]) for name, got in found.items()}
+    return {name: text for name, text in said.items() if text}
+
+
+def written(one: Case) -> bool:
+    return LACKS.isdisjoint(ops_of(one.program)) and not any(node.device for node in one.program.nodes)
+
+
+def test_workloads_compute_the_same(oracle: Any, tmp_path: Path) -> None:
+    cases = {name: one for name, one in of_workloads(oracle, gradient=False).items() if written(one)}
+    assert len(cases) >= 10
+    found = wrong(cases, tmp_path)
+    assert not found, "\n".join(f"{name}: {said}" for name, said in found.items())
+
+
+def test_random_programs_compute_the_same(oracle: Any, tmp_path: Path) -> None:
+    cases = {
+        f"random{i}": case(oracle, one.program, one.arguments)
+        for i, one in enumerate(drawn(False, number=33, count=tiers.share(400), without=WITHOUT | LACKS))
+    }
+    found = wrong(cases, tmp_path)
+    assert not found, "\n".join(f"{name}: {said}\n{cases[name].program}" for name, said in found.items())
+
+
+def test_state_is_inputs_and_results(oracle: Any, tmp_path: Path) -> None:
+    total = xb.shared(np.array([1.0, 2.0]), name="total")
+
+    def step(w: Any) -> Any:
+        xb.update(total, total + w)
+        return {"dot": xb.sum(total * w), "same": w, "again": w}
+
+    one = case(oracle, xb.trace(step, np.array([3.0, 4.0])), [np.array([3.0, 4.0])])
+    assert not wrong({"step": one}, tmp_path)
+    graph = graph_of(one.program)
+    assert [name for name, _ in graph.inputs] == ["w", "total"]
+    assert [name for name, _ in graph.outputs] == ["dot", "same", "again", "new_total"]
+    assert graph.defaults["total"].tolist() == [1.0, 2.0]
+
+
+def test_a_wrong_file_would_be_found(oracle: Any, tmp_path: Path) -> None:
+    one = case(oracle, xb.trace(xb.exp, np.ones(3)), [np.ones(3)])
+    assert "off by" in wrong({"exp": Case(one.program, one.inputs, [one.expected[0] * 1.001])}, tmp_path)["exp"]
+
+
+def test_names_are_the_users_and_operators_are_no_newer_than_needed() -> None:
+    def function(max: Any, rows: Any) -> Any:
+        scaled = max * 2.0
+        return xb.cumulative_prod(xb.tanh(scaled)) + rows, scaled
+
+    graph = graph_of(xb.trace(function, np.ones(3), np.ones(3)))
+    assert [name for name, _ in graph.inputs] == ["max", "rows"]
+    assert [name for name, _ in graph.outputs] == ["output_0", "output_1"]
+    assert graph.model.opset == NEWER["CumProd"] > OPSET == graph_of(xb.trace(xb.exp, np.ones(3))).model.opset
+
+
+def test_a_file_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "softmax.onnx"
+    assert main(["translate", "softmax", "--to", "onnx", "--write", str(path)]) == DONE
+    assert b"xbackend" in path.read_bytes()
+    assert main(["translate", "softmax", "--to", "onnx"]) == WRONG
+    assert "onnx is no text: give --write PATH" in capsys.readouterr().err
+
+
+def test_what_onnx_lacks_is_one_error() -> None:
+    def function(a: Any, b: Any) -> Any:
+        loss = xb.sum(xb.linalg.solve(a, b)) + xb.sum(xb.erfinv(b)) + xb.sum(xb.erfinv(a))
+        return xb.cond(loss > 0.0, lambda a: xb.linalg.inv(a), lambda a: a, a), xb.grad(loss, b)
+
+    program = xb.trace(function, np.eye(3), np.ones(3))
+    with pytest.raises(UnsupportedOperation, match="function has ops that ONNX lacks") as raised:
+        graph_of(program)
+    lines = str(raised.value).splitlines()[1:]
+    assert [line.split(",")[0].strip() for line in lines] == ["erfinv", "grad", "inv", "solve"]
+    assert "erfinv, 2 times, first at" in lines[0] and "no gradients: give the value alone" in lines[1]

@@ -1,0 +1,122 @@
+"""Rows of elementwise ops. Where ONNX's standard leaves NaN, infinities or signs of zeros open, a row has NumPy's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from xbackend.bring.onnx.graph import Use
+
+Row = Callable[[Use], str | Sequence[str]]
+
+
+def operator(name: str) -> Row:
+    """An operator of the operands as they are."""
+    return lambda use: use(name, *use.inputs)
+
+
+def _square(use: Use) -> str:
+    (x,) = use.inputs
+    return use("Mul", x, x)
+
+
+def _sign(use: Use) -> str:
+    """The standard does not name NaN."""
+    (x,) = use.inputs
+    sign = use("Sign", x)
+    return use("Where", use("IsNaN", x), x, sign) if use.is_floating else sign
+
+
+def _trunc(use: Use) -> str:
+    (x,) = use.inputs
+    return use("Where", use("Less", x, use.number(0)), use("Ceil", x), use("Floor", x))
+
+
+def _isfinite(use: Use) -> str:
+    (x,) = use.inputs
+    return use("Not", use("Or", use("IsNaN", x), use("IsInf", x)))
+
+
+def _larger(compare: str, name: str) -> Row:
+    """`maximum` and `minimum`: NaN if one is. The standard does not say what `Max` and `Min` make of it."""
+
+    def row(use: Use) -> str:
+        x, y = use.inputs
+        if not use.is_floating:
+            return use(name, x, y)
+        return use("Where", use("Or", use(compare, x, y), use("IsNaN", x)), x, y)
+
+    return row
+
+
+def _logarithm(base: float) -> Row:
+    return lambda use: use("Div", use("Log", *use.inputs), use.number(math.log(base)))
+
+
+def _expm1(use: Use) -> str:
+    """(u - 1) x / log(u) with u = exp(x), in which the rounding of u cancels: Higham, Accuracy and Stability of
+    Numerical Algorithms, section 1.14.1."""
+    (x,) = use.inputs
+    one = use.number(1)
+    u = use("Exp", x)
+    less = use("Sub", u, one)
+    found = use("Div", use("Mul", less, x), use("Log", u))
+    found = use("Where", use("Equal", u, use.number(math.inf)), u, found)
+    found = use("Where", use("Equal", less, use.number(-1)), less, found)
+    return use("Where", use("Equal", u, one), x, found)
+
+
+def _log1p(use: Use) -> str:
+    """log(u) x / (u - 1) with u = 1 + x, as in `_expm1`."""
+    (x,) = use.inputs
+    one = use.number(1)
+    u = use("Add", x, one)
+    found = use("Div", use("Mul", use("Log", u), x), use("Sub", u, one))
+    found = use("Where", use("Equal", u, use.number(math.inf)), u, found)
+    return use("Where", use("Equal", u, one), x, found)
+
+
+def _atan2(use: Use) -> str:
+    """The angle of the sizes, in the quadrant of the signs, of which those of zeros are seen in their reciprocals."""
+    y, x = use.inputs
+    zero = use.number(0)
+    rise, run = use("Abs", y), use("Abs", x)
+    slope = use("Where", use("Equal", rise, run), use.number(1), use("Div", rise, run))  # of infinities, too
+    slope = use("Where", use("And", use("Equal", y, zero), use("Not", use("IsNaN", x))), zero, slope)
+    angle = use("Atan", slope)
+    angle = use("Where", _is_negative(use, x), use("Sub", use.number(math.pi), angle), angle)
+    return use("Where", _is_negative(use, y), use("Neg", angle), angle)
+
+
+def _is_negative(use: Use, x: str) -> str:
+    """Whether a number is negative, or -0."""
+    zero = use.number(0)
+    return use("Or", use("Less", x, zero), use("Less", use("Reciprocal", x), zero))
+
+
+_NAMES = {
+    **{"abs": "Abs", "negative": "Neg", "floor": "Floor", "ceil": "Ceil", "round": "Round", "sqrt": "Sqrt"},
+    **{"exp": "Exp", "log": "Log", "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos"},
+    **{"atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh"},
+    **{"atanh": "Atanh", "erf": "Erf", "expit": "Sigmoid", "isnan": "IsNaN", "isinf": "IsInf"},
+    **{"add": "Add", "subtract": "Sub", "multiply": "Mul", "divide": "Div", "equal": "Equal", "less": "Less"},
+    **{"less_equal": "LessOrEqual", "greater": "Greater", "greater_equal": "GreaterOrEqual", "where": "Where"},
+    **{"logical_not": "Not", "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"},
+    **{"bitwise_invert": "BitwiseNot", "bitwise_and": "BitwiseAnd", "bitwise_or": "BitwiseOr"},
+    "bitwise_xor": "BitwiseXor",
+}
+ROWS: Mapping[str, Row] = {
+    **{ours: operator(theirs) for ours, theirs in _NAMES.items()},
+    "not_equal": lambda use: use("Not", use("Equal", *use.inputs)),
+    "square": _square,
+    "sign": _sign,
+    "trunc": _trunc,
+    "isfinite": _isfinite,
+    "maximum": _larger("Greater", "Max"),
+    "minimum": _larger("Less", "Min"),
+    "log2": _logarithm(2),
+    "log10": _logarithm(10),
+    "expm1": _expm1,
+    "log1p": _log1p,
+    "atan2": _atan2,
+}

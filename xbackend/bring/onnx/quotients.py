@@ -1,0 +1,113 @@
+"""Rows of quotients, remainders and powers: exact for integers, and NumPy's for floats (docs/numbers.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from xbackend.bring.onnx.elementwise import Row
+from xbackend.bring.onnx.graph import Use
+
+_BITS = 6  # of an exponent: from the 64th power on only those of 0, 1 and -1 fit into 64 bits
+
+
+def _floor_divide(use: Use) -> str:
+    return _floor_of_floats(use) if use.is_floating else _floor_of_integers(use)
+
+
+def _remainder(use: Use) -> str:
+    x, y = use.inputs
+    if not use.is_floating:
+        return use("Mod", x, _divisor(use), fmod=0)
+    zero = use.number(0)
+    rest = use("Mod", x, y, fmod=1)  # with the sign of x
+    none = use("Where", use("Less", y, zero), use.number(-0.0), zero)
+    moved = use("Where", _other_side(use, rest, y), use("Add", rest, y), rest)
+    return use("Where", use("Equal", rest, zero), none, moved)
+
+
+def _other_side(use: Use, rest: str, y: str) -> str:
+    """Whether a remainder that is not 0 and its divisor have different signs."""
+    zero = use.number(0)
+    return use("Xor", use("Less", rest, zero), use("Less", y, zero))
+
+
+def _floor_of_floats(use: Use) -> str:
+    """The floor of the exact quotient, so 1 // 0.1 is 9, not 10, as NumPy's `npy_divmod` computes it."""
+    x, y = use.inputs
+    zero, one = use.number(0), use.number(1)
+    quotient, rest = use("Div", x, y), use("Mod", x, y, fmod=1)
+    whole = use("Div", use("Sub", x, rest), y)
+    below = use("And", use("Not", use("Equal", rest, zero)), _other_side(use, rest, y))
+    whole = use("Where", below, use("Sub", whole, one), whole)
+    floor = use("Floor", whole)
+    nearest = use("Where", use("Greater", use("Sub", whole, floor), use.number(0.5)), use("Add", floor, one), floor)
+    signed = use("Where", use("Equal", whole, zero), use("Mul", quotient, zero), nearest)
+    return use("Where", use("Equal", y, zero), quotient, signed)
+
+
+def _floor_of_integers(use: Use) -> str:
+    """A division without a rest, of which it does not matter whether it rounds down or to zero."""
+    x, y = use.inputs
+    zero, divisor = use.number(0), _divisor(use)
+    rest = use("Mod", x, divisor, fmod=1)  # with the sign of x
+    whole = use("Div", use("Sub", x, rest), divisor)
+    below = use("And", use("Not", use("Equal", rest, zero)), _other_side(use, rest, divisor))
+    whole = use("Where", below, use("Sub", whole, use.number(1)), whole)
+    return use("Where", use("Equal", y, use.number(-1)), use("Neg", x), whole) if divisor != y else whole
+
+
+def _divisor(use: Use) -> str:
+    """A divisor of integers that no processor traps at: 1 in place of 0, of which the quotient is unspecified, and of
+    -1, by which the smallest integer has none. The divisor itself where it is known to be none of them."""
+    y, known = use.inputs[1], use.known(1)
+    if known is not None and not np.isin(known, (0, -1)).any():
+        return y
+    one = use.number(1)
+    return use("Where", use("Or", use("Equal", y, use.number(-1)), use("Equal", y, use.number(0))), one, y)
+
+
+def _pow(use: Use) -> str:
+    if not use.is_floating:
+        return _power_of_integers(use)
+    x, y = use.inputs
+    known = use.known(1)
+    if known is not None and known.size and (known == 0.5).all():
+        # Where a runtime takes the square root, that of -0 is -0, and that of -inf NaN.
+        endless = use("Equal", x, use.number(-math.inf))
+        x = use("Where", endless, use.number(math.inf), use("Add", x, use.number(0)))
+    return use("Pow", x, y)
+
+
+def _power_of_integers(use: Use) -> str:
+    """A power by squaring: `Pow` may compute it in floating point. Of a negative exponent it is unspecified."""
+    base, exponent = use.inputs
+    known = use.known(1)
+    if known is not None and known.size and (known == known.flat[0]).all() and 0 < known.flat[0] < 2**_BITS:
+        return _by_known(use, base, int(known.flat[0]))
+    zero, most = use.number(0), use.number(2**_BITS - 1)
+    exponent = use("Where", use("Less", exponent, zero), zero, exponent)
+    parity = use("Add", use.number(2**_BITS - 2), use("BitwiseAnd", exponent, use.number(1)))
+    exponent = use("Where", use("Greater", exponent, most), parity, exponent)
+    result = use.number(1)
+    for bit in range(_BITS):
+        unset = use("Equal", use("BitwiseAnd", exponent, use.number(2**bit)), zero)
+        result = use("Where", unset, result, use("Mul", result, base))
+        base = use("Mul", base, base) if bit < _BITS - 1 else base
+    return result
+
+
+def _by_known(use: Use, base: str, exponent: int) -> str:
+    """A power with a known exponent. It has the shape of the result also where the exponent had more axes."""
+    result = ""
+    while exponent:
+        if exponent & 1:
+            result = use("Mul", result, base) if result else base
+        exponent >>= 1
+        base = use("Mul", base, base) if exponent else base
+    return result if use.x.shape == use.node.shape else use("Expand", result, use.ints(*use.node.shape))
+
+
+ROWS: Mapping[str, Row] = {"floor_divide": _floor_divide, "remainder": _remainder, "pow": _pow}

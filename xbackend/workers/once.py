@@ -1,0 +1,54 @@
+"""A process that does one thing, in an interpreter that has what this one lacks, and ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from xbackend import environments
+from xbackend.errors import GraphError
+from xbackend.workers.process import PACKAGE
+
+LIMIT = 3600.0  # seconds: PyTensor compiles some models for minutes
+_START = (
+    "import runpy, sys\n"
+    "from importlib import import_module\n"
+    "made = runpy.run_path(sys.argv[1])\n"
+    "sys.meta_path.insert(0, made['Exposed']({'xbackend': sys.argv[2]}))\n"
+    "import_module(sys.argv[3]).main(sys.argv[4])\n"
+)
+
+
+def made(name: str, on_progress: Callable[[str], None]) -> Path:
+    """The interpreter of an environment, which is made if it is missing. Raises `EnvironmentFailed`."""
+    found = environments.get(name)
+    return (found if found.state == "ready" else environments.sync(name, on_progress)).python
+
+
+def run(python: Path, module: str, asked: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> None:
+    """Call ``main`` of a module of xbackend with what is asked as JSON, in a session of its own, which ends with this
+    call. Raises `GraphError`."""
+    bootstrap = PACKAGE / "workers" / "bootstrap.py"
+    process = subprocess.Popen(
+        [str(python), "-c", _START, str(bootstrap), str(PACKAGE), module, json.dumps(asked)],
+        env={**os.environ, **(variables or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        printed, _ = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        raise GraphError(f"the graph was not there after {LIMIT:g} s, and its process was ended") from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if process.returncode:
+        raise GraphError(f"its process ended with {process.returncode}:\n{printed.decode(errors='replace')[-4000:]}")
