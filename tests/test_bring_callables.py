@@ -69,6 +69,9 @@ JAX = """
     found = compiled.execute_sharded([jax.device_put(one) for one in (x, w, w)])
     ((value,),) = found.disassemble_into_single_device_arrays()
     assert np.allclose(value, function(x, w), rtol=1e-12), value
+    from jax import export
+    loaded = export.deserialize(bytearray((folder / "loss.jaxexport").read_bytes()))
+    assert np.allclose(loaded.call(x, w, w), function(x, w), rtol=1e-12)
 """
 TENSORFLOW = """
     import tensorflow as tf
@@ -151,11 +154,12 @@ def right() -> tuple[Any, Any]:
 def test_a_function_is_one_of_the_frameworks_own(
     framework: str, model: Path, right: tuple[Any, Any], tmp_path: Path
 ) -> None:
-    """Its values and its gradient by the framework; those of StableHLO's text and of a SavedModel, too."""
+    """Its values and its gradient by the framework; those of StableHLO's text, a serialized function and a SavedModel, too."""
     if framework == "jax":
         inputs = ["--input", "float64[3,2]", "--input", "float64[2]", "--input", "float64[2]"]
-        target = ["translate", f"{model}:more", *inputs, "--to", "stablehlo"]
-        assert main([*target, "--write", str(tmp_path / "loss.mlir")]) == DONE
+        for form, name in (("stablehlo", "loss.mlir"), ("jax-export", "loss.jaxexport")):
+            target = ["translate", f"{model}:more", *inputs, "--to", form, "--write", str(tmp_path / name)]
+            assert main(target) == DONE
     if framework == "tensorflow":
         assert main(["translate", f"{model}:each", "--to", "savedmodel", "--write", str(tmp_path / "saved")]) == DONE
     ran(framework, dedent(MODEL + SAVE + SCRIPTS[framework]), tmp_path)

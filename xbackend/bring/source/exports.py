@@ -53,12 +53,25 @@ def main(asked: str) -> None:
 
 def _stablehlo(program: Program, path: Path) -> None:
     """The module as JAX lowers it for the kind of device that it has there, without source lines."""
+    function, given = _jitted(program)
+    path.write_text(function.lower(*given).as_text())
+
+
+def _jax_export(program: Program, path: Path) -> None:
+    """The function as `jax.export` serializes it, for the kind of device that JAX has there. It has no gradient."""
+    from jax import export
+
+    function, given = _jitted(program)
+    path.write_bytes(export.export(function)(*given).serialize())
+
+
+def _jitted(program: Program) -> tuple[Any, list[Any]]:
+    """The function, which keeps arguments that nothing reads, and the shapes and dtypes of its arguments."""
     import jax
 
     values = (program.values[i] for i in (*program.inputs, *program.shared))
     given = [jax.ShapeDtypeStruct(one.shape, one.dtype.value) for one in values]
-    function = jax.jit(to_callable(program, "jax"), keep_unused=True)
-    path.write_text(function.lower(*given).as_text())
+    return jax.jit(to_callable(program, "jax"), keep_unused=True), given
 
 
 def _saved_model(program: Program, path: Path) -> None:
@@ -87,6 +100,7 @@ def _saved_model(program: Program, path: Path) -> None:
 
 EXPORTS = {
     "stablehlo": Export("jax", True, _stablehlo, "jax"),
+    "jax-export": Export("jax", False, _jax_export, "jax"),
     "savedmodel": Export("tensorflow", False, _saved_model, "tensorflow"),
     "onnx": Export("onnx", False, write_onnx, check=graph_of),
 }
