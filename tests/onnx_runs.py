@@ -1,5 +1,5 @@
-"""Programs as files of ONNX: checked, and evaluated by the reference evaluator of the package `onnx`, all of them by one
-process of its environment."""
+"""Programs as files of ONNX: checked, and evaluated by the reference evaluator of the package `onnx`, in one process of
+its environment."""
 
 from __future__ import annotations
 

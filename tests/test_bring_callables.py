@@ -154,7 +154,8 @@ def right() -> tuple[Any, Any]:
 def test_a_function_is_one_of_the_frameworks_own(
     framework: str, model: Path, right: tuple[Any, Any], tmp_path: Path
 ) -> None:
-    """Its values and its gradient by the framework; those of StableHLO's text, a serialized function and a SavedModel, too."""
+    """Its values and its gradient by the framework; the values of StableHLO's text, of a serialized function and of a
+    SavedModel, too."""
     if framework == "jax":
         inputs = ["--input", "float64[3,2]", "--input", "float64[2]", "--input", "float64[2]"]
         for form, name in (("stablehlo", "loss.mlir"), ("jax-export", "loss.jaxexport")):

@@ -37,9 +37,7 @@ def oracle() -> Iterator[Any]:
         yield backend
 
 
-def drawn(
-    grads: bool, number: int = 7, count: int = RANDOM, without: frozenset[str] = WITHOUT
-) -> list[RandomCase]:
+def drawn(grads: bool, number: int = 7, count: int = RANDOM, without: frozenset[str] = WITHOUT) -> list[RandomCase]:
     """Random programs whose results depend on arithmetic only."""
     found: list[RandomCase] = []
 

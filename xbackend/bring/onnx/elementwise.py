@@ -1,4 +1,8 @@
-"""Rows of elementwise ops. Where ONNX's standard leaves NaN, infinities or signs of zeros open, a row has NumPy's."""
+"""Rows of elementwise ops. Where ONNX's standard leaves NaN, infinities or signs of zeros open, a row has NumPy's.
+
+A number that may be -0 is the last operand of `Where`, or has its sign by a product: of the operand before, ONNX Runtime
+loses the sign (https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/tensor/where_op.cc).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ def _sign(use: Use) -> str:
 
 def _trunc(use: Use) -> str:
     (x,) = use.inputs
-    return use("Where", use("Less", x, use.number(0)), use("Ceil", x), use("Floor", x))
+    return use("Where", use("Greater", x, use.number(0)), use("Floor", x), use("Ceil", x))
 
 
 def _isfinite(use: Use) -> str:
@@ -37,14 +41,15 @@ def _isfinite(use: Use) -> str:
     return use("Not", use("Or", use("IsNaN", x), use("IsInf", x)))
 
 
-def _larger(compare: str, name: str) -> Row:
-    """`maximum` and `minimum`: NaN if one is. The standard does not say what `Max` and `Min` make of it."""
+def _extreme(name: str) -> Row:
+    """`maximum` and `minimum`: NaN if one is. The standard does not say what is made of it."""
 
     def row(use: Use) -> str:
         x, y = use.inputs
+        found = use(name, x, y)
         if not use.is_floating:
-            return use(name, x, y)
-        return use("Where", use("Or", use(compare, x, y), use("IsNaN", x)), x, y)
+            return found
+        return use("Where", use("IsNaN", x), x, use("Where", use("IsNaN", y), y, found))
 
     return row
 
@@ -54,42 +59,40 @@ def _logarithm(base: float) -> Row:
 
 
 def _expm1(use: Use) -> str:
-    """(u - 1) x / log(u) with u = exp(x), in which the rounding of u cancels: Higham, Accuracy and Stability of
-    Numerical Algorithms, section 1.14.1."""
+    """x (u - 1) / log(u) with u = exp(x), in which the rounding of u cancels: Higham, Accuracy and Stability of Numerical
+    Algorithms, section 1.14.1."""
     (x,) = use.inputs
-    one = use.number(1)
-    u = use("Exp", x)
+    one, u = use.number(1), use("Exp", x)
     less = use("Sub", u, one)
-    found = use("Div", use("Mul", less, x), use("Log", u))
-    found = use("Where", use("Equal", u, use.number(math.inf)), u, found)
-    found = use("Where", use("Equal", less, use.number(-1)), less, found)
-    return use("Where", use("Equal", u, one), x, found)
+    ratio = use("Where", use("Equal", u, one), one, use("Div", less, use("Log", u)))
+    ratio = use("Where", use("Equal", u, use.number(math.inf)), u, ratio)
+    return use("Where", use("Equal", less, use.number(-1)), less, use("Mul", x, ratio))
 
 
 def _log1p(use: Use) -> str:
-    """log(u) x / (u - 1) with u = 1 + x, as in `_expm1`."""
+    """x log(u) / (u - 1) with u = 1 + x, as in `_expm1`."""
     (x,) = use.inputs
     one = use.number(1)
     u = use("Add", x, one)
-    found = use("Div", use("Mul", use("Log", u), x), use("Sub", u, one))
-    found = use("Where", use("Equal", u, use.number(math.inf)), u, found)
-    return use("Where", use("Equal", u, one), x, found)
+    ratio = use("Div", use("Log", u), use("Sub", u, one))
+    is_itself = use("Or", use("Equal", u, one), use("Equal", u, use.number(math.inf)))
+    return use("Mul", x, use("Where", is_itself, one, ratio))
 
 
 def _atan2(use: Use) -> str:
-    """The angle of the sizes, in the quadrant of the signs, of which those of zeros are seen in their reciprocals."""
+    """The angle of the sizes, in the quadrant of the signs."""
     y, x = use.inputs
-    zero = use.number(0)
+    zero, one = use.number(0), use.number(1)
     rise, run = use("Abs", y), use("Abs", x)
-    slope = use("Where", use("Equal", rise, run), use.number(1), use("Div", rise, run))  # of infinities, too
-    slope = use("Where", use("And", use("Equal", y, zero), use("Not", use("IsNaN", x))), zero, slope)
+    slope = use("Where", use("Equal", rise, run), one, use("Div", rise, run))  # of infinities, too
+    slope = use("Where", use("And", use("Equal", y, zero), use("Equal", x, x)), zero, slope)
     angle = use("Atan", slope)
-    angle = use("Where", _is_negative(use, x), use("Sub", use.number(math.pi), angle), angle)
-    return use("Where", _is_negative(use, y), use("Neg", angle), angle)
+    angle = use("Where", is_negative(use, x), use("Sub", use.number(math.pi), angle), angle)
+    return use("Mul", use("Where", is_negative(use, y), use.number(-1), one), angle)
 
 
-def _is_negative(use: Use, x: str) -> str:
-    """Whether a number is negative, or -0."""
+def is_negative(use: Use, x: str) -> str:
+    """Whether a number is negative, or -0, whose reciprocal is."""
     zero = use.number(0)
     return use("Or", use("Less", x, zero), use("Less", use("Reciprocal", x), zero))
 
@@ -112,8 +115,8 @@ ROWS: Mapping[str, Row] = {
     "sign": _sign,
     "trunc": _trunc,
     "isfinite": _isfinite,
-    "maximum": _larger("Greater", "Max"),
-    "minimum": _larger("Less", "Min"),
+    "maximum": _extreme("Max"),
+    "minimum": _extreme("Min"),
     "log2": _logarithm(2),
     "log10": _logarithm(10),
     "expm1": _expm1,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from xbackend.bring.onnx.elementwise import Row
+from xbackend.bring.onnx.elementwise import Row, is_negative
 from xbackend.bring.onnx.graph import Use
 
 _BITS = 6  # of an exponent: from the 64th power on only those of 0, 1 and -1 fit into 64 bits
@@ -21,17 +21,17 @@ def _remainder(use: Use) -> str:
     x, y = use.inputs
     if not use.is_floating:
         return use("Mod", x, _divisor(use), fmod=0)
-    zero = use.number(0)
     rest = use("Mod", x, y, fmod=1)  # with the sign of x
-    none = use("Where", use("Less", y, zero), use.number(-0.0), zero)
-    moved = use("Where", _other_side(use, rest, y), use("Add", rest, y), rest)
-    return use("Where", use("Equal", rest, zero), none, moved)
+    rest = use("Where", _other_side(use, rest, y), use("Add", rest, y), rest)
+    sign = use("Where", use("Less", y, use.number(0)), use.number(-1), use.number(1))
+    return use("Mul", sign, use("Abs", rest))
 
 
 def _other_side(use: Use, rest: str, y: str) -> str:
-    """Whether a remainder that is not 0 and its divisor have different signs."""
+    """Whether a remainder is not 0, and has another sign than the divisor."""
     zero = use.number(0)
-    return use("Xor", use("Less", rest, zero), use("Less", y, zero))
+    differ = use("Xor", use("Less", rest, zero), use("Less", y, zero))
+    return use("And", differ, use("Not", use("Equal", rest, zero)))
 
 
 def _floor_of_floats(use: Use) -> str:
@@ -40,22 +40,20 @@ def _floor_of_floats(use: Use) -> str:
     zero, one = use.number(0), use.number(1)
     quotient, rest = use("Div", x, y), use("Mod", x, y, fmod=1)
     whole = use("Div", use("Sub", x, rest), y)
-    below = use("And", use("Not", use("Equal", rest, zero)), _other_side(use, rest, y))
-    whole = use("Where", below, use("Sub", whole, one), whole)
+    whole = use("Where", _other_side(use, rest, y), use("Sub", whole, one), whole)
     floor = use("Floor", whole)
     nearest = use("Where", use("Greater", use("Sub", whole, floor), use.number(0.5)), use("Add", floor, one), floor)
-    signed = use("Where", use("Equal", whole, zero), use("Mul", quotient, zero), nearest)
-    return use("Where", use("Equal", y, zero), quotient, signed)
+    sign = use("Where", is_negative(use, quotient), use.number(-1), one)
+    return use("Where", use("Equal", y, zero), quotient, use("Mul", sign, use("Abs", nearest)))
 
 
 def _floor_of_integers(use: Use) -> str:
     """A division without a rest, of which it does not matter whether it rounds down or to zero."""
     x, y = use.inputs
-    zero, divisor = use.number(0), _divisor(use)
+    divisor = _divisor(use)
     rest = use("Mod", x, divisor, fmod=1)  # with the sign of x
     whole = use("Div", use("Sub", x, rest), divisor)
-    below = use("And", use("Not", use("Equal", rest, zero)), _other_side(use, rest, divisor))
-    whole = use("Where", below, use("Sub", whole, use.number(1)), whole)
+    whole = use("Where", _other_side(use, rest, divisor), use("Sub", whole, use.number(1)), whole)
     return use("Where", use("Equal", y, use.number(-1)), use("Neg", x), whole) if divisor != y else whole
 
 

@@ -75,8 +75,8 @@ def _sort(use: Use) -> str:
     ordered, _ = _order(use, use("Where", undefined, use.number(math.inf), x))
     count = use("ReduceSum", use("Cast", undefined, to=DType.int64), use.ints(axis), keepdims=1)
     places = np.arange(length).reshape(-1, *(1 for _ in use.x.shape[axis + 1 :]))
-    are_numbers = use("Less", use.graph.constant(places), use("Sub", use.ints(length), count))
-    return use("Where", are_numbers, ordered, use.number(math.nan))
+    are_undefined = use("GreaterOrEqual", use.graph.constant(places), use("Sub", use.ints(length), count))
+    return use("Where", are_undefined, use.number(math.nan), ordered)
 
 
 def _argsort(use: Use) -> str:

@@ -13,6 +13,7 @@ from xbackend.bring.onnx.graph import Graph, Model, Use
 from xbackend.bring.source import names as naming
 from xbackend.bring.source.dialect import named_by
 from xbackend.errors import UnsupportedOperation
+from xbackend.program.dtypes import DType
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Program, generate
 
@@ -118,10 +119,9 @@ def _generated(graph: Graph, node: Node) -> str:
     if node.op == "full":
         number = graph.constant(np.asarray(params["fill_value"], dtype))
         return graph.add("Expand", [number, graph.constant(np.asarray(node.shape, np.int64))])[0]
-    steps = params.get("start"), params.get("step")
-    if node.op == "arange" and dtype == "int64" and all(isinstance(n, int) and abs(n) < 2**31 for n in steps):
-        start, step = steps
-        ends = (start, start + node.shape[0] * step, step)
-        return graph.add("Range", [graph.constant(np.asarray(n, dtype)) for n in ends])[0]
+    if node.op == "arange" and node.dtype is DType.int64:
+        start, step = params["start"], params["step"]
+        ends = start, start + node.shape[0] * step, step
+        if step and all(isinstance(n, int) and abs(n) < 2**62 for n in ends):
+            return graph.add("Range", [graph.constant(np.asarray(n, dtype)) for n in ends])[0]
     return graph.constant(generate(node))
-
