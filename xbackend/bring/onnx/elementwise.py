@@ -1,7 +1,7 @@
 """Rows of elementwise ops. Where ONNX's standard leaves NaN, infinities or signs of zeros open, a row has NumPy's.
 
-A number that may be -0 is the last operand of `Where`, or has its sign by a product: of the operand before, ONNX Runtime
-loses the sign (https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/tensor/where_op.cc).
+A number that may be -0 is the last operand of `Where`, or gets its sign by a product. Of the operand before, ONNX
+Runtime loses the sign: https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/tensor/where_op.cc.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _logarithm(base: float) -> Row:
 
 
 def _expm1(use: Use) -> str:
-    """x (u - 1) / log(u) with u = exp(x), in which the rounding of u cancels: Higham, Accuracy and Stability of Numerical
-    Algorithms, section 1.14.1."""
+    """x (u - 1) / log(u) with u = exp(x), in which the rounding of u cancels: Higham, Accuracy and Stability of
+    Numerical Algorithms, section 1.14.1."""
     (x,) = use.inputs
     one, u = use.number(1), use("Exp", x)
     less = use("Sub", u, one)
