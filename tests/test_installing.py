@@ -115,3 +115,14 @@ def test_every_package_says_what_it_is_for() -> None:
     assert all(package.gives for package in packages)
     assert {system_packages.gives(package.name) for package in packages} == {package.gives for package in packages}
     assert system_packages.gives("python3.12-dev") == system.HEADERS.gives
+
+
+def test_the_tests_need_environments_without_a_backend_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[list[str]] = []
+    monkeypatch.setattr(doctor, "_environments", lambda names: made.append([*names]) or True)
+    monkeypatch.setattr(system, "missing", lambda *_: ())
+    monkeypatch.setattr(system_packages, "missing", lambda _: ())
+    assert doctor.doctor(install=True, tests=True) == doctor.doctor(install=True) == DONE
+    assert doctor.doctor(install=True, tests=True, backends=["numpy"]) == DONE
+    everything, of_backends, one = map(set, made)
+    assert (everything - of_backends, one) == ({"pymc", "onnx"}, {"numpy"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from xbackend import environments
@@ -34,7 +34,7 @@ def doctor(
     """For each backend: available, missing or broken, why, and what to type; or install what is missing."""
     names = [name for name, _ in matrix.runs(backends)]
     if install:
-        return installed(names, tests)
+        return installed(names, tests, whole=not backends)
     if tests:
         raise UsageError("--tests says what to --install: type both")
     with progress() as shown:
@@ -64,8 +64,9 @@ def _say(rows: Sequence[tuple[str, str, str, str]]) -> None:
         say(f"to measure: xbackend compare --quick --backends {shlex.quote(','.join(there))}")
 
 
-def installed(backends: Sequence[str], for_tests: bool) -> int:
+def installed(backends: Sequence[str], for_tests: bool, whole: bool = False) -> int:
     """Install the system's packages that the backends, or xbackend's own tests, need, and make the environments.
+    ``whole``: these are all backends, so that tests need the environments without one, too.
 
     Needs without a known package on this system are only shown: the exit code is about attempts that failed.
     """
@@ -87,17 +88,18 @@ def installed(backends: Sequence[str], for_tests: bool) -> int:
         failure = system_packages.install(lacking, say)
     else:
         say("nothing is missing of the system")
-    made = _environments(backends)
+    of_backends = [registry.get(name).environment for name in backends]
+    made = _environments(registry.ENVIRONMENTS if for_tests and whole else dict.fromkeys(of_backends))
     if failure:
         say(failure)
     return DONE if made and (not failure or not system.is_known()) else INCOMPLETE
 
 
-def _environments(backends: Sequence[str]) -> bool:
-    """Make the environments of the backends; returns whether all could be made."""
+def _environments(names: Iterable[str]) -> bool:
+    """Make these environments; returns whether all could be made."""
     rows, well = [], True
     with progress() as shown:
-        for name in dict.fromkeys(registry.get(backend).environment for backend in backends):
+        for name in names:
             try:
                 environments.sync(name, on_progress=shown, hashes=True)
                 rows.append([name, environments.get(name).state, _python(name)])

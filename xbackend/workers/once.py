@@ -45,7 +45,7 @@ def run(python: Path, module: str, asked: Mapping[str, Any], variables: Mapping[
     try:
         printed, _ = process.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
-        raise GraphError(f"the graph was not there after {LIMIT:g} s, and its process was ended") from None
+        raise GraphError(f"its process was ended after {LIMIT:g} s") from None
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from xbackend.bring.onnx.graph import Use
+from xbackend.program.dtypes import DType
 
 Row = Callable[[Use], str | Sequence[str]]
 
@@ -17,6 +18,14 @@ Row = Callable[[Use], str | Sequence[str]]
 def operator(name: str) -> Row:
     """An operator of the operands as they are."""
     return lambda use: use(name, *use.inputs)
+
+
+def _where(use: Use) -> str:
+    """Of booleans by logic, as ONNX Runtime has no `Where` of them."""
+    condition, x, y = use.inputs
+    if use.node.dtype is not DType.bool:
+        return use("Where", condition, x, y)
+    return use("Or", use("And", condition, x), use("And", use("Not", condition), y))
 
 
 def _square(use: Use) -> str:
@@ -103,7 +112,7 @@ _NAMES = {
     **{"atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh"},
     **{"atanh": "Atanh", "erf": "Erf", "expit": "Sigmoid", "isnan": "IsNaN", "isinf": "IsInf"},
     **{"add": "Add", "subtract": "Sub", "multiply": "Mul", "divide": "Div", "equal": "Equal", "less": "Less"},
-    **{"less_equal": "LessOrEqual", "greater": "Greater", "greater_equal": "GreaterOrEqual", "where": "Where"},
+    **{"less_equal": "LessOrEqual", "greater": "Greater", "greater_equal": "GreaterOrEqual"},
     **{"logical_not": "Not", "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"},
     **{"bitwise_invert": "BitwiseNot", "bitwise_and": "BitwiseAnd", "bitwise_or": "BitwiseOr"},
     "bitwise_xor": "BitwiseXor",
@@ -111,6 +120,7 @@ _NAMES = {
 ROWS: Mapping[str, Row] = {
     **{ours: operator(theirs) for ours, theirs in _NAMES.items()},
     "not_equal": lambda use: use("Not", use("Equal", *use.inputs)),
+    "where": _where,
     "square": _square,
     "sign": _sign,
     "trunc": _trunc,
