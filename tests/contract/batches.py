@@ -112,7 +112,7 @@ class Host:
         return self._results[batch.name]
 
     def _makes(self, check: Check) -> bool:
-        made = tiers.compiled(self.tier, self.name, check.core, check.turn)
+        made = tiers.compiled(self.tier, self.name, check.core, check.turn, check.label)
         return made or (self.tier == tiers.TIERS[-1] and self._fails(check))
 
     def _fails(self, check: Check) -> bool:
