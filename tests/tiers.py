@@ -40,15 +40,9 @@ SLOW = ("aesara-numba", "theano-gpuarray", "pytensor-mlx")  # compile longest, a
 # The rows that an adapter has for itself are checked on it, whoever's turn it is: labels of checks. They are
 # those without which lines of an adapter were not reached by this tier, and were by a larger one.
 OWN = {
-    "jax": ("floor_divide-float64", "searchsorted-float64"),
+    "jax": ("floor_divide-int64", "floor_divide-float64", "searchsorted-float64"),
     "aesara-numba": ("while_loop_never-0",),
-    "aesara-jax": (
-        "argmax-flat-float64",
-        "grad-max-float64",
-        "grad-concat-float64",
-        "slogdet_both_of_stack-float64",
-        "grad-eigh-float64",
-    ),
+    "aesara-jax": ("argmax-flat-float64", "grad-concat-float64", "slogdet_both_of_stack-float64", "grad-eigh-float64"),
     "theano": ("matmul_of_nothing-float64",),
     "theano-gpuarray": ("mean-all_axes-float64", "matmul_stacks-float64", "take-float64", "cond_true-0"),
     "pytensor-mlx": ("while_loop_never-0",),
