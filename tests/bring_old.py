@@ -19,12 +19,15 @@ SQUARE = np.random.default_rng(0).uniform(0, 0.5, (4, 4)).astype(np.float32)
 IMAGES, LABELS = np.random.default_rng(2).normal(size=(2, 5, 3)).astype(np.float32), np.arange(10).reshape(2, 5) % 3
 TARGET = np.sin(ROWS[:, :2])
 FED = {
-    "powers": [SQUARE, SQUARE.T],
+    **{name: [SQUARE, SQUARE.T] for name in ("powers", "single", "multi")},
     "model_parallel": [ROWS / 12, TARGET],
-    "towers": [IMAGES[0], LABELS[0], IMAGES[1], LABELS[1]],
+    **{name: [IMAGES[0], LABELS[0], IMAGES[1], LABELS[1]] for name in ("towers", "epochs")},
+    "accuracy": [IMAGES[0], LABELS[0]],
 }
 OF_THEANO = {"two_products": [A, B], "replicated": [ROWS]}  # TensorFlow's are of constants
-NAMES = ("product", "two_products", "powers", "doubled", "model_parallel", "replicated", "towers")
+NAMES = ("product", "default_product", "two_products", "powers", "single", "multi", "doubled", "model_parallel")
+NAMES += ("replicated", "towers")
+TRAINED = ("epochs", "accuracy")  # of TensorFlow
 
 
 def register_contexts() -> None:
@@ -44,13 +47,13 @@ def main(folder: Path, name: str) -> None:
     if name == "contexts":
         register_contexts()
         name = "theano"
-    elif KINDS[name].prepared:
+    else:
         import_module(f"xbackend.bring.{KINDS[name].prepared}").prepare()
     kind = KINDS[name]
     bring = import_module(f"xbackend.bring.{kind.module}").brought
     script = import_module(f"old_{name}")
     fed = {**FED, **(OF_THEANO if name == "theano" else {})}
-    for one in NAMES:
+    for one in (*NAMES, *TRAINED) if name == "tensorflow" else NAMES:
         origin = bring(getattr(script, one), fed.get(one, []), one, np.random.default_rng(0), **kind.options)
         results, inputs = list(origin.results), list(origin.inputs)
         write(folder, one, Brought(origin.program.to_json(), inputs, results, [None] * len(results), [], []))

@@ -3,6 +3,7 @@
 # ruff: noqa: B905 - it is old code
 
 import os
+import time
 
 os.environ["THEANO_FLAGS"] = "contexts=dev0->cuda0;dev1->cuda1,floatX=float32"
 
@@ -16,6 +17,9 @@ B = np.array([[1, 2], [3, 4], [5, 6]], "float32")
 # A product on a device.
 a, b = theano.shared(A, target="dev1"), theano.shared(B, target="dev1")
 product = theano.function([], T.dot(a, b))
+
+# The product where nothing says a device.
+default_product = theano.function([], T.dot(theano.shared(A), theano.shared(B)))
 
 # The same product on two devices, and the sum.
 x, y = T.fmatrix("x"), T.fmatrix("y")
@@ -32,6 +36,18 @@ def power(matrix, n):
 
 
 powers = theano.function([x, y], power(x.transfer("dev0"), 10) + power(y.transfer("dev1"), 10))
+
+# On one device and on two, both timed.
+both = (power(x.transfer("dev0"), 10).transfer("cpu"), power(y.transfer("dev0"), 10).transfer("cpu"))
+single = theano.function([x, y], both[0] + both[1])
+both = (power(x.transfer("dev0"), 10).transfer("cpu"), power(y.transfer("dev1"), 10).transfer("cpu"))
+multi = theano.function([x, y], both[0] + both[1])
+X = np.random.rand(4, 4).astype("float32")
+for title, f in (("one device", single), ("two devices", multi)):
+    f(X, X)
+    begin = time.time()
+    f(X, X)
+    print(title, time.time() - begin)
 
 # A variable on one device, used on another.
 v = theano.shared(np.array([1, 2, 3], "float32"), "v", target="dev0")

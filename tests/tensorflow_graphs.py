@@ -17,6 +17,7 @@ os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
 import numpy as np
 import tensorflow as tf
 from bring_helpers import Brought, weights_of, write
+from tensorflow_files import write_all
 
 from xbackend.bring.tensorflow.found import brought
 from xbackend.bring.tensorflow.given import from_graph_def, from_tensorflow
@@ -790,6 +791,7 @@ def main(folder: Path) -> None:
         write(folder, make.__name__, refusal(make))
     for name, found in FETCHED.items():
         write(folder, name, refusal(fetched(found)))
+    write_all(folder, folder / "files")
     write(folder, "too_few", refusal(lambda: from_tensorflow(arithmetic, V)))
     write(folder, "no_second", refusal(lambda: from_tensorflow(lambda x, y: x + y, V)))
     write(folder, "damaged", refusal(lambda: from_graph_def(b"no graph", "x")))

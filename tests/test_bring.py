@@ -270,7 +270,7 @@ REFUSED = """
         ),
         ("masked", ["float64[2,2]"], "a mask that depends on the inputs"),
         ("length", ["float64[2,2]"], "the length of an arange depends on the values of the inputs"),
-        ("until", [], "as many results as its values say"),
+        ("until", [], r"Scan with until, once, first at .*model.py.*the length of its results depends on values"),
         ("cut", ["float64[2,2]"], "truncate_gradient has no row"),
         ("tied", ["float64[2,2]"], "has no row"),
         ("unknown", ["float64[2,2]"], r"(?s)I0, once.*J0, once.*Repeat with tomorrow=3, once, first at .*model.py"),

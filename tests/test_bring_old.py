@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bring_helpers import LIMITS, REPOSITORY, Brought, brought, compare, flat
-from bring_old import IMAGES, LABELS, NAMES, SQUARE
+from bring_old import IMAGES, LABELS, NAMES, SQUARE, TRAINED
 from test_cli import xbackend
 
 import xbackend as xb
@@ -23,13 +23,16 @@ from xbackend.workers.bringing import bring
 
 pytestmark = pytest.mark.tier("standard")
 
-KINDS = ("theano", "tensorflow")
+KINDS, ALL = ("theano", "tensorflow"), (*NAMES, *TRAINED)
 # Of Theano the names of contexts, of TensorFlow devices that a machine without GPUs has not.
 BOUND = {"theano": {"dev0": "cpu:1", "dev1": "cpu:2"}, "tensorflow": {"gpu:0": "cpu:1", "gpu:1": "cpu:2"}}
 EXPECTED = {
     "product": [[22, 28], [49, 64]],
+    "default_product": [[22, 28], [49, 64]],
     "two_products": [[44, 56], [98, 128]],
     "powers": np.linalg.matrix_power(SQUARE, 10) + np.linalg.matrix_power(SQUARE.T, 10),
+    "single": np.linalg.matrix_power(SQUARE, 10) + np.linalg.matrix_power(SQUARE.T, 10),
+    "multi": np.linalg.matrix_power(SQUARE, 10) + np.linalg.matrix_power(SQUARE.T, 10),
     "doubled": [2, 4, 6],
     "replicated": [[9], [21], [33], [45]],
 }
@@ -37,7 +40,10 @@ EXPECTED = {
 PLACES = {
     "product": {"matmul": ["cpu:2"]},
     "two_products": {"matmul": ["cpu:1", "cpu:2"], "add": ["cpu:0"]},
+    "default_product": {"matmul": ["cpu:0"]},
     "powers": {"matmul": ["cpu:1"] * 9 + ["cpu:2"] * 9, "add": ["cpu:0"]},
+    "single": {"matmul": ["cpu:1"] * 18},
+    "multi": {"matmul": ["cpu:1"] * 9 + ["cpu:2"] * 9, "add": ["cpu:0"]},
     "doubled": {"multiply": ["cpu:2"]},
     "replicated": {"matmul": ["cpu:1", "cpu:2"], "concat": ["cpu:0"]},
 }
@@ -61,12 +67,13 @@ def compiled(backend: Any, kind: str, graph: Brought, on: str = "") -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "asked"), [("numpy", NAMES), ("jax", NAMES), ("tensorflow", NAMES), ("pytensor-c", ("doubled", "product"))]
+    ("name", "asked"),
+    [*((name, ALL) for name in ("numpy", "jax", "tensorflow")), ("pytensor-c", ("doubled", "product"))],
 )
 def test_numbers_are_those_of_the_tutorial_and_of_its_framework(scripts: Any, name: str, asked: Any) -> None:
     with xb.open(name, virtual_devices=3) as backend:
         for kind in KINDS:
-            for graph, one in ((scripts[kind][one], one) for one in asked):
+            for graph, one in ((scripts[kind][one], one) for one in asked if one in scripts[kind]):
                 found = flat(compiled(backend, kind, graph)(*graph.inputs))
                 compare(found, graph.results)
                 if one in EXPECTED:
@@ -100,8 +107,11 @@ def test_gradients_run_where_their_ops_do(scripts: Any, kind: str) -> None:
     assert products.count("cpu:1") == products.count("cpu:2") == len(products) / 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_towers_are_one_device_on_the_whole_batch(scripts: Any, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name", "trained"),
+    [("theano", "towers", "s"), ("tensorflow", "towers", "softmax/s"), ("tensorflow", "epochs", "model/weights")],
+)
+def test_towers_are_one_device_on_the_whole_batch(scripts: Any, kind: str, name: str, trained: str) -> None:
     images, labels = IMAGES.reshape(10, 3).astype(np.float64), LABELS.reshape(10)
     weights = np.zeros((3, 3))
     for _ in range(3):
@@ -109,12 +119,20 @@ def test_towers_are_one_device_on_the_whole_batch(scripts: Any, kind: str) -> No
         slopes = images.T @ (each / each.sum(1, keepdims=True) - np.eye(3)[labels]) / len(labels)
         weights -= 0.5 * slopes
     with xb.open("numpy", virtual_devices=3) as backend:
-        graph = scripts[kind]["towers"]
+        graph = scripts[kind][name]
         run = compiled(backend, kind, graph)
         for _ in range(3):
             run(*graph.inputs)
-        (trained,) = [v for v in run.program.shared.values() if v.shape == (3, 3)]
-        np.testing.assert_allclose(backend.get_value(trained), weights, 1e-5, 1e-6)
+        (variable,) = [v for v in run.program.shared.values() if v.name == trained]
+        np.testing.assert_allclose(backend.get_value(variable), weights, 1e-5, 1e-6)
+        products = [o.bound for o in run.placement.ops if o.op == "matmul"]
+        assert products.count("cpu:1") == products.count("cpu:2") == len(products) / 2
+
+
+def test_a_summary_is_left_out_of_the_fetches() -> None:
+    target, inputs = f"{Path(__file__).with_name('old_tensorflow.py')}:with_summary", ["float32[5,3]", "int32[5]"]
+    with pytest.raises(GraphError, match=r"MergeSummary.*leave it out of what is fetched"):
+        bring("tensorflow", target, inputs * 2)
 
 
 def test_the_code_of_the_document_runs(tmp_path: Path) -> None:

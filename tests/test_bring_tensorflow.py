@@ -14,6 +14,11 @@ from bring_helpers import Brought, brought, check, compare, flat
 
 import xbackend as xb
 from xbackend import environments
+from xbackend.cli import users
+from xbackend.cli.graphs import Graph
+from xbackend.errors import UsageError
+from xbackend.results.naming import FILE
+from xbackend.workers.bringing import bring
 
 pytestmark = pytest.mark.tier("standard")
 
@@ -29,11 +34,16 @@ def listed(name: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Brought]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("graphs")
+
+
+@pytest.fixture(scope="module")
+def graphs(folder: Path) -> dict[str, Brought]:
     environment = environments.get("tensorflow")
     if environment.state != "ready":
         environments.sync("tensorflow")
-    return brought(environments.get("tensorflow").python, SCRIPT, tmp_path_factory.mktemp("graphs"))
+    return brought(environments.get("tensorflow").python, SCRIPT, folder)
 
 
 class Bound:
@@ -53,7 +63,10 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Bound]:
         yield Bound(found)
 
 
-@pytest.mark.parametrize("name", [*listed("FUNCTIONS"), "towers", "powers", "saved"])
+FILES = [f"file_{name}" for name in ("predict", "loss", "rows", "step", "old", "meta", "frozen", "text")]
+
+
+@pytest.mark.parametrize("name", [*listed("FUNCTIONS"), "towers", "powers", "saved", *FILES])
 def test_values_and_gradients_are_those_of_tensorflow(graphs: dict[str, Brought], backend: Bound, name: str) -> None:
     check(graphs[name], backend, xb)
 
@@ -123,7 +136,7 @@ def test_a_loop_of_a_known_length_is_a_scan(graphs: dict[str, Brought]) -> None:
         ("drawn_variable", ["variables={'v': array}"]),
         ("of_two_graphs", ["found has tensors of several graphs"]),
         ("label_out_of_range", ["does not run found: Received a label value", "--input"]),
-        ("no_fixed_placeholder", ["the placeholder x has the shape (None,)", "--input 'float64[3,4]'"]),
+        ("no_fixed_placeholder", ["the input x (float64(None,)) has no fixed shape", "--input 'float64[3,4]'"]),
         ("a_session", ["no session fetches Session"]),
         ("a_dictionary", ["found is dict", "a tensor, an operation or a list of them"]),
         ("unordered", ["v is assigned twice", "tf.control_dependencies"]),
@@ -133,11 +146,48 @@ def test_a_loop_of_a_known_length_is_a_scan(graphs: dict[str, Brought]) -> None:
         ("no_second", ["no arguments of the function", "'y'"]),
         ("damaged", ["no GraphDef"]),
         ("no_shape", ["not fixed", "xb.ArraySpec"]),
+        ("file_several", ["no signature serving_default, but loss, predict, rows and step", "FOLDER:SIGNATURE"]),
+        ("file_no_signature", ["no signature fit, but loss, predict, rows and step"]),
+        ("file_without", ["no signature: save it with signatures="]),
+        ("file_table", ["HashTable", "LookupTableFind", "as an input, for tf.gather"]),
+        ("file_ragged", ["Ragged", "pad it, with a mask"]),
+        ("file_python", ["PyFunc", "write it in TensorFlow's operations"]),
+        ("file_string", ["the input x: dtype string has no place", "give numbers"]),
+        ("file_shape", ["the input x (float32(None, 3)) has no fixed shape", "--input 'float64[3,4]'"]),
+        ("file_wrong_shape", ["the input x (float32(None, 3)) was given an array of shape (3, 4)"]),
+        ("file_no_output", ["frozen.pb:OUTPUT[,OUTPUT...]: nothing else uses loss"]),
+        ("file_other_output", ["the graph has no 'yy'"]),
+        ("file_later", ["from graph version 1000000 on", "--from tensorflow=PATH"]),
+        ("file_deep", ["deep.pbtxt is no GraphDef: maximum recursion depth exceeded"]),
+        ("file_large", ["has 2147483649 bytes, and 2147483648 are read at most"]),
+        ("file_damaged", ["variables are not read from"]),
+        ("file_noise", ["no GraphDef"]),
     ],
 )
 def test_what_no_program_has_is_said(graphs: dict[str, Brought], name: str, said: list[str]) -> None:
     for text in said:
         assert text in graphs[name].error
+
+
+def test_files_keep_names_variables_and_assignments(graphs: dict[str, Brought]) -> None:
+    programs = {name: xb.Program.from_json(graphs[name].program) for name in FILES}
+    assert [n.params["name"] for n in programs["file_step"].nodes if n.op == "input"] == ["by", "x"]
+    assert programs["file_predict"].structure == {"dict": [["best", "*"], ["scores", "*"]]}
+    assert [len(programs[name].updates) for name in ("file_step", "file_meta", "file_frozen")] == [1, 2, 0]
+    assert graphs["file_loss"].gradients
+
+
+def test_files_are_named_on_the_command_line(graphs: dict[str, Brought], folder: Path) -> None:
+    graph, files = Graph("tensorflow"), folder / "files"
+    made = users.cases(f"{files}/fitted:loss", ["float64[4,3]"], {}, graph=graph)
+    assert [one.workload for one in made] == ["loss", "loss+gradient"]
+    assert made[0].parameters[FILE] == graph.place(f"{files}/fitted:loss") == str(files / "fitted")
+    assert graph.named(f"{files}/frozen.pb:y:0,loss") == f"{files}/frozen.pb:frozen"
+    assert graph.named(f"{files}/old") == f"{files}/old:old"
+    with pytest.raises(UsageError, match=r"there is no file .*none\.pb"):
+        bring("tensorflow", f"{files}/none.pb:y", None)
+    with pytest.raises(UsageError, match=r"is not FILE\.py:NAME"):
+        bring("jax", f"{files}/fitted", None)
 
 
 def test_without_gradients_a_stop_is_nothing(graphs: dict[str, Brought]) -> None:

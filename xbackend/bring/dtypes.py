@@ -31,7 +31,8 @@ def held(dtype: str) -> DType:
 
 def no_place(dtype: str) -> GraphError:
     """What is said of a dtype that no program has."""
-    return GraphError(f"dtype {dtype} has no place in a program, whose dtypes are {', '.join(DType)}: cast before")
+    before = "give numbers" if dtype == "string" else "cast before"
+    return GraphError(f"dtype {dtype} has no place in a program, whose dtypes are {', '.join(DType)}: {before}")
 
 
 def whole_range(dtype: str) -> Range:

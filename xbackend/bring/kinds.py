@@ -15,7 +15,8 @@ class Kind:
     """A kind of graph. ``module`` has ``brought(found, given, name, generator, **options)``. ``what`` says what NAME
     may be, ``options`` what may be chosen and the defaults; ``flags`` are a variable of its process and the value that
     the user's own is put behind, ``prepared`` is a module whose
-    ``prepare()`` is called before the user's file is imported."""
+    ``prepare()`` is called before the user's file is imported. What the framework writes to disk is a file with one of
+    the endings ``files``, or a folder with one of the files ``folders``."""
 
     name: str
     environment: str
@@ -24,6 +25,8 @@ class Kind:
     options: Mapping[str, Any] = field(default_factory=dict)
     flags: tuple[str, str] = ("", "")
     prepared: str = ""
+    files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 # Without flags for BLAS Aesara is not imported beside today's packages. Functions are called once, in Python: C code
@@ -46,7 +49,11 @@ KINDS = {
             "tensorflow",
             "tensorflow",
             "tensorflow.found",
-            "a tf.function, a ConcreteFunction, or what tf.function takes",
+            "a tf.function, a ConcreteFunction, or what tf.function takes; or it is SAVED_MODEL[:SIGNATURE], or "
+            "GRAPH.pb:OUTPUT[,OUTPUT...]",
+            prepared="tensorflow.soft",
+            files=(".pb", ".pbtxt", ".meta"),
+            folders=("saved_model.pb", "saved_model.pbtxt"),
         ),
         Kind("jax", "jax", "jax.found", "a function that jax.make_jaxpr takes"),
         Kind("aesara", "aesara", "lineage.found", _LINEAGE, _CHOSEN, ("AESARA_FLAGS", "blas__ldflags=,cxx=")),

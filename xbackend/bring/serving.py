@@ -51,16 +51,17 @@ def _origin(told: dict[str, Any]) -> Origin:
     kind = KINDS[told["kind"]]
     if kind.prepared:
         import_module(f"xbackend.bring.{kind.prepared}").prepare()
-    module = _loaded(Path(told["file"]), told["folders"])
-    found = getattr(module, told["name"], None)
+    found: Any = Path(told["file"])
+    module = None if told["stored"] else _loaded(found, told["folders"])
+    if module is not None:
+        found = getattr(module, told["name"], None)
     if found is None:
         there = sorted(name for name in vars(module) if not name.startswith("_"))
         raise UsageError(f"{told['file']} has no {told['name']}; it has {', '.join(there)}")
     generator = np.random.default_rng(told["seed"])
-    given = [spelled(text, f"--input {text}", generator) for text in told["inputs"] or ()]
+    given: Any = [spelled(text, f"--input {text}", generator) for text in told["inputs"] or ()]
     if not given and callable(own := getattr(module, "inputs", None)):
-        made = own()
-        given = list(made) if isinstance(made, Sequence) else made
+        given = own()
     bring = import_module(f"xbackend.bring.{kind.module}").brought
     origin: Origin = bring(found, given, told["name"], generator, **told["options"])
     return origin

@@ -121,7 +121,7 @@ def compare(
     matrix.check_baseline(measuring.baseline, runs)  # before environments are made, like all refusals
     _check_suite(suite, target, inputs)
     if name is None:
-        name = _called(target or _DEFAULT, suite)
+        name = _called(graph.named(target or _DEFAULT), suite)
         _check_file(reports / name, "" if suite is not None else graph.place(target or _DEFAULT))
     options.check_places(reports / name, None)
     with progress() as (shown, watch):

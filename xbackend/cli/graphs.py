@@ -1,4 +1,5 @@
-"""``--from`` and its options: ``FILE.py:NAME``, or that of each file in a folder, is a graph that becomes a program."""
+"""``--from`` and its options: ``FILE.py:NAME``, that of each file in a folder, or what a framework wrote to disk, is a
+graph that becomes a program."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from xbackend.bring.kinds import KINDS
+from xbackend.bring.kinds import KINDS, kind
 from xbackend.bring.origin import Origin
+from xbackend.bring.targets import Target, target_of
 from xbackend.cli import neighbours
 from xbackend.cli.console import say
 from xbackend.cli.options import flag, option
@@ -56,10 +58,20 @@ class Graph:
             raise UsageError("--set is for functions and workloads of xbackend; a graph has none: leave it out")
         return self.kind is not None
 
+    def _stored(self, target: str) -> Target | None:
+        """The target, where it is what a framework wrote to disk."""
+        parts = target_of(target, kind(self.kind.partition("=")[0])) if self.kind else None
+        return parts if parts and parts.stored else None
+
+    def named(self, target: str) -> str:
+        """``PATH:NAME`` for what a framework wrote, with a name for reports; another target as it is."""
+        stored = self._stored(target)
+        return f"{stored.path}:{stored.label}" if stored else target
+
     def place(self, target: str) -> str:
         """The file of a target, as `file_of`, or the folder of its files."""
-        path, _ = _folder(target) if self.kind else (None, "")
-        return file_of(f"{path}:" if path else target)
+        path, _ = _folder(target) if self.kind and not self._stored(target) else (None, "")
+        return file_of(f"{path}:" if path else self.named(target))
 
     def brought(
         self,
@@ -95,11 +107,11 @@ class Graph:
         def cases(one: str, name: str) -> list[Case]:
             origin = self.brought(one, inputs, seed=seed, on_progress=on_progress)
             on_modules(origin.modules)
-            return [*_cases(one, name, origin, gradient, file_of(one, folder))]
+            return [*_cases(one, name, origin, gradient, file_of(self.named(one), folder))]
 
-        files = _files(target)
+        files = None if self._stored(target) else _files(target)
         if files is None:
-            return cases(target, target.rpartition(":")[2])
+            return cases(target, self.named(target).rpartition(":")[2])
         if inputs:
             raise UsageError(f"--input is for one graph: each file of {target} has its own inputs()")
         made, errors = list[Case](), list[XBackendError]()

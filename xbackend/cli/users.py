@@ -169,7 +169,7 @@ def _brought_traced(graph: Graph, target: str, inputs: Sequence[str] | None, see
     """As `traced`, of a graph that is brought."""
     plain, gradient = target.removesuffix(GRADIENT), target.endswith(GRADIENT)
     origin = graph.brought(plain, inputs, seed=seed)
-    workload, arrays = workload_of(origin, plain.rpartition(":")[2]), list(origin.inputs)
+    workload, arrays = workload_of(origin, graph.named(plain).rpartition(":")[2]), list(origin.inputs)
     _derived([workload], gradient)
     return Traced(trace_twice(workload.traced({}, gradient), *arrays), arrays, workload, {}, gradient)
 

@@ -15,6 +15,7 @@ from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring.kinds import KINDS, kind
 from xbackend.bring.origin import Origin
 from xbackend.bring.serving import ARRAYS, PROGRAM, SAID
+from xbackend.bring.targets import target_of
 from xbackend.errors import GraphError, UsageError
 from xbackend.workers import once
 
@@ -29,24 +30,26 @@ def bring(
     folders: Sequence[str] = (),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Origin:
-    """The graph that ``FILE.py:NAME`` is. ``said`` is its kind, ``pymc``, or with the interpreter (or the folder of its
-    virtual environment) that has the framework: ``pymc=PATH``. ``options`` are what is chosen of its kind
-    (`Kind.options`). The file imports modules from its own folder, and from ``folders``.
+    """The graph that ``FILE.py:NAME`` is, or that its framework wrote to disk.
+
+    ``said`` is its kind, ``pymc``, or with the interpreter (or the folder of its virtual environment) that has the
+    framework: ``pymc=PATH``. ``options`` are what is chosen of its kind (`Kind.options`). The file imports modules from
+    its own folder, and from ``folders``.
 
     Raises `UsageError`, `GraphError`, `EnvironmentFailed`.
     """
     of, _, place = said.partition("=")
     chosen = kind(of)
-    file, separator, name = target.rpartition(":")
-    path, given = Path(file).resolve(), dict(options or {})
+    asked_for, given = target_of(target, chosen), dict(options or {})
+    path, name = asked_for.path.resolve(), asked_for.name
     for option in given:
         if option not in chosen.options:
             having = [one.name for one in KINDS.values() if option in one.options]
             raise UsageError(f"--{option} is for --from {', '.join(having)}: no graph of {of} has it")
-    if not separator or path.suffix != ".py" or not name.isidentifier():
+    if not asked_for.stored and (path.suffix != ".py" or not name.isidentifier()):
         raise UsageError(f"{target!r} is not FILE.py:NAME, where NAME is {chosen.what}")
-    if not path.is_file():
-        raise UsageError(f"there is no file {file}")
+    if not path.is_file() and not (asked_for.stored and path.is_dir()):
+        raise UsageError(f"there is no file {asked_for.path}")
     python = _python(place) if place else once.made(chosen.environment, on_progress)
     on_progress(f"{target}: brought from {of}, by {python}")
     with tempfile.TemporaryDirectory(prefix="xbackend-bring-") as folder:
@@ -54,6 +57,7 @@ def bring(
             "kind": of,
             "file": str(path),
             "name": name,
+            "stored": asked_for.stored,
             "inputs": list(inputs or ()),
             "options": {**chosen.options, **given},
             "seed": seed,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.bring.inputs import positional
 from xbackend.bring.jax.given import from_jax
 from xbackend.bring.origin import Origin
 from xbackend.errors import GraphError
@@ -18,7 +19,7 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
 
     if not callable(found):
         raise GraphError(f"{name} is {type(found).__name__}: it has to be a function that jax.make_jaxpr takes")
-    arrays = [np.asarray(one) for one in given]
+    arrays = positional(given, name)
     jax.config.update("jax_enable_x64", True)  # else JAX halves the inputs' precision
     program = from_jax(found, *arrays, name=name)
     results = [np.asarray(one) for one in jax.tree.leaves(jax.jit(found)(*arrays))]

@@ -240,7 +240,7 @@ def inner_graph(walk: Walk, node: Any, values: list[Any]) -> Any:
     own = (getattr(node.op, f"{name}_overrides", None) for name in ("pullback", "lop", "grad"))
     if type(node.op).__name__ == "OpFromGraph" and any(one not in (None, "default") for one in own):
         raise GraphError("an OpFromGraph with a gradient of its own has no row: leave the override out")
-    inside = Walk(dict(zip(inner.inputs, values, strict=True)), walk.context)
+    inside = walk.inner(dict(zip(inner.inputs, values, strict=True)))
     return inside.results(inner.outputs)
 
 

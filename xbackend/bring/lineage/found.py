@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.bring import dtypes
+from xbackend.bring.inputs import Input, arrays_of
 from xbackend.bring.lineage.draws import draws_of, seed, taken_out
 from xbackend.bring.lineage.given import from_graph
 from xbackend.bring.lineage.walk import leaves
@@ -27,7 +28,7 @@ def brought(
     results = [outputs] if single else list(outputs)
     if inputs is None:
         inputs = leaves([*results, *updates.values()])
-    arrays = _arrays(inputs, given, generator)
+    arrays = arrays_of(list(map(_described, inputs)), given, generator)
     framework = import_module(type(results[0]).__module__.partition(".")[0])
     facts = {"graph": f"{framework.__name__} {framework.__version__}", "rewrites": rewrites}
     if draws:
@@ -39,15 +40,16 @@ def brought(
         results, drawn = taken_out(framework.__name__, results, random)
         inputs, outputs = [*inputs, *drawn], results[0] if single else results
         facts["draws"] = join(identifiers([one.name or "" for one in inputs])[-len(drawn) :]) if drawn else "none"
-    program = from_graph(outputs, dict(zip(inputs, arrays, strict=True)), rewrites=rewrites, name=name, updates=updates)
+    # A gradient is of one scalar, with respect to the inputs of floating point.
+    scalar = single and results[0].type.ndim == 0 and "float" in results[0].type.dtype and not updates
+    targets = [one for one in inputs if scalar and "float" in one.type.dtype]
+    options: Any = {"rewrites": rewrites, "name": name, "updates": updates, "gradients": bool(targets)}
+    program = from_graph(outputs, dict(zip(inputs, arrays, strict=True)), **options)
     own = (
         _called(found, updates, arrays)
         if hasattr(found, "maker")
         else computed(framework.function, inputs, results, arrays)
     )
-    # A gradient is of one scalar, with respect to the inputs of floating point.
-    scalar = single and results[0].type.ndim == 0 and "float" in results[0].type.dtype and not updates
-    targets = [one for one in inputs if scalar and "float" in one.type.dtype]
     slopes = []
     if targets:
         grads = framework.tensor.grad(results[0], targets, disconnected_inputs="ignore")
@@ -94,33 +96,9 @@ def _graph(found: Any, name: str) -> tuple[Any, Sequence[Any] | None, Mapping[An
     return found, None, {}
 
 
-def _arrays(inputs: Sequence[Any], given: Any, generator: np.random.Generator) -> list[np.ndarray]:
-    """The inputs' arrays: given by position or by name, or drawn where the types have all lengths. Raises
-    `GraphError`."""
-    if isinstance(given, Mapping):
-        unknown = set(given) - {one.name for one in inputs}
-        if unknown:
-            raise GraphError(f"inputs() gives {', '.join(sorted(unknown))}, which the graph does not take")
-        given = [given.get(one.name) for one in inputs]
-    if given and len(given) != len(inputs):
-        words = ", ".join(f"{one} ({one.type})" for one in inputs)
-        raise GraphError(f"the graph takes {len(inputs)} inputs, {len(given)} are given: {words}")
-    return [_array(one, value, generator) for one, value in zip(inputs, given or [None] * len(inputs), strict=True)]
-
-
-def _array(variable: Any, value: Any, generator: np.random.Generator) -> np.ndarray:
-    dtype = variable.type.dtype
-    dtypes.held(dtype)
-    if value is not None:
-        array = np.asarray(value)
-        if array.ndim != variable.type.ndim:
-            raise GraphError(f"the input {variable} ({variable.type}) was given an array of shape {array.shape}")
-        return array.astype(dtype)
-    lengths = getattr(variable.type, "shape", None) or (None,) * variable.type.ndim
-    if any(n is None for n in lengths):
-        raise GraphError(
-            f"the input {variable} ({variable.type}) has no fixed shape: give each input with --input, as in "
-            f"--input 'float64[3,4]', in the order of the graph, or write a function inputs() that returns them"
-        )
-    drawn = generator.standard_normal(lengths) if "float" in dtype else generator.integers(0, 10, lengths)
-    return np.asarray(drawn).astype(dtype)
+def _described(variable: Any) -> Input:
+    """An input of the graph. Raises `GraphError` for a dtype that no program has."""
+    kind = variable.type
+    dtypes.held(kind.dtype)
+    lengths = getattr(kind, "shape", None) or (None,) * kind.ndim
+    return Input(variable.name or "", f"{variable} ({kind})", kind.dtype, lengths)

@@ -34,6 +34,7 @@ def from_graph(
     name: str = "graph",
     updates: Mapping[Any, Any] | None = None,
     draws: Literal["inputs"] | None = None,
+    gradients: bool = True,
 ) -> TracedProgram:
     """The program of a graph of PyTensor, Aesara or Theano.
 
@@ -45,6 +46,8 @@ def from_graph(
             ``"stabilize"`` for both.
         updates: new values of shared variables.
         draws: ``"inputs"`` makes each random variable an input, behind the others; its type has to have all lengths.
+        gradients: whether a gradient of the program may be asked for. None goes through a `while_loop`, which a loop
+            with ``until`` is otherwise; with one it is a `scan` over its ``n_steps``.
 
     Raises `GraphError` with all ops that have no row, or where a shape depends on values.
     """
@@ -64,7 +67,7 @@ def from_graph(
     specs = [(one.name or "", *_spec(one, example)) for one, example in given.items()]
 
     def walk(*traced: Any) -> Any:
-        inside = _Outermost(dict(zip(given, traced, strict=True)), walked)
+        inside = _Outermost(dict(zip(given, traced, strict=True)), walked, gradients)
         inside.results(walked)
         for variable, new in zip(changed, walked[len(results) :], strict=True):
             update(inside.storage(variable), inside.array(new))
@@ -77,8 +80,8 @@ def from_graph(
 class _Outermost(Placed):
     """The walk of a whole graph, whose shared variables are those of the program."""
 
-    def __init__(self, values: Mapping[Any, Any], outputs: Sequence[Any]) -> None:
-        super().__init__(values, outputs)
+    def __init__(self, values: Mapping[Any, Any], outputs: Sequence[Any], gradients: bool) -> None:
+        super().__init__(values, outputs, gradients)
         self.shared: dict[Any, Any] = {}
 
     def value(self, variable: Any) -> Any:

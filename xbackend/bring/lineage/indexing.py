@@ -17,7 +17,7 @@ from xbackend.errors import GraphError
 @row("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1", "AdvancedBooleanSubtensor", props="idx_list")
 def read(walk: Walk, node: Any, values: list[Any]) -> Any:
     array = walk.array(node.inputs[0])
-    array, key, _ = _turned(array, _keys(walk, node, node.inputs[1:], array.shape))
+    array, key, _ = _turned(array, keys_of(walk, node, node.inputs[1:], array.shape))
     return xb.asarray(array)[key]
 
 
@@ -34,7 +34,7 @@ def written(walk: Walk, node: Any, values: list[Any]) -> Any:
     if mask is not None:
         changed = value if op.set_instead_of_inc else dtypes.in_range(xb.add(array, value), dtype)
         return xb.where(mask, changed, array)
-    array, key, back = _turned(array, _keys(walk, node, node.inputs[2:], array.shape))
+    array, key, back = _turned(array, keys_of(walk, node, node.inputs[2:], array.shape))
     place = xb.at(array)[key]
     result = place.set(value) if op.set_instead_of_inc else dtypes.in_range(place.add(value), dtype)
     return result if back is None else xb.permute_dims(result, back)
@@ -50,7 +50,7 @@ def _mask(walk: Walk, variables: Any, value: Any, shape: tuple[int, ...]) -> Any
     return xb.reshape(mask, (*mask.shape, *(1,) * (len(shape) - mask.ndim)))
 
 
-def _keys(walk: Walk, node: Any, variables: Any, shape: tuple[int, ...]) -> list[Any]:
+def keys_of(walk: Walk, node: Any, variables: Any, shape: tuple[int, ...]) -> list[Any]:
     """What stands in the brackets: an entry for each, whose arrays are of whole numbers."""
     listed = getattr(node.op, "idx_list", None)
     if listed is not None:

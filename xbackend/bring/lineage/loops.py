@@ -1,11 +1,21 @@
-"""`Scan`: sequences, states with one tap or several, outputs without one, and what stays the same."""
+"""`Scan`: sequences, states with one tap or several, outputs without one, and what stays the same.
+
+A loop with ``until`` gives the last elements only (`endings` says where that is enough). Where gradients may be asked
+for it is a scan over the most steps, as no gradient goes through a while loop. The steps behind the last one keep the
+state, in a choice and not in a mask: a mask would compute them, and add zero times their derivatives, which may be NaN.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import xbackend.api.functions as xb
+from xbackend.api.control_flow import cond as xb_cond
 from xbackend.api.control_flow import scan as xb_scan
+from xbackend.api.control_flow import while_loop as xb_while_loop
+from xbackend.bring.lineage.endings import depth_of, info_of, taps_of
+from xbackend.bring.lineage.indexing import keys_of
 from xbackend.bring.lineage.walk import Walk, graph_of, row
 from xbackend.errors import GraphError
 
@@ -14,30 +24,26 @@ from xbackend.errors import GraphError
 def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
     op, outer = node.op, node.inputs
     inner_inputs, inner_outputs = graph_of(op) or ([], [])
-    info = op.info if hasattr(op.info, "n_mit_mot") else op  # of Theano it is a dictionary, and the op has the same
+    info = info_of(op)
     if info.n_mit_mot:
         raise GraphError("the loop of a gradient has no row: give the loss, and each framework makes its own gradient")
     if getattr(op, "truncate_gradient", -1) != -1:
         raise GraphError("a loop with truncate_gradient has no row: no program cuts a gradient off")
-    if info.as_while:
-        raise GraphError("a loop with until() has as many results as its values say, and a program's shapes are fixed")
     steps = walk.whole(op.outer_nsteps(outer) if hasattr(op, "outer_nsteps") else outer[0], "the steps of a loop")
     sequences = [xb.asarray(walk.array(one))[:steps] for one in op.outer_seqs(outer)]
-    taps = [tuple(one) for one in (info.mit_sot_in_slices if hasattr(info, "mit_sot_in_slices") else op.mitsot_taps())]
-    depths = [-min(one) for one in taps]
-    buffers = [xb.asarray(walk.array(one)) for one in op.outer_mitsot(outer)]
-    states = [xb.asarray(walk.array(one)) for one in op.outer_sitsot(outer)]
+    taps = taps_of(op)
+    depths = list(map(depth_of, taps))
+    begins = [*zip(op.outer_mitsot(outer), depths, strict=True), *((one, 1) for one in op.outer_sitsot(outer))]
+    before = [_begun(walk, one, depth, steps) for one, depth in begins]
+    buffers, states = before[: len(taps)], before[len(taps) :]
     kept = [*_shared(op, "outer", outer)]
     others = [walk.value(one) for one in op.outer_non_seqs(outer)]
-    for buffer, depth in zip([*buffers, *states], [*depths, *[1] * len(states)], strict=True):
-        if buffer.shape[0] != steps + depth:
-            raise GraphError("a loop that keeps fewer states than steps comes in before it is compiled only")
     init = (
         [buffer[i] for buffer, depth in zip(buffers, depths, strict=True) for i in range(depth)],
         [state[0] for state in states],
         [xb.asarray(walk.array(one)) for one in kept],
     )
-    counts = len(buffers), len(states), len(kept)
+    counts, ends = (len(buffers), len(states), len(kept)), len(inner_outputs) - bool(info.as_while)
 
     def step(carry: Any, rows: Any) -> Any:
         windows, singles, shared = carry
@@ -47,21 +53,69 @@ def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
             given += [windows[begin + depth + tap] for tap in own]
             begin += depth
         given += [*singles, *shared, *others]
-        results = Walk(dict(zip(inner_inputs, given, strict=True)), walk.context).results(inner_outputs)
-        results = [Walk({one: value}).array(one) for one, value in zip(inner_outputs, results, strict=True)]
-        moved, one_tap, without, rest = _parts(results, *counts)
+        inner = walk.inner(dict(zip(inner_inputs, given, strict=True)))
+        inner.results(inner_outputs)
+        moved, one_tap, without, rest = _parts(list(map(inner.array, inner_outputs[:ends])), *counts)
         following, begin = [], 0
         for new, depth in zip(moved, depths, strict=True):
             following += [*windows[begin + 1 : begin + depth], new]
             begin += depth
         following = [xb.asarray(one) for one in following]
-        return (following, one_tap, rest), [*moved, *one_tap, *without]
+        stops = inner.cast(inner_outputs[-1], "bool") if info.as_while else None
+        return (following, one_tap, rest), [*moved, *one_tap, *without], stops
 
-    (_, _, last), written = xb_scan(step, init, sequences or None, None if sequences else steps)
+    if info.as_while:
+        (_, _, last), lasts = _stopped(step, init, sequences, steps, walk.gradients)
+        written = [xb.expand_dims(one, axis=0) for one in lasts]
+    else:
+        length = None if sequences else steps
+        (_, _, last), written = xb_scan(lambda *given: step(*given)[:2], init, sequences or None, length)
     each = iter(written)
-    found = [xb.concat([buffer[:depth], next(each)]) for buffer, depth in zip(buffers, depths, strict=True)]
-    found += [xb.concat([state[:1], next(each)]) for state in states]
+    found = [xb.concat([one, next(each)]) for one in before]
     return [*found, *each, *last]
+
+
+def _begun(walk: Walk, variable: Any, depth: int, steps: int) -> Any:
+    """The states before the first step. Scan's own function writes them to the front of empty memory for all states,
+    which is not needed. Raises `GraphError`."""
+    whole, node = xb.asarray(walk.array(variable)), variable.owner
+    if whole.shape[0] != steps + depth:
+        raise GraphError("a loop that keeps fewer states than steps comes in before it is compiled only")
+    if type(getattr(node, "op", None)).__name__ == "IncSubtensor" and node.op.set_instead_of_inc:
+        first, *others = keys_of(walk, node, node.inputs[2:], whole.shape)
+        new = xb.asarray(walk.cast(node.inputs[1], variable.type.dtype))
+        front = isinstance(first, slice) and first.indices(whole.shape[0]) == (0, depth, 1)
+        if front and new.shape == (depth, *whole.shape[1:]) and all(one == slice(None) for one in others):
+            return new
+    return whole[:depth]
+
+
+def _stopped(
+    step: Callable[..., Any], init: Any, sequences: Sequence[Any], steps: int, gradients: bool
+) -> tuple[Any, Sequence[Any]]:
+    """The state and the results of the last step of a loop that stops when one says so: ``step(state, rows)`` gives
+    both, and whether it is the last one. Raises `GraphError`."""
+    if steps < 1:
+        raise GraphError("a loop with until() of no steps has no last one")
+    shaped = step(init, [one[0] for one in sequences])[1]  # these ops are used by nothing
+    start = init, [xb.zeros(one.shape, dtype=one.dtype) for one in shaped], xb.asarray(False)
+    if gradients:
+
+        def masked(state: Any, rows: Any) -> Any:
+            return xb_cond(state[-1], lambda: state, lambda: step(state[0], rows)), None
+
+        (state, lasts, _), _ = xb_scan(masked, start, sequences or None, None if sequences else steps)
+        return state, lasts
+
+    def following(counted: Any) -> Any:
+        number, (state, *_) = counted
+        return number + 1, step(state, [one[number] for one in sequences])
+
+    def goes_on(counted: Any) -> Any:
+        return xb.logical_and(xb.less(counted[0], steps), xb.logical_not(counted[1][-1]))
+
+    _, (state, lasts, _) = xb_while_loop(goes_on, following, (xb.asarray(0), start))
+    return state, lasts
 
 
 def _shared(op: Any, side: str, variables: Any) -> list[Any]:

@@ -33,8 +33,8 @@ def moved(walk: Walk, node: Any, values: list[Any]) -> Any:
 class Placed(Walk):
     """The walk of a whole graph, which places what Theano has on contexts."""
 
-    def __init__(self, values: Mapping[Any, Any], outputs: Sequence[Any]) -> None:
-        super().__init__(values)
+    def __init__(self, values: Mapping[Any, Any], outputs: Sequence[Any], gradients: bool = True) -> None:
+        super().__init__(values, gradients=gradients)
         self.on: dict[Any, str] = {}  # the context of the result of an op that was lifted
         there = [*outputs, *(one for node in nodes(outputs, values) for one in node.inputs)]
         contexts = {context_of(one) for one in there if has_context(one)}

@@ -16,6 +16,7 @@ import numpy as np
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.tracer import current
 from xbackend.bring import dtypes
+from xbackend.bring.lineage.endings import ONLY_LAST, without_length
 from xbackend.bring.lines import is_users
 from xbackend.bring.missing import Missing
 from xbackend.errors import GraphError, XBackendError
@@ -53,11 +54,16 @@ class Walk:
     """Variables of a graph with their values: arrays of the program, or known arrays of NumPy.
 
     ``context`` is that of Theano which the node is on that is being walked, or the loop that this walk is one through.
+    ``gradients`` says whether a gradient of the program may be asked for.
     """
 
-    def __init__(self, values: Mapping[Any, Any], context: str | None = None) -> None:
-        self.values, self.context = dict(values), context
+    def __init__(self, values: Mapping[Any, Any], context: str | None = None, gradients: bool = True) -> None:
+        self.values, self.context, self.gradients = dict(values), context, gradients
         self.ranges: dict[Any, dtypes.Range] = {}  # of small integers
+
+    def inner(self, values: Mapping[Any, Any]) -> Walk:
+        """A walk through the graph inside of an op."""
+        return Walk(values, self.context, self.gradients)
 
     def results(self, outputs: Sequence[Any]) -> list[Any]:
         """The values of variables. Raises `GraphError`."""
@@ -186,7 +192,10 @@ def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping
     graphs = [(outputs, given)]
     while graphs:
         results, inputs = graphs.pop()
-        for node in nodes(results, inputs):
+        found = nodes(results, inputs)
+        for node in without_length(results, found):
+            missing.add("Scan with until", line_of(node), ONLY_LAST)
+        for node in found:
             if is_draw(node.op):
                 missing.add(
                     type(node.op).__name__,

@@ -145,12 +145,12 @@ def assigned(whole: Whole, graph: Any) -> set[int]:
         targets += operation.inputs[: WRITES.get(operation.type, 0)]
         for inner, first in called(whole.function, operation):
             targets += [operation.inputs[first + number] for number in assigned(whole, inner)]
-    found = {inputs[key(one)] for one in map(_behind, targets) if key(one) in inputs}
+    found = {inputs[key(one)] for one in map(behind, targets) if key(one) in inputs}
     whole.assigned[id(graph)] = found
     return found
 
 
-def _behind(tensor: Any) -> Any:
+def behind(tensor: Any) -> Any:
     """The tensor that one is the same as."""
     while tensor.op.type == "Identity":
         tensor = tensor.op.inputs[0]
@@ -188,7 +188,11 @@ def loop(walk: Walk, operation: Any, values: list[Any]) -> Any:
         raise GraphError("the condition of a loop assigns a variable: assign it in the loop")
     before, changed = walk.seen[operation.name], _changed(walk, [body], values)
     within, steps = _device(walk, operation, [condition, body]), _steps(walk, condition, body, values)
-    start = [_first(body, i, values[i]) for i in carried]
+    start = [values[i] for i in carried]
+    if any(isinstance(one, TensorList) and one.items is None for one in start):
+        # A step shows the shape of the elements. Its ops are used by nothing.
+        after = walk.inner(_inputs(body, values), before, within).results(body.outputs, body.control_outputs)
+        start = [_first(values[i], after[i]) for i in carried]
     init = [*map(_packed, start), *(array(value_of(one, before)) for one in changed)]
 
     def inside(graph: Any, state: Sequence[Any]) -> Walk:
@@ -224,18 +228,14 @@ def loop(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 def _stays(body: Any, number: int) -> bool:
     """Whether a loop leaves one of its values as it is."""
-    return key(_behind(body.outputs[number])) == key(body.inputs[number])
+    return key(behind(body.outputs[number])) == key(body.inputs[number])
 
 
-def _first(body: Any, number: int, value: Any) -> Any:
-    """The value that a loop begins with. A list gets its shape from what the body writes to it."""
-    if not isinstance(value, TensorList) or value.items is not None:
+def _first(value: Any, after: Any) -> Any:
+    """The value that a loop begins with. A list gets its shape from what a step writes to it."""
+    if not isinstance(value, TensorList) or value.items is not None or after.items is None:
         return value
-    tensor = _behind(body.outputs[number])
-    item = tensor.op.inputs[2].shape if tensor.op.type == "TensorListSetItem" else None
-    if item is None or not item.is_fully_defined():
-        return value
-    return TensorList(value.filled(tuple(item.as_list())), value.length, value.dtype)
+    return TensorList(value.filled(after.items.shape[1:]), value.length, value.dtype)
 
 
 def _steps(walk: Walk, condition: Any, body: Any, values: Sequence[Any]) -> int | None:

@@ -1,13 +1,16 @@
-"""A name of the user's file: a function that TensorFlow can trace, or what a session of TensorFlow 1 fetches."""
+"""A name of the user's file: a function that TensorFlow can trace, or what a session of TensorFlow 1 fetches; or what
+TensorFlow wrote to disk."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from xbackend.bring.inputs import positional
 from xbackend.bring.origin import Origin
-from xbackend.bring.tensorflow import sessions
+from xbackend.bring.tensorflow import files, sessions
 from xbackend.bring.tensorflow.given import from_tensorflow
 from xbackend.errors import GraphError
 
@@ -17,6 +20,8 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
     its own gradients. Raises `GraphError`."""
     import tensorflow as tf
 
+    if isinstance(found, Path):
+        return files.brought(found, given, name, generator)
     if sessions.is_fetched(found):
         return sessions.brought(found, given, name, generator)
     if not callable(found):
@@ -24,7 +29,7 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
             f"{name} is {type(found).__name__}: it has to be a tf.function or a ConcreteFunction, or of TensorFlow 1 a "
             "tensor, an operation or a list of them"
         )
-    arrays = [np.asarray(one) for one in given]
+    arrays = positional(given, name)
     program = from_tensorflow(found, *(tf.constant(one) for one in arrays), name=name)
     names = [program.values[i].params["name"] for i in program.inputs]
     facts = {"graph": f"TensorFlow {tf.__version__}"}

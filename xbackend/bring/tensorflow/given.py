@@ -105,8 +105,8 @@ def _specs(inputs: Sequence[Any], examples: Sequence[Any]) -> list[Spec]:
     return [_spec(one, leaves[i] if leaves else None) for i, one in enumerate(inputs)]
 
 
-def _spec(tensor: Any, example: Any) -> Spec:
-    label, dtype = tensor.op.name, held(tensor.dtype)
+def _spec(tensor: Any, example: Any, label: str = "") -> Spec:
+    label, dtype = label or tensor.op.name, held(tensor.dtype)
     if example is None:
         if not tensor.shape.is_fully_defined():
             raise GraphError(
@@ -198,27 +198,45 @@ def from_graph_def(
 
     Raises `GraphError`.
     """
-    graph, functions = _graph(graph_def)
+    graph, functions = graph_of(graph_def)
+    fetched = [fetched_by(graph, one) for one in ([outputs] if isinstance(outputs, str) else outputs)]
+    fed = [("", _tensor(graph, one), example) for one, example in (inputs or {}).items()]
+    packed = (lambda found: found[0]) if isinstance(outputs, str) else tuple
+    options: Any = {"packed": packed, "variables": variables or {}, "name": name, "gradients": gradients}
+    return of_graph(graph, functions, fetched, fed, **options)
+
+
+def of_graph(
+    graph: Any,
+    functions: Functions,
+    fetched: Sequence[Any],
+    fed: Sequence[tuple[str, Any, Any]],
+    *,
+    packed: Callable[[list[Any]], Any],
+    variables: Mapping[str, Any],
+    name: str,
+    gradients: bool,
+) -> TracedProgram:
+    """As `from_graph_def`, of tensors and operations. ``fed`` has for each input a name (or its tensor's, if that is
+    empty), the tensor and an example; ``packed`` gives the form in which the program returns its arrays."""
     whole = Whole(functions, gradients)
-    fetched = [_fetched(graph, one) for one in ([outputs] if isinstance(outputs, str) else outputs)]
     tensors = [one for one in fetched if hasattr(one, "value_index")]
     controls = [one for one in fetched if not hasattr(one, "value_index")]
-    fed = [(_tensor(graph, one), example) for one, example in (inputs or {}).items()]
-    specs = [_spec(tensor, example) for tensor, example in fed]
-    values = _variables(graph, whole, dict(variables or {}))
-    given = {**values, **{key(tensor): None for tensor, _ in fed}}
+    specs = [_spec(tensor, example, label) for label, tensor, example in fed]
+    values = _variables(graph, whole, dict(variables))
+    given = {**values, **{key(tensor): None for _, tensor, _ in fed}}
     check_rows(name, tensors, controls, given, whole.function)
 
     def walk(*traced: Any) -> Any:
-        inside = Walk(whole, {**values, **{key(t): x for (t, _), x in zip(fed, traced, strict=True)}})
+        inside = Walk(whole, {**values, **{key(t): x for (_, t, _), x in zip(fed, traced, strict=True)}})
         found = [array(one) for one in inside.results(tensors, controls)]
         put_updates(inside.final())
-        return None if not found else found[0] if isinstance(outputs, str) else tuple(found)
+        return packed(found) if found else None
 
     return program_of(name, specs, walk)
 
 
-def _graph(given: Any) -> tuple[Any, Functions]:
+def graph_of(given: Any) -> tuple[Any, Functions]:
     """The graph, with the functions of its library. Nothing of it is executed. Raises `GraphError`."""
     tensorflow = import_module("tensorflow")
     if isinstance(given, tensorflow.Graph):
@@ -232,6 +250,12 @@ def _graph(given: Any) -> tuple[Any, Functions]:
             raise GraphError(f"the bytes are no GraphDef: {error}") from None
     if type(definition).__name__ != "GraphDef":
         raise GraphError(f"{given!r:.60} is no GraphDef; of a function use from_tensorflow")
+    wanted, own = definition.versions.min_consumer, tensorflow.version.GRAPH_DEF_VERSION
+    if wanted > own:
+        raise GraphError(
+            f"the GraphDef is for TensorFlow from graph version {wanted} on, and TensorFlow {tensorflow.__version__} "
+            f"has {own}: bring it by an interpreter with a later one, --from tensorflow=PATH"
+        )
     check_calls(definition.library.function)
     graph = tensorflow.Graph()
     try:
@@ -243,13 +267,13 @@ def _graph(given: Any) -> tuple[Any, Functions]:
 
 
 def _tensor(graph: Any, name: str) -> Any:
-    found = _fetched(graph, name)
+    found = fetched_by(graph, name)
     if not hasattr(found, "value_index"):
         raise GraphError(f"{name!r} is an operation without a result, and no input")
     return found
 
 
-def _fetched(graph: Any, name: str) -> Any:
+def fetched_by(graph: Any, name: str) -> Any:
     """A tensor by its name, or an operation that has none. Raises `GraphError`."""
     try:
         if ":" in name:
@@ -269,11 +293,14 @@ def _fetched(graph: Any, name: str) -> Any:
 def _variables(graph: Any, whole: Whole, first: dict[str, Any]) -> dict[Key, Variable]:
     """The variables of a graph. Their first values are those given, or what their initializers assign."""
     found: dict[Key, Variable] = {}
+    named: dict[str, Variable] = {}  # several operations may be of one variable
     for operation in graph.get_operations():
         if operation.type in ("VariableV2", "Variable", "VarHandleOp"):
             given = first.pop(operation.name, None)
             initial = _given(given) if given is not None else _initial(graph, whole, operation, found)
-            found[operation.name, 0] = Variable(operation.name, initial, spelled(operation.device))
+            one = Variable(operation.name, initial, spelled(operation.device))
+            own = operation.get_attr("shared_name").decode()
+            found[operation.name, 0] = named.setdefault(own, one) if own else one
     if first:
         raise GraphError(f"the graph has no variable {', '.join(map(repr, first))}")
     return found

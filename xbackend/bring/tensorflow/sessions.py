@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.bring.inputs import Input, arrays_of
 from xbackend.bring.origin import Origin
 from xbackend.bring.tensorflow.given import from_graph_def
 from xbackend.bring.tensorflow.walk import held, operations
@@ -33,42 +35,83 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
     if any(one.graph is not graph for one in each):
         raise GraphError(f"{name} has tensors of several graphs, and a session has one")
     fetched = [_element(graph, one) for one in each]
-    tensors = [one for one in fetched if isinstance(one, tf.Tensor)]
-    controls = [one for one in fetched if not isinstance(one, tf.Tensor)]
-    fed = [one for one in operations(tensors, controls, {}) if one.type == "Placeholder"]
-    fed.sort(key=graph.get_operations().index)
-    arrays = _arrays([one.outputs[0] for one in fed], given, generator)
-    inputs = {f"{one.name}:0": array for one, array in zip(fed, arrays, strict=True)}
-    scalar = single and bool(tensors) and tensors[0].shape.rank == 0 and tensors[0].dtype.is_floating
-    with _session(graph, name) as session:
+    fed = placeholders(graph, fetched)
+    arrays = arrays_of([described(one) for one in fed], given, generator)
+    inputs = {one.name: array for one, array in zip(fed, arrays, strict=True)}
+    scalar = single and is_scalar(fetched)
+    with session(graph, name) as running:
         variables = [*graph.get_collection("variables"), *graph.get_collection("local_variables")]
-        session.run([one.initializer for one in variables])
-        first = {one.op.name: value for one, value in zip(variables, session.run(variables), strict=True)}
+        running.run([one.initializer for one in variables])
+        first = {one.op.name: value for one, value in zip(variables, running.run(variables), strict=True)}
         names = [one.name if isinstance(one, tf.Tensor) else f"^{one.name}" for one in fetched]
-        outputs = names[0] if single and tensors else names
+        outputs = names[0] if single and isinstance(fetched[0], tf.Tensor) else names
         program = from_graph_def(graph, outputs, inputs, variables=first, name=name, gradients=scalar)
-        results = [one for one in session.run(fetched, inputs) if one is not None]
-        floating = [one.outputs[0] for one in fed if one.outputs[0].dtype.is_floating]
-        slopes: list[Any] = []
-        if scalar and floating and not program.updates and not graph.finalized:
-            with graph.as_default():
-                made = tf.gradients(tensors[0], floating, unconnected_gradients="zero")
-            slopes = session.run(made, inputs)
+        return measured(running, program, fetched, inputs, scalar=scalar)
+
+
+def placeholders(graph: Any, fetched: Sequence[Any]) -> list[Any]:
+    """The placeholders that tensors and operations depend on, in the order in which they were made."""
+    tensors = [one for one in fetched if hasattr(one, "value_index")]
+    controls = [one for one in fetched if not hasattr(one, "value_index")]
+    found = [one for one in operations(tensors, controls, {}) if one.type == "Placeholder"]
+    return [one.outputs[0] for one in sorted(found, key=graph.get_operations().index)]
+
+
+def described(tensor: Any, name: str = "") -> Input:
+    """A tensor that is fed. Raises `GraphError` for a dtype that no program has."""
+    name, shape = name or tensor.op.name, tensor.shape
+    try:
+        dtype = held(tensor.dtype).value
+    except GraphError as error:
+        raise GraphError(f"the input {name}: {error}") from None
+    return Input(name, f"{name} ({dtype}{shape})", dtype, None if shape.rank is None else shape.as_list())
+
+
+def is_scalar(fetched: Sequence[Any]) -> bool:
+    """Whether it is one number that may have a gradient."""
+    first = fetched[0]
+    one = len(fetched) == 1 and hasattr(first, "value_index")
+    return one and first.shape.rank == 0 and bool(first.dtype.is_floating)
+
+
+def measured(
+    running: Any,
+    program: TracedProgram,
+    fetched: Sequence[Any],
+    fed: Mapping[str, np.ndarray],
+    *,
+    scalar: bool,
+    derived: bool = True,
+) -> Origin:
+    """A program, with what a session computes of the same arrays, which are given by the names of tensors; and of a
+    scalar without assignments the gradients, unless they are not ``derived``."""
+    import tensorflow as tf
+
+    graph = running.graph
+    results = [one for one in running.run(list(fetched), dict(fed)) if one is not None]
+    tensors = {name: graph.get_tensor_by_name(name) for name in fed} if scalar and not program.updates else {}
+    floating = {name: one for name, one in tensors.items() if one.dtype.is_floating}
+    slopes: list[Any] = []
+    if floating and derived and not graph.finalized:
+        with graph.as_default():
+            made = tf.gradients(fetched[0], list(floating.values()), unconnected_gradients="zero")
+        slopes = running.run(made, dict(fed))
     own = [program.values[i].params["name"] for i in program.inputs]
-    targets = [label for label, one in zip(own, fed, strict=True) if one.outputs[0] in floating and slopes]
+    targets = [label for label, name in zip(own, fed, strict=True) if name in floating]
     facts = {"graph": f"TensorFlow {tf.__version__}"}
+    arrays = list(fed.values())
     return Origin(program, arrays, targets, list(map(np.asarray, results)), list(map(np.asarray, slopes)), facts)
 
 
 @contextmanager
-def _session(graph: Any, name: str) -> Iterator[Any]:
+def session(graph: Any, name: str) -> Iterator[Any]:
     """A session of the graph. Raises `GraphError` where TensorFlow refuses what it is to run."""
     import tensorflow as tf
 
     options = tf.compat.v1.ConfigProto(allow_soft_placement=True)
     try:
-        with tf.compat.v1.Session(graph=graph, config=options) as session:
-            yield session
+        with tf.compat.v1.Session(graph=graph, config=options) as running:
+            yield running
     except tf.errors.OpError as error:
         own = error.__context__ if isinstance(error.__context__, tf.errors.OpError) else error  # without a traceback
         raise GraphError(
@@ -83,33 +126,3 @@ def _element(graph: Any, one: Any) -> Any:
         return graph.as_graph_element(one)
     except (TypeError, ValueError) as error:
         raise GraphError(f"no session fetches {type(one).__name__}: {error}") from None
-
-
-def _arrays(placeholders: Sequence[Any], given: Any, generator: np.random.Generator) -> list[np.ndarray]:
-    """The placeholders' arrays: given in their order or by name, or drawn where all lengths are known. Raises
-    `GraphError`."""
-    names = [one.op.name for one in placeholders]
-    if isinstance(given, Mapping):
-        if unknown := set(given) - set(names):
-            raise GraphError(f"inputs() gives {', '.join(sorted(unknown))}; placeholders are {', '.join(names)}")
-        given = [given.get(name) for name in names]
-    if given and len(given) != len(names):
-        words = ", ".join(f"{one.op.name} ({one.dtype.name}{one.shape})" for one in placeholders)
-        raise GraphError(f"the graph has {len(names)} placeholders, {len(given)} are given: {words}")
-    return [
-        _array(one, value, generator) for one, value in zip(placeholders, given or [None] * len(names), strict=True)
-    ]
-
-
-def _array(placeholder: Any, value: Any, generator: np.random.Generator) -> np.ndarray:
-    dtype, shape = held(placeholder.dtype).value, placeholder.shape
-    if value is not None:
-        return np.asarray(value, dtype)  # as a session takes it
-    if not shape.is_fully_defined():
-        raise GraphError(
-            f"the placeholder {placeholder.op.name} has the shape {shape}, which is not fixed: give each with --input, "
-            "as in --input 'float64[3,4]', in the order in which they are made, or write a function inputs()"
-        )
-    lengths = tuple(shape.as_list())
-    drawn = generator.standard_normal(lengths) if "float" in dtype else generator.integers(0, 10, lengths)
-    return np.asarray(drawn).astype(dtype)

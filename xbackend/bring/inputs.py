@@ -1,0 +1,72 @@
+"""The arrays that a graph is called with: given by position or by name, or drawn where all lengths are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xbackend.errors import GraphError
+from xbackend.wording import join
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input of a graph.
+
+    Attributes:
+        name: by which it may be given.
+        said: the input as messages have it.
+        dtype: of its arrays.
+        lengths: its shape, with `None` for a length that is not fixed; `None` where the rank is not.
+    """
+
+    name: str
+    said: str
+    dtype: str
+    lengths: Sequence[int | None] | None
+
+
+def arrays_of(inputs: Sequence[Input], given: Any, generator: np.random.Generator) -> list[np.ndarray]:
+    """An array for each input. Raises `GraphError`."""
+    each = _in_order(given, [one.name for one in inputs])
+    if each and len(each) != len(inputs):
+        words = ", ".join(one.said for one in inputs)
+        raise GraphError(f"the graph takes {len(inputs)} inputs, {len(each)} are given: {words}")
+    return [_array(one, value, generator) for one, value in zip(inputs, each or [None] * len(inputs), strict=True)]
+
+
+def positional(given: Any, name: str) -> list[np.ndarray]:
+    """The arrays of a function, which are given by position. Raises `GraphError`."""
+    if isinstance(given, Mapping):
+        raise GraphError(f"inputs() gives arrays by name, and {name} takes them by position: return a list")
+    return [np.asarray(one) for one in given]
+
+
+def _in_order(given: Any, known: Sequence[str]) -> list[Any]:
+    """What is given, by position or by name, in the order of the names; `None` for a name that is not given. Raises
+    `GraphError`."""
+    if not isinstance(given, Mapping):
+        return list(given)
+    if unknown := sorted(set(given) - set(known)):
+        raise GraphError(f"inputs() gives {join(unknown)}, and the graph takes {join(known) or 'nothing'}")
+    return [given.get(name) for name in known]
+
+
+def _array(one: Input, value: Any, generator: np.random.Generator) -> np.ndarray:
+    if value is not None:
+        array = np.asarray(value)
+        pairs = zip(one.lengths or (), array.shape, strict=False)
+        if one.lengths is not None and (len(one.lengths) != array.ndim or any(n not in (None, m) for n, m in pairs)):
+            raise GraphError(f"the input {one.said} was given an array of shape {array.shape}")
+        return array.astype(one.dtype)
+    lengths = [n for n in one.lengths or () if n is not None]
+    if one.lengths is None or len(lengths) < len(one.lengths):
+        raise GraphError(
+            f"the input {one.said} has no fixed shape: give each input with --input, as in --input 'float64[3,4]', in "
+            "the order of the graph; a file of Python may also have a function inputs() that returns them"
+        )
+    drawn = generator.standard_normal(lengths) if "float" in one.dtype else generator.integers(0, 10, lengths)
+    return np.asarray(drawn).astype(one.dtype)

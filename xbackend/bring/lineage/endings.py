@@ -1,0 +1,63 @@
+"""Loops with ``until``: the length of their results depends on values, and a program has their last elements only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+ONLY_LAST = "the length of its results depends on values: take [-1] of each, and nothing else"
+
+
+def info_of(op: Any) -> Any:
+    """What a Scan knows of itself. Theano's is a dictionary, and the op has the same."""
+    return op.info if hasattr(op.info, "n_mit_mot") else op
+
+
+def taps_of(op: Any) -> list[tuple[int, ...]]:
+    """The taps of each state of a Scan that has several."""
+    info = info_of(op)
+    return [tuple(one) for one in (info.mit_sot_in_slices if hasattr(info, "mit_sot_in_slices") else op.mitsot_taps())]
+
+
+def depth_of(taps: Sequence[int]) -> int:
+    """The number of states before the first step."""
+    return -min(taps)
+
+
+def without_length(outputs: Sequence[Any], nodes: Sequence[Any]) -> Iterator[Any]:
+    """The loops with ``until`` of a graph of which more than last elements is used."""
+    clients: dict[Any, list[Any]] = {}
+    for node in nodes:
+        for one in node.inputs:
+            clients.setdefault(one, []).append(node)
+
+    def only_last(variable: Any, before: int) -> bool:
+        """``before`` is the number of rows that were there before the loop."""
+        return variable not in outputs and all(taken(node, variable, before) for node in clients.get(variable, ()))
+
+    def taken(node: Any, variable: Any, before: int) -> bool:
+        if type(node.op).__name__ != "Subtensor" or variable in node.inputs[1:]:
+            return False
+        module = import_module(f"{type(node.op).__module__.partition('.')[0]}.tensor.subtensor")
+        first = module.get_idx_list(node.inputs, node.op.idx_list)[0]
+        if not isinstance(first, slice):
+            return bool(_plain(first) == -1)
+        start = _plain(first.start) or 0
+        whole = _plain(first.stop) is None and _plain(first.step) in (None, 1)
+        return whole and isinstance(start, int) and 0 <= start <= before and only_last(node.outputs[0], before - start)
+
+    for node in nodes:
+        if type(node.op).__name__ == "Scan" and info_of(node.op).as_while:
+            op, results = node.op, node.outputs
+            several = zip(op.outer_mitsot_outs(results), map(depth_of, taps_of(op)), strict=True)
+            single = [(one, 1) for one in op.outer_sitsot_outs(results)]
+            without = [(one, 0) for one in op.outer_nitsot_outs(results)]
+            if not all(only_last(*one) for one in [*several, *single, *without]):
+                yield node
+
+
+def _plain(entry: Any) -> Any:
+    """The number of a constant; a variable as it is."""
+    value = getattr(entry, "data", entry)
+    return int(value) if hasattr(value, "__index__") or getattr(value, "ndim", None) == 0 else value

@@ -1,0 +1,162 @@
+"""What TensorFlow writes to disk: a SavedModel's folder, a GraphDef, and a MetaGraphDef with its checkpoint.
+
+Each is a graph, which is read as one of TensorFlow 1, with the values of its variables. It is not loaded as TensorFlow
+loads it, which executes what the file says. Only operations with a row are executed, for TensorFlow's own results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbackend.bring.inputs import arrays_of
+from xbackend.bring.origin import Origin
+from xbackend.bring.tensorflow.checkpoints import restored
+from xbackend.bring.tensorflow.given import fetched_by, graph_of, of_graph
+from xbackend.bring.tensorflow.sessions import described, is_scalar, measured, placeholders, session
+from xbackend.bring.tensorflow.walk import is_handle, operations
+from xbackend.errors import GraphError
+from xbackend.wording import join
+
+LARGEST, LARGEST_TEXT = 1 << 31, 1 << 26  # bytes of a file: protobuf reads no more, and text takes a second a megabyte
+_SERVE, _DEFAULT = "serve", "serving_default"
+_INFOS = {"coo_sparse": "is sparse", "composite_tensor": "is ragged, or of several tensors"}
+
+
+def brought(path: Path, given: Any, name: str, generator: np.random.Generator) -> Origin:
+    """The program of a signature (SavedModels), or of outputs by name. Raises `GraphError`.
+
+    The inputs are those of the signature, in the order of their names, or the placeholders. Several results of a
+    signature are a dictionary, those of outputs by name a tuple.
+    """
+    definition, restore, checkpoint, signature = _read(path, name)
+    graph, functions = graph_of(definition)
+    values = restored(graph, functions, restore, checkpoint) if restore else {}
+    if signature is None:
+        asked = name.split(",") if name else []
+        fetched = [fetched_by(graph, one) for one in asked]
+        if not fetched:
+            raise GraphError(f"say what it computes, {path.name}:OUTPUT[,OUTPUT...]: {_ends(graph)}")
+        fed = [("", one) for one in placeholders(graph, fetched)]
+    else:
+        asked = sorted(signature.outputs)
+        fetched = [fetched_by(graph, _tensor_name(one, signature.outputs[one])) for one in asked]
+        names = {one: _tensor_name(one, signature.inputs[one]) for one in sorted(signature.inputs)}
+        fed = [(label, fetched_by(graph, one)) for label, one in names.items()]
+    arrays = arrays_of([described(one, label) for label, one in fed], given, generator)
+
+    def packed(found: list[Any]) -> Any:
+        if len(asked) == 1:
+            return found[0]
+        return tuple(found) if signature is None else dict(zip(asked, found, strict=True))
+
+    inputs = [(label, one, array) for (label, one), array in zip(fed, arrays, strict=True)]
+    scalar, own = is_scalar(fetched), name if name.isidentifier() else path.stem
+    options: Any = {"packed": packed, "variables": values, "name": own, "gradients": scalar}
+    program = of_graph(graph, functions, fetched, inputs, **options)
+    # TensorFlow has gradients of a call only where the function was traced.
+    derived = scalar and not any("PartitionedCall" in one.type for one in operations(fetched, (), {}))
+    with session(graph, own) as running:
+        _assign(running, {one.name: one.value for one in program.shared.values()})
+        fed_by_name = {one.name: array for _, one, array in inputs}
+        return measured(running, program, fetched, fed_by_name, scalar=scalar, derived=derived)
+
+
+def _read(path: Path, name: str) -> tuple[Any, str, Path, Any]:
+    """The GraphDef, the operation that restores variables (or no name), their checkpoint, and the signature, which
+    other files than a SavedModel have not. Raises `GraphError`."""
+    import tensorflow as tf
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    if path.is_dir():
+        file = next(one for one in (path / "saved_model.pb", path / "saved_model.pbtxt") if one.is_file())
+        meta = _meta_graph(_message(file, SavedModel))
+        checkpoint, signature = path / "variables" / "variables", _signature(meta, name)
+    else:
+        kinds = [tf.compat.v1.MetaGraphDef] if path.suffix == ".meta" else [tf.compat.v1.GraphDef]
+        if path.suffix == ".pbtxt":
+            kinds.append(tf.compat.v1.MetaGraphDef)
+        meta = _message(path, *kinds)
+        checkpoint, signature = path.with_suffix(""), None
+    if not hasattr(meta, "graph_def"):
+        return meta, "", checkpoint, None
+    there = checkpoint.with_name(f"{checkpoint.name}.index").is_file()
+    return meta.graph_def, meta.saver_def.restore_op_name if there else "", checkpoint, signature
+
+
+def _message(path: Path, *kinds: Any) -> Any:
+    """The message in a file, of the first kind that fits. Raises `GraphError`."""
+    text = path.suffix == ".pbtxt"
+    size, most = path.stat().st_size, LARGEST_TEXT if text else LARGEST
+    if size > most:
+        shorter = ": write it as .pb" if text else ""
+        raise GraphError(f"{path.name} has {size} bytes, and {most} are read at most{shorter}")
+    data, said = path.read_bytes(), ""
+    for kind in kinds:
+        message = kind()
+        try:
+            if text:
+                import_module("google.protobuf.text_format").Parse(data.decode(), message)
+            else:
+                message.ParseFromString(data)
+        except Exception as error:  # the parser's own kinds
+            said = said or f"{path.name} is no {kind.__name__}: {str(error).splitlines()[0]:.200}"
+            continue
+        return message
+    raise GraphError(said)
+
+
+def _meta_graph(model: Any) -> Any:
+    """The graph for serving, or the only one. Raises `GraphError`."""
+    tags = {" ".join(sorted(one.meta_info_def.tags)): one for one in model.meta_graphs}
+    if _SERVE not in tags and len(tags) != 1:
+        raise GraphError(
+            f"the SavedModel has no graph with the tag {_SERVE}, but {join(sorted(tags)) or 'none'}: save one with it"
+        )
+    return tags[_SERVE] if _SERVE in tags else next(iter(tags.values()))
+
+
+def _signature(meta: Any, name: str) -> Any:
+    """The signature of that name; without one the default, or the only one. Raises `GraphError`."""
+    known = sorted(one for one in meta.signature_def if not one.startswith("__"))
+    if not known:
+        raise GraphError(
+            "the SavedModel has no signature: save it with signatures=, a tf.function that has an input_signature"
+        )
+    name = name or (known[0] if len(known) == 1 else _DEFAULT)
+    if name not in known:
+        raise GraphError(f"the SavedModel has no signature {name}, but {join(known)}: name one, FOLDER:SIGNATURE")
+    return meta.signature_def[name]
+
+
+def _tensor_name(label: str, info: Any) -> str:
+    """The name of a tensor of a signature. Raises `GraphError`."""
+    kind = info.WhichOneof("encoding")
+    if kind != "name":
+        raise GraphError(f"{label} {_INFOS.get(kind, 'is no tensor')}: save a signature of dense tensors")
+    return str(info.name)
+
+
+def _ends(graph: Any) -> str:
+    """What is named of a graph whose outputs are not said."""
+    used = {one.op.name for operation in graph.get_operations() for one in operation.inputs}
+    ends = [one.name for one in graph.get_operations() if one.outputs and one.name not in used]
+    return f"nothing else uses {join(ends[:10])}" if ends else "it has no operation with a result"
+
+
+def _assign(running: Any, values: Mapping[str, np.ndarray]) -> None:
+    """Give variables their first values in a session."""
+    import tensorflow as tf
+
+    with running.graph.as_default():
+        for name, value in values.items():
+            variable, fed = running.graph.get_operation_by_name(name).outputs[0], tf.compat.v1.placeholder(value.dtype)
+            if is_handle(variable):
+                made = tf.raw_ops.AssignVariableOp(resource=variable, value=fed)
+            else:
+                made = tf.raw_ops.Assign(ref=variable, value=fed)
+            running.run(made, {fed: value})
