@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -440,8 +440,8 @@ def attention(x=R.normal(size=(2, 3, 4)), w=R.normal(size=(3, 4, 4))):
 WITHOUT_GRADIENT = ("whiles", "vectorised_loops", "one_triangle")
 
 
-def brought(function: Callable[..., Any]) -> Brought:
-    """A function of this file as it came in."""
+def brought(function: Callable[..., Any], with_gradient: bool, compiled: bool = False) -> Brought:
+    """A function as it came in, with what JAX computes of it, compiled as a whole or not."""
     examples = [p.default for p in inspect.signature(function).parameters.values()]
     leaves, form = jax.tree.flatten(examples)
     arrays = [np.asarray(jnp.asarray(one)) for one in leaves]
@@ -449,25 +449,33 @@ def brought(function: Callable[..., Any]) -> Brought:
         program = from_jax(function, *examples)
     except XBackendError as error:
         return Brought("", [], [], [], [], [], f"{type(error).__name__}: {error}")
-    results = [np.asarray(one) for one in jax.tree.leaves(function(*jax.tree.map(jnp.asarray, examples)))]
+    run = jax.jit if compiled else (lambda one: one)
+    results = [np.asarray(one) for one in jax.tree.leaves(run(function)(*jax.tree.map(jnp.asarray, examples)))]
     weights = weights_of(results)
     of = [i for i, one in enumerate(arrays) if one.dtype.kind == "f" and any(w is not None for w in weights)]
-    of = [] if function.__name__ in WITHOUT_GRADIENT else of
+    of = of if with_gradient else []
 
     def loss(chosen: list[Any]) -> Any:
         given = [chosen[of.index(i)] if i in of else one for i, one in enumerate(arrays)]
         made = jax.tree.leaves(function(*jax.tree.unflatten(form, given)))
         return sum(jnp.sum(one * w) for one, w in zip(made, weights, strict=True) if w is not None)
 
-    gradients = [np.asarray(one) for one in jax.grad(loss)([jnp.asarray(arrays[i]) for i in of])] if of else []
+    gradients = [np.asarray(one) for one in run(jax.grad(loss))([jnp.asarray(arrays[i]) for i in of])] if of else []
     return Brought(program.to_json(), arrays, results, weights, gradients, of)
+
+
+def write_all(
+    names: dict[str, Any], without_gradient: Sequence[str] = WITHOUT_GRADIENT, compiled: bool = False
+) -> None:
+    """Write the functions of a script that have examples, to the folder that it was told: all, or those it was told."""
+    folder, asked = Path(sys.argv[1]), [one for one in sys.argv[2:] if not one.startswith("-")]
+    for name, one in list(names.items()):
+        own = inspect.isfunction(one) and one.__module__ == "__main__" and one.__defaults__
+        if own and (name in asked or not asked):
+            write(folder, name, brought(one, name not in without_gradient, compiled))
 
 
 if __name__ == "__main__":
     if "--planted" in sys.argv:
         walk.mapping({"sub": xb.add})
-    folder, asked = Path(sys.argv[1]), [one for one in sys.argv[2:] if not one.startswith("-")]
-    for name, one in list(globals().items()):
-        own = inspect.isfunction(one) and one.__module__ == __name__ and one.__defaults__
-        if own and (name in asked or not asked):
-            write(folder, name, brought(one))
+    write_all(globals())

@@ -63,6 +63,41 @@ def own_gradient_of_a_solution(x: Any) -> Any:
     return jax.vjp(lambda b: jnp.linalg.solve(matrix + jnp.triu(matrix), b), x)[1](x)[0]
 
 
+def over(function: Callable[..., Any]) -> Any:
+    mesh = jax.sharding.AbstractMesh((4,), ("i",))
+    return jax.shard_map(function, mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P(), check_vma=False)
+
+
+def while_over_devices(x: Any) -> Any:
+    return over(lambda x: lax.while_loop(lambda c: c.sum() < 9.0, lambda c: 2.0 * lax.pmax(c, "i"), x))(x)
+
+
+def many_steps_over_devices(x: Any) -> Any:
+    return over(lambda x: lax.fori_loop(0, 100, lambda n, c: lax.pmean(c, "i") + n, x))(x)
+
+
+def choice_over_devices(x: Any) -> Any:
+    def chosen(x: Any) -> Any:
+        return lax.cond(lax.psum(x, "i")[0] > 0, lambda x: lax.psum(x, "i"), lambda x: lax.pmax(x, "i"), x)
+
+    return over(chosen)(x)
+
+
+def ragged(x: Any) -> Any:
+    k = jnp.ones(4, int)
+    return over(lambda x: lax.ragged_all_to_all(x, x, k, k, k, k, axis_name="i"))(x)
+
+
+def one_inside_of_another(x: Any) -> Any:
+    mesh = jax.sharding.AbstractMesh((2, 2), ("a", "b"))
+
+    @jax.shard_map(mesh=mesh, in_specs=jax.P("a"), out_specs=jax.P("a"), axis_names={"a"})
+    def outer(x: Any) -> Any:
+        return jax.shard_map(jnp.sin, in_specs=jax.P("b"), out_specs=jax.P("b"), axis_names={"b"})(x)
+
+    return outer(x)
+
+
 def nothing(x: Any) -> None:
     return None
 
@@ -95,9 +130,10 @@ CALLS: dict[str, Callable[[], Any]] = {
     "unknown_attribute": unknown_attribute(),
 }
 FUNCTIONS = (random, callback, printing, several, inside_of_a_loop, half, complex_numbers, applied, signed_shift)
+OVER_DEVICES = (while_over_devices, many_steps_over_devices, choice_over_devices, ragged, one_inside_of_another)
 CALLS |= {
     one.__name__: (lambda one=one: from_jax(one, V))
-    for one in (*FUNCTIONS, own_solver, own_gradient_of_a_solution, nothing, one_line)
+    for one in (*FUNCTIONS, *OVER_DEVICES, own_solver, own_gradient_of_a_solution, nothing, one_line)
 }
 
 if __name__ == "__main__":

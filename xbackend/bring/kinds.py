@@ -55,7 +55,7 @@ KINDS = {
             files=(".pb", ".pbtxt", ".meta"),
             folders=("saved_model.pb", "saved_model.pbtxt"),
         ),
-        Kind("jax", "jax", "jax.found", "a function that jax.make_jaxpr takes"),
+        Kind("jax", "jax", "jax.found", "a function that jax.make_jaxpr takes", prepared="jax.devices"),
         Kind("aesara", "aesara", "lineage.found", _LINEAGE, _CHOSEN, ("AESARA_FLAGS", "blas__ldflags=,cxx=")),
         Kind("theano", "theano", "lineage.found", _LINEAGE, {"rewrites": "none"}, prepared="lineage.theano"),
     )

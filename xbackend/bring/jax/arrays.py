@@ -16,7 +16,7 @@ from xbackend.bring.parts import parts
 from xbackend.errors import GraphError
 
 
-@row("copy", "copy_p", "optimization_barrier", "name", "device_put", attributes=None)
+@row("copy", "copy_p", "optimization_barrier", "name", attributes=None)
 def same(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return values
 

@@ -10,8 +10,9 @@ import xbackend.api.functions as xb
 from xbackend.api.tracing.trace import ArraySpec
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring import dtypes
-from xbackend.bring.jax import arrays, calls, gathers, loops, matrices, products, refused, scalars  # noqa: F401
-from xbackend.bring.jax.walk import Walk, check_rows, opened
+from xbackend.bring.jax import rows  # noqa: F401  # fills ROWS
+from xbackend.bring.jax.refused import check_rows
+from xbackend.bring.jax.walk import Walk, opened
 from xbackend.bring.tracing import program_of
 from xbackend.errors import GraphError
 

@@ -10,15 +10,36 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api import control_flow
 from xbackend.bring.choices import chosen
-from xbackend.bring.jax.walk import Walk, dtype_of, is_literal, row
+from xbackend.bring.jax.walk import Walk, dtype_of, is_literal, opened, row, spreads
 from xbackend.errors import GraphError
+
+_MOST_STEPS = 64  # of a loop over several devices, which is written out
+_SPREAD = "it has shard_map or collectives inside of it, and a loop or a choice of a program is on one device: "
+
+
+def _spread(equation: Any) -> bool:
+    names = ("jaxpr", "cond_jaxpr", "body_jaxpr")
+    return any(spreads(opened(equation.params[name])[0]) for name in names if name in equation.params)
+
+
+def _scan_lacks(equation: Any) -> str:
+    if not _spread(equation) or 0 < int(equation.params["length"]) <= _MOST_STEPS:
+        return ""
+    return f"{_SPREAD}give it {_MOST_STEPS} steps at most, which are written out, or bring the function of one step"
+
+
+def _while_lacks(equation: Any) -> str:
+    return f"{_SPREAD}write lax.fori_loop from a number to a number" if _spread(equation) else ""
+
 
 _SCAN = ("reverse", "length", "num_consts", "num_carry", "linear", "unroll", "_split_transpose", "ft_in", "ft_out")
 
 
-@row("scan", attributes=_SCAN, inner=("jaxpr",))
+@row("scan", attributes=_SCAN, inner=("jaxpr",), lacks=_scan_lacks)
 def scan(walk: Walk, equation: Any, values: list[Any]) -> Any:
     params = equation.params
+    if _spread(equation):
+        return _written_out(walk, equation, values)
     consts, carries = _counts(params)
     closed, arrays = params["jaxpr"], [xb.asarray(one) for one in values]
     given, init, sequences = arrays[:consts], arrays[consts : consts + carries], arrays[consts + carries :]
@@ -33,6 +54,26 @@ def scan(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return [*last, *written]
 
 
+def _written_out(walk: Walk, equation: Any, values: list[Any]) -> list[Any]:
+    """Each step as equations of its own."""
+    params, closed = equation.params, equation.params["jaxpr"]
+    jaxpr, (consts, carries) = opened(closed)[0], _counts(params)
+    given, carry, sequences = values[:consts], values[consts : consts + carries], values[consts + carries :]
+    steps, written, inner = range(int(params["length"])), list[list[Any]](), None
+    for step in reversed(steps) if params["reverse"] else steps:
+        # What is constant in the carry stays so from step to step.
+        if inner is None:
+            inner = walk.within(closed, equation.invars[: consts + carries])
+        else:
+            inner = inner.within(closed, [*jaxpr.invars[:consts], *jaxpr.outvars[:carries]])
+        rows = [walk.each(lambda x, at=step: xb.asarray(x)[at], one) for one in sequences]
+        made = inner.results(closed, [*given, *carry, *rows])
+        carry = made[:carries]
+        written.append(made[carries:])
+    in_order = written[::-1] if params["reverse"] else written
+    return [*carry, *(walk.each(lambda *each: xb.stack(each), *one) for one in zip(*in_order, strict=True))]
+
+
 def _counts(params: Any) -> tuple[int, int]:
     """The number of constants and of carries."""
     if "ft_in" in params:
@@ -41,7 +82,7 @@ def _counts(params: Any) -> tuple[int, int]:
     return int(params["num_consts"]), int(params["num_carry"])
 
 
-@row("while", attributes=("cond_nconsts", "body_nconsts"), inner=("cond_jaxpr", "body_jaxpr"))
+@row("while", attributes=("cond_nconsts", "body_nconsts"), inner=("cond_jaxpr", "body_jaxpr"), lacks=_while_lacks)
 def while_loop(walk: Walk, equation: Any, values: list[Any]) -> Any:
     params, atoms = equation.params, equation.invars
     first, second = int(params["cond_nconsts"]), int(params["body_nconsts"])
@@ -76,6 +117,8 @@ def cond(walk: Walk, equation: Any, values: list[Any]) -> Any:
     index = walk.known(equation.invars[0])
     if index is not None:
         return walk.inside(branches[min(max(int(index), 0), len(branches) - 1)], atoms)
+    if any(spreads(opened(one)[0]) for one in branches):
+        raise GraphError(f"{_SPREAD}compute both results, and choose with jnp.where")
     given = [xb.asarray(one) for one in values[1:]]
 
     def branch(number: int) -> Callable[[], Any]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from xbackend.bring.jax.walk import REFUSED
+from typing import Any
+
+from xbackend.bring import dtypes
+from xbackend.bring.jax.walk import REFUSED, ROWS, inner_jaxprs, line_of, live, own_function
+from xbackend.bring.missing import Missing
+from xbackend.errors import GraphError
 
 _DRAWS = "it draws random numbers: draw them outside, and give them as an argument"
 _CALLS = "it calls Python while it runs: leave it out, or compute that outside"
-_SPREAD = "it spreads arrays over devices: give the function of one device, and spread the program by a strategy"
+_SPREAD = "it spreads arrays over devices in a way without a row: write jax.shard_map with psum, all_gather or ppermute"
 _WRITES = "it changes an array in place: return the new value instead"
 _FACTORS = "write jnp.linalg.solve, inv, det or slogdet; of their gradients give the loss in place of jax.grad"
 _BITS = "it looks at the bits of numbers, which no program does"
@@ -15,8 +20,9 @@ _CODE = "it is code outside of JAX: write it with jax.numpy"
 
 _RANDOM = """random_bits random_seed random_split random_fold_in random_wrap random_unwrap random_clone random_gamma
     threefry2x32 threefry4x32 philox2x32 philox4x32 rng_bit_generator rng_uniform iota_2x32_shape"""
-_COLLECTIVE = """shard_map sharding_constraint psum psum_invariant pmax pmin ppermute pbroadcast all_gather all_to_all
-    reduce_scatter axis_index pvary reshard xla_pmap ragged_all_to_all"""
+_COLLECTIVE = """xla_pmap ragged_all_to_all pbroadcast_dynamic psend precv psum_start psum_invariant_start
+    unreduced_psum_start all_gather_start all_gather_reduced_start reduce_scatter_start unreduced_reduce_scatter_start
+    all_to_all_start ppermute_start pbroadcast_start"""
 
 for names, instead in (
     (_RANDOM, _DRAWS),
@@ -38,3 +44,38 @@ REFUSED.update(dict.fromkeys(("lt_to", "le_to", "eq_to"), _ORDER))
 REFUSED.update(dict.fromkeys(("scatter-mul", "scatter-max", "scatter-min"), "read the part, compute it, and set it"))
 REFUSED["select_and_scatter_add"] = "it is the gradient of a largest of windows: give the loss in place of jax.grad"
 REFUSED["polygamma"] = "where it is the gradient of digamma, give the loss in place of jax.grad"
+
+
+def check_rows(name: str, jaxpr: Any) -> None:
+    """Raises `GraphError` that names all primitives without a row, those of inner jaxprs included."""
+    missing = Missing("JAX")
+    todo, seen = [jaxpr], set[int]()
+    while todo:
+        inner = todo.pop()
+        if id(inner) in seen:
+            continue
+        seen.add(id(inner))
+        for equation in live(inner):
+            _check_row(missing, equation)
+            if equation.primitive.name in ROWS and own_function(equation) is None:
+                todo += inner_jaxprs(equation)
+    missing.check(name)
+
+
+def _check_row(missing: Missing, equation: Any) -> None:
+    primitive, line = equation.primitive.name, line_of(equation)
+    if primitive not in ROWS:
+        missing.add(primitive, line, REFUSED.get(primitive, ""))
+        return
+    if lacking := ROWS[primitive].lacks(equation):
+        missing.add(primitive, line, lacking)
+        return
+    for one in (*equation.invars, *equation.outvars):
+        dtype = getattr(one.aval, "dtype", None)
+        name = getattr(dtype, "name", str(one.aval))
+        try:
+            if not name.startswith("key<"):  # of random numbers, whose primitives are refused
+                dtypes.held(name)
+        except GraphError:
+            missing.add(f"{primitive} of {dtype}", line, "cast to a dtype that a program has, such as float32")
+            return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,39 +18,59 @@ import xbackend.api.functions as xb
 from xbackend.api.tracing.tracer import current
 from xbackend.bring import dtypes
 from xbackend.bring.lines import is_users
-from xbackend.bring.missing import Missing
 from xbackend.errors import GraphError, XBackendError
 
-Function = Callable[["Walk", Any, list[Any]], Any]
+Function = Callable[[Any, Any, list[Any]], Any]
 
 
 @dataclass(frozen=True)
 class Row:
     """What makes nodes of an equation. ``attributes``: those that it knows, `None` for all; ``inner``: those that are
-    jaxprs, which it walks; ``wraps``: small integers are wrapped to their range."""
+    jaxprs, which it walks; ``wraps``: small integers are wrapped to their range; ``together``: it is walked for all
+    positions of a mesh at once; ``lacks``: what no program has of an equation, empty for one that comes in."""
 
     function: Function
     attributes: frozenset[str] | None
     inner: tuple[str, ...]
     wraps: bool
+    together: bool
+    lacks: Callable[[Any], str]
 
 
 ROWS: dict[str, Row] = {}  # by the name of the primitive
 REFUSED: dict[str, str] = {}  # what to write instead, by the name of the primitive
 OWN: dict[str, Function] = {}  # functions of jax.numpy.linalg that are not looked into, by name
 EXPANDED = "call_hi_primitive"  # from JAX 0.11 on
+# Of a value in the body of a `shard_map`: that it may differ from device to device, or that it does not.
+CASTS = (
+    "pvary",
+    "reduced_vary_cast",
+    "reduced_vary_cast_p",
+    "vary_unreduced_cast",
+    "vary_unreduced_cast_p",
+    "preduced",
+)
 _OWN_FILE = "jax/_src/numpy/linalg.py"
 
 
+def _nothing(equation: Any) -> str:
+    return ""
+
+
 def row(
-    *names: str, attributes: Sequence[str] | None = (), inner: Sequence[str] = (), wraps: bool = False
+    *names: str,
+    attributes: Sequence[str] | None = (),
+    inner: Sequence[str] = (),
+    wraps: bool = False,
+    together: bool = False,
+    lacks: Callable[[Any], str] = _nothing,
 ) -> Callable[[Function], Function]:
     """Make a function the row of these primitives: it gets the walk, the equation and the values of its inputs, and
     returns the value of its result, or a list of all."""
 
     def put(function: Function) -> Function:
         known = None if attributes is None else frozenset((*attributes, *inner))
-        ROWS.update(dict.fromkeys(names, Row(function, known, tuple(inner), wraps)))
+        ROWS.update(dict.fromkeys(names, Row(function, known, tuple(inner), wraps, together, lacks)))
         return function
 
     return put
@@ -74,30 +94,46 @@ class Walk:
         self.outer: dict[Any, tuple[Walk, Any]] = {}  # where an input is constant: the walk and the input outside
         self.found: dict[Any, np.ndarray] = {}  # what was computed of constants
         self.made: dict[Any, Any] = {}  # the equation of each variable
+        self.shards: dict[int, Any] = {}  # of arrays that a `shard_map` returned, by their `id`
         self._constants: set[Any] = set()  # variables that depend on constants only
 
     def results(self, closed: Any, arguments: Sequence[Any]) -> list[Any]:
         """The values of a jaxpr's results for the values of its inputs. Raises `GraphError`."""
+        jaxpr, _ = opened(closed)
+        self.begin(closed, arguments)
+        for equation in live(jaxpr):
+            self.walked(equation)
+        return [self.value(one) for one in jaxpr.outvars]
+
+    def begin(self, closed: Any, arguments: Sequence[Any]) -> None:
+        """Give the inputs of a jaxpr their values."""
         jaxpr, consts = opened(closed)
         self.values.update(zip(jaxpr.invars, arguments, strict=True))
-        self._constants.update(jaxpr.constvars)
-        self.found.update(zip(jaxpr.constvars, (np.asarray(one) for one in consts), strict=True))
-        for equation in live(jaxpr):
-            self._equation(equation)
-        return [self.value(one) for one in jaxpr.outvars]
+        for variable, one in zip(jaxpr.constvars, consts, strict=True):
+            self.note(variable, np.asarray(one))
 
     def inside(self, closed: Any, atoms: Sequence[Any]) -> list[Any]:
         """The results of an inner jaxpr, for inputs of an equation of this one."""
         return self.within(closed, atoms).results(closed, [self.value(one) for one in atoms])
 
     def within(self, closed: Any, atoms: Sequence[Any]) -> Walk:
-        """The walk of an inner jaxpr, whose first inputs are those of an equation of this one."""
+        """The walk of an inner jaxpr, whose first inputs are those of an equation of this one, `None` for another."""
         inner = Walk()
+        inner.shards = self.shards
         for variable, atom in zip(opened(closed)[0].invars, atoms, strict=False):
-            if self.is_constant(atom):
+            if atom is not None and self.is_constant(atom):
                 inner.outer[variable] = (self, atom)
                 inner._constants.add(variable)
         return inner
+
+    def each(self, function: Callable[..., Any], *values: Any) -> Any:
+        """A function of values of this walk."""
+        return function(*values)
+
+    def note(self, variable: Any, found: np.ndarray) -> None:
+        """Say that a variable has a constant value."""
+        self.found[variable] = found
+        self._constants.add(variable)
 
     def value(self, atom: Any) -> Any:
         """The value of an input of an equation, as what `xbackend.api` takes."""
@@ -139,17 +175,21 @@ class Walk:
             if todo.pop() in self.found:
                 continue
             values = [self.known(one) for one in equation.invars]
+            if equation.primitive.name in CASTS:  # which JAX computes in the body of a `shard_map` only
+                self.found[equation.outvars[0]] = np.asarray(values[0])
+                continue
             params = equation.primitive.get_bind_params(equation.params)
             functions, params = ((), params) if isinstance(params, dict) else params  # functions: before JAX 0.10
             made = equation.primitive.bind(*functions, *values, **params)
             each = made if equation.primitive.multiple_results else [made]
             self.found.update(zip(equation.outvars, (np.asarray(one) for one in each), strict=True))
 
-    def _equation(self, equation: Any) -> None:
+    def walked(self, equation: Any) -> None:
+        """Give the results of an equation their values. Raises `GraphError`."""
         line = line_of(equation)
         if line:
             current().source = line
-        if all(self.is_constant(one) for one in equation.invars) and not equation.effects:
+        if not acts(equation) and not together(equation) and all(self.is_constant(one) for one in equation.invars):
             self._constants.update(equation.outvars)
         try:
             found = self._made(equation)
@@ -157,6 +197,9 @@ class Walk:
             if isinstance(error.__cause__, XBackendError):  # it has its place
                 raise
             raise GraphError(f"{equation.primitive}{f' (at {line})' if line else ''}: {error}") from error
+        self.put(equation, found)
+
+    def put(self, equation: Any, found: Sequence[Any]) -> None:
         self.values.update(zip(equation.outvars, found, strict=True))
         self.made.update(dict.fromkeys(equation.outvars, equation))
 
@@ -174,19 +217,20 @@ class Walk:
                 raise GraphError(f"the attribute {', '.join(unknown)} has no row")
         made = (own or used.function)(self, equation, values)
         each = list(made) if isinstance(made, list | tuple) else [made]
-        if used.wraps and own is None:
-            each = [
-                dtypes.in_range(one, dtype_of(variable)) for one, variable in zip(each, equation.outvars, strict=True)
-            ]
-        for one, variable in zip(each, equation.outvars, strict=True):
-            dtypes.check(one, variable.aval.shape, dtype_of(variable))
-        return each
+        wraps = used.wraps and own is None
+
+        def checked(one: Any, variable: Any) -> Any:
+            kept = dtypes.in_range(one, dtype_of(variable)) if wraps else one
+            dtypes.check(kept, variable.aval.shape, dtype_of(variable))
+            return kept
+
+        pairs = zip(each, equation.outvars, strict=True)
+        return [self.each(partial(checked, variable=variable), one) for one, variable in pairs]
 
 
 def _is_given(name: str, value: Any) -> bool:
-    """Whether an attribute says something: `None` and a sharding over no devices do not."""
-    over_none = name.endswith("sharding") and getattr(getattr(value, "mesh", None), "empty", False)
-    return value is not None and not over_none
+    """Whether an attribute says something of the values: `None` does not, nor a sharding, which is where they are."""
+    return value is not None and not name.endswith("sharding")
 
 
 def dtype_of(variable: Any) -> str:
@@ -228,10 +272,26 @@ def live(jaxpr: Any) -> list[Any]:
     needed = {one for one in jaxpr.outvars if not is_literal(one)}
     found = []
     for equation in reversed(jaxpr.eqns):
-        if equation.effects or any(one in needed for one in equation.outvars):
+        if acts(equation) or any(one in needed for one in equation.outvars):
             found.append(equation)
             needed.update(one for one in equation.invars if not is_literal(one))
     return found[::-1]
+
+
+def acts(equation: Any) -> bool:
+    """Whether an equation does something beside its results; that it needs an axis of a mesh is none."""
+    return any(type(one).__name__ != "NamedAxisEffect" for one in equation.effects)
+
+
+def together(equation: Any) -> bool:
+    """Whether an equation, or one inside of it, is walked for all positions of a mesh at once."""
+    return ROWS[equation.primitive.name].together or any(spreads(one) for one in inner_jaxprs(equation))
+
+
+@cache
+def spreads(jaxpr: Any) -> bool:
+    """Whether a jaxpr has such an equation."""
+    return any(together(one) for one in jaxpr.eqns if one.primitive.name in ROWS)
 
 
 def inner_jaxprs(equation: Any) -> list[Any]:
@@ -259,38 +319,6 @@ def is_search(equation: Any) -> bool:
 def expanded(equation: Any) -> Any:
     """The jaxpr of a primitive that JAX itself writes as other ones, later."""
     return _expanded(equation.params["_prim"])
-
-
-def check_rows(name: str, jaxpr: Any) -> None:
-    """Raises `GraphError` that names all primitives without a row, those of inner jaxprs included."""
-    missing = Missing("JAX")
-    todo, seen = [jaxpr], set[int]()
-    while todo:
-        inner = todo.pop()
-        if id(inner) in seen:
-            continue
-        seen.add(id(inner))
-        for equation in live(inner):
-            _check_row(missing, equation)
-            if equation.primitive.name in ROWS and own_function(equation) is None:
-                todo += inner_jaxprs(equation)
-    missing.check(name)
-
-
-def _check_row(missing: Missing, equation: Any) -> None:
-    primitive, line = equation.primitive.name, line_of(equation)
-    if primitive not in ROWS:
-        missing.add(primitive, line, REFUSED.get(primitive, ""))
-        return
-    for one in (*equation.invars, *equation.outvars):
-        dtype = getattr(one.aval, "dtype", None)
-        name = getattr(dtype, "name", str(one.aval))
-        try:
-            if not name.startswith("key<"):  # of random numbers, whose primitives are refused
-                dtypes.held(name)
-        except GraphError:
-            missing.add(f"{primitive} of {dtype}", line, "cast to a dtype that a program has, such as float32")
-            return
 
 
 def line_of(equation: Any) -> str:
