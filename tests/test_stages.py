@@ -129,6 +129,14 @@ def test_what_another_device_waits_for_does_not_wait_for_the_rest() -> None:
     assert [(s.inputs, s.outputs) for s in plan.stages] == [([x], [shared]), ([shared], plan.stages[1].outputs)]
 
 
+def test_a_part_of_constants_is_transferred() -> None:
+    """As in the gradient of what is concatenated of parts on several devices: a constant is split."""
+    parts = Apply(Op(), [Variable()], [Variable(), Variable()]).outputs
+    moved = Transfer(D[0], D[1])(parts[1])
+    plan = cut({}, [(moved, D[1])], Transfer)
+    assert [(s.device, s.outputs) for s in plan.stages] == [(D[0], [parts[1]])]
+
+
 def test_an_op_with_inputs_on_two_devices_lacks_a_transfer() -> None:
     a, b = Variable(), Variable()
     with pytest.raises(PlacementError, match=r"inputs on cpu:[01], cpu:[01]: a transfer is missing"):

@@ -98,8 +98,11 @@ class _Cut:
         awaited: set[int] = set()
         for k in reversed(range(len(self.nodes))):
             if k in self.transfers or (k in awaited and k not in self.between):
-                here = self.place[self.nodes[k].inputs[0] if k in self.transfers else self.nodes[k].outputs[0]]
-                own = [v for v in self.nodes[k].inputs if self.place.get(v) == here]
+                node = self.nodes[k]
+                # Of a node that depends on constants only, what is transferred has a place, and perhaps nothing else.
+                ends = node.inputs[:1] if k in self.transfers else node.outputs
+                here = next(self.place[v] for v in ends if v in self.place)
+                own = [v for v in node.inputs if self.place.get(v) == here]
                 awaited.update(self.owner[v] for v in own if v not in self.entries and v in self.owner)
         return awaited
 
