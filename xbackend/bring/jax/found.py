@@ -21,12 +21,14 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
         raise GraphError(f"{name} is {type(found).__name__}: it has to be a function that jax.make_jaxpr takes")
     arrays = positional(given, name)
     jax.config.update("jax_enable_x64", True)  # else JAX halves the inputs' precision
-    program = from_jax(found, *arrays, name=name)
-    results = [np.asarray(one) for one in jax.tree.leaves(jax.jit(found)(*arrays))]
+    # An array of JAX keeps its sharding, which a mesh with explicit axes asks for.
+    examples = [one if isinstance(one, jax.Array) else array for one, array in zip(given, arrays, strict=True)]
+    program = from_jax(found, *examples, name=name)
+    results = [np.asarray(one) for one in jax.tree.leaves(jax.jit(found)(*examples))]
     floating = [k for k, one in enumerate(arrays) if one.dtype.kind == "f"]
     scalar = len(results) == 1 and results[0].ndim == 0 and results[0].dtype.kind == "f"
     names = [program.values[i].params["name"] for i in program.inputs]
-    slopes = jax.grad(found, argnums=tuple(floating))(*arrays) if scalar and floating else ()
+    slopes = jax.jit(jax.grad(found, argnums=tuple(floating)))(*examples) if scalar and floating else ()
     gradient = [names[k] for k in floating] if slopes else []
     facts = {"graph": f"JAX {jax.__version__}"}
     return Origin(program, arrays, gradient, results, [np.asarray(one) for one in slopes], facts)
