@@ -64,7 +64,7 @@ def own_gradient_of_a_solution(x: Any) -> Any:
 
 
 def over(function: Callable[..., Any]) -> Any:
-    mesh = jax.sharding.AbstractMesh((4,), ("i",))
+    mesh = jax.sharding.AbstractMesh((4,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
     return jax.shard_map(function, mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P(), check_vma=False)
 
 
@@ -89,7 +89,7 @@ def ragged(x: Any) -> Any:
 
 
 def one_inside_of_another(x: Any) -> Any:
-    mesh = jax.sharding.AbstractMesh((2, 2), ("a", "b"))
+    mesh = jax.sharding.AbstractMesh((2, 2), ("a", "b"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 
     @jax.shard_map(mesh=mesh, in_specs=jax.P("a"), out_specs=jax.P("a"), axis_names={"a"})
     def outer(x: Any) -> Any:
