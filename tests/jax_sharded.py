@@ -123,7 +123,8 @@ def positions(x=S, y=S[:2]):
     def each(x, y):
         k = lax.axis_index("i")
         own = lax.dynamic_slice_in_dim(y, (k + 1) % 4 * 2, 2, 1)
-        return x[:, 0] * k + own[:, 0], jnp.where(k == 0, x, 0.0), lax.cond(k > 1, jnp.sin, jnp.cos, own)
+        many, _ = lax.scan(lambda c, n: (c * 0.9 + lax.axis_index("i") * n, None), x[0], jnp.arange(100))
+        return x[:, 0] * k + own[:, 0], jnp.where(k == 0, x, 0.0), lax.cond(k > 1, jnp.sin, jnp.cos, own), many
 
     return each(x, y)
 
@@ -169,9 +170,7 @@ def rings(x=S[:, :4], w=S):
 
         def step(n, carry):
             part, made = carry
-            rows = lax.dynamic_update_slice_in_dim(
-                made, (k - n) % 4 * jnp.ones((2, 1)) + part @ w[:4], (k - n) % 4 * 2, 0
-            )
+            rows = lax.dynamic_update_slice_in_dim(made, part @ w[:4], (k - n) % 4 * 2, 0)
             return lax.ppermute(part, "i", [(j, (j + 1) % 4) for j in range(4)]), rows
 
         start = lax.pcast(jnp.zeros((8, 2)), "i", to="varying")

@@ -94,6 +94,11 @@ def test_what_is_returned_and_taken_in_the_same_shards_stays_on_its_devices(
     assert sum(node.op == "slice" for node in program.nodes) == 4
 
 
+def test_what_follows_from_a_position_alone_is_computed_when_it_comes_in(graphs: dict[str, Brought]) -> None:
+    ops = Counter(node.op for node in xb.Program.from_json(graphs["rings"].program).nodes)
+    assert ops["slice_set"] == 16 and not {"where", "take", "take_set", "remainder"} & set(ops)
+
+
 def test_a_wrong_collective_would_be_found(tmp_path: Path, oracle: OnFour) -> None:
     """The largest number of all devices that is the smallest, planted in the importer."""
     found = brought(ready_environment("jax").python, SCRIPT, tmp_path, "--planted", "extrema", "loss", **FOUR)

@@ -27,13 +27,12 @@ def cast(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return values
 
 
-@row("axis_index", attributes=("axis_name",), together=True)
-def axis_index(walk: Lockstep, equation: Any, values: list[Any]) -> Any:
-    names = _names(equation.params["axis_name"])
-    each = tuple(np.asarray(walk.mesh.index(i, names), np.int32) for i in range(len(walk.walks)))
-    for own, index in zip(walk.walks, each, strict=True):
-        own.note(equation.outvars[0], index)
-    return [each]
+@row("axis_index", attributes=("axis_name",))
+def axis_index(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    mesh, position = walk.position
+    found = np.asarray(mesh.index(position, _names(equation.params["axis_name"])), np.int32)
+    walk.note(equation.outvars[0], found)
+    return found
 
 
 def _names(names: Any) -> tuple[Any, ...]:

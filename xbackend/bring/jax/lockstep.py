@@ -90,6 +90,8 @@ def shard_map(walk: Walk, equation: Any, values: list[Any]) -> Any:
         atoms.append(atom if constant else None)
         given.append((value,) * len(mesh.devices) if constant else _shards(walk, mesh, value, split))
     inner = Lockstep(mesh, [walk.within(closed, atoms) for _ in mesh.devices])
+    for position, own in enumerate(inner.walks):
+        own.position = (mesh, position)
     made = []
     for shards, spec in zip(inner.results(closed, given), params["out_specs"], strict=True):
         split = split_of(spec)

@@ -95,6 +95,7 @@ class Walk:
         self.found: dict[Any, np.ndarray] = {}  # what was computed of constants
         self.made: dict[Any, Any] = {}  # the equation of each variable
         self.shards: dict[int, Any] = {}  # of arrays that a `shard_map` returned, by their `id`
+        self.position: Any = None  # in the body of a `shard_map`: the mesh, and the position there
         self._constants: set[Any] = set()  # variables that depend on constants only
 
     def results(self, closed: Any, arguments: Sequence[Any]) -> list[Any]:
@@ -119,7 +120,7 @@ class Walk:
     def within(self, closed: Any, atoms: Sequence[Any]) -> Walk:
         """The walk of an inner jaxpr, whose first inputs are those of an equation of this one, `None` for another."""
         inner = Walk()
-        inner.shards = self.shards
+        inner.shards, inner.position = self.shards, self.position
         for variable, atom in zip(opened(closed)[0].invars, atoms, strict=False):
             if atom is not None and self.is_constant(atom):
                 inner.outer[variable] = (self, atom)
@@ -189,7 +190,7 @@ class Walk:
         line = line_of(equation)
         if line:
             current().source = line
-        if not acts(equation) and not together(equation) and all(self.is_constant(one) for one in equation.invars):
+        if not equation.effects and not together(equation) and all(self.is_constant(one) for one in equation.invars):
             self._constants.update(equation.outvars)
         try:
             found = self._made(equation)
