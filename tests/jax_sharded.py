@@ -225,6 +225,13 @@ def chained(x=X, w=W):
     return on(LINE, P("i"), P("i"))(lambda y: y - lax.pmean(jnp.mean(y), "i"))(made)
 
 
+def split_anew(x=S):
+    """The second one takes other shards, and so does the third, of another mesh."""
+    made = on(LINE, P("i"), P("i"))(jnp.tanh)(x)
+    columns = on(LINE, P(None, "i"), P(None, "i"))(lambda y: y - jnp.sum(y))(made)
+    return columns, on(GRID, P(("b", "a")), P(("b", "a")))(lambda y: y * jnp.sum(y))(made)
+
+
 def repeated(x=X, w=W):
     def step(w, scale):
         return w - scale * jax.grad(lambda v: loss(x, v, Y))(w), jnp.sum(w)
