@@ -440,7 +440,7 @@ def attention(x=R.normal(size=(2, 3, 4)), w=R.normal(size=(3, 4, 4))):
 WITHOUT_GRADIENT = ("whiles", "vectorised_loops", "one_triangle")
 
 
-def brought(function: Callable[..., Any], with_gradient: bool, compiled: bool = False) -> Brought:
+def brought(function: Callable[..., Any], with_gradient: bool, *, compiled: bool) -> Brought:
     """A function as it came in, with what JAX computes of it, compiled as a whole or not."""
     examples = [p.default for p in inspect.signature(function).parameters.values()]
     leaves, form = jax.tree.flatten(examples)
@@ -464,18 +464,16 @@ def brought(function: Callable[..., Any], with_gradient: bool, compiled: bool = 
     return Brought(program.to_json(), arrays, results, weights, gradients, of)
 
 
-def write_all(
-    names: dict[str, Any], without_gradient: Sequence[str] = WITHOUT_GRADIENT, compiled: bool = False
-) -> None:
+def write_all(names: dict[str, Any], without_gradient: Sequence[str], *, compiled: bool) -> None:
     """Write the functions of a script that have examples, to the folder that it was told: all, or those it was told."""
     folder, asked = Path(sys.argv[1]), [one for one in sys.argv[2:] if not one.startswith("-")]
     for name, one in list(names.items()):
         own = inspect.isfunction(one) and one.__module__ == "__main__" and one.__defaults__
         if own and (name in asked or not asked):
-            write(folder, name, brought(one, name not in without_gradient, compiled))
+            write(folder, name, brought(one, name not in without_gradient, compiled=compiled))
 
 
 if __name__ == "__main__":
     if "--planted" in sys.argv:
         walk.mapping({"sub": xb.add})
-    write_all(globals())
+    write_all(globals(), WITHOUT_GRADIENT, compiled=False)
