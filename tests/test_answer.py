@@ -439,7 +439,7 @@ def test_a_warning_is_one_for_each_cause_with_its_numbers_as_ranges() -> None:
 
 
 def test_a_model_of_pymc_is_answered_by_what_to_type_there() -> None:
-    model = {"workload": "model+gradient", "parameters": {"from": "PyMC 6.4.0, PyTensor 3.3.8"}}
+    model = {"workload": "model+gradient", "parameters": {"graph": "PyMC 6.4.0, PyTensor 3.3.8"}}
     rows = [
         measured("jax", near(1e-6), **model),
         measured("pytensor", near(3e-6), **model),

@@ -7,8 +7,11 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+from report_helpers import measured, of
 
 import xbackend as xb
+from xbackend.analysis.comparison import comparisons
+from xbackend.analysis.sampling import of_pymc
 from xbackend.bring.origin import Origin
 from xbackend.cli import users
 from xbackend.cli.graphs import Graph
@@ -209,7 +212,8 @@ MODEL = """
 def test_a_model_of_pymc_and_its_gradient(name: str, written) -> None:
     origin = bring("pymc", f"{written(MODEL)}:{name}", None)
     assert origin.gradient == ["theta"]
-    assert origin.facts["graph"].startswith("PyMC 6.")
+    (comparison,) = comparisons(of(measured("jax", [1.0], parameters=origin.facts)))
+    assert origin.facts["graph"].startswith("PyMC 6.") and of_pymc(comparison)
     check(origin)
 
 
@@ -224,11 +228,13 @@ MATRICES = """
         T.linalg.inv(spd), T.linalg.det(spd), *T.linalg.slogdet(spd), T.linalg.eigh(spd)[0],
         T.linalg.pinv(x), T.diag(x), T.diag(x[0]), T.fill_diagonal(x, 2.0), T.special.softmax(x, axis=1),
         T.special.log_softmax(x, axis=0), T.logsumexp(x, axis=1), T.softplus(x), T.sigmoid(x), T.erfcx(x),
-        T.tri_gamma(2.0 + x),
+        T.tri_gamma(2.0 + x), T.ive(np.arange(4)[:, None], 9.0 * x.ravel()),
+        T.ive(np.array([0.5, 3.0, 12.0]), 400.0 * x[0]),
         T.stack([x, spd]) @ T.stack([spd, x]), T.stack([x, spd]) @ x[0], T.repeat(x, 2, axis=0),
         T.linalg.cholesky(T.stack([spd, spd * 2.0])), T.split(x, [1, 2], axis=0)[1], T.log1mexp(-T.abs(x) - 0.1),
     ]
     loss = T.log(T.linalg.det(spd)) + T.sum(T.linalg.solve_triangular(L, x, lower=True) ** 2) + T.erfcx(x).sum()
+    loss += T.ive(np.arange(3), 20.0 * x[0]).sum() + T.ive(np.arange(3), 200.0 * x[0]).sum()
     def inputs():
         return [np.linspace(-1.0, 2.0, 9).reshape(3, 3) ** 2 - 0.7]
 """
@@ -252,6 +258,7 @@ REFUSED = """
     class Repeat(T.extra_ops.Repeat):
         __props__ = ("axis", "tomorrow")
         tomorrow = 3
+    order = T.ive(x, x).sum()
     unknown = Repeat(axis=0)(x, T.as_tensor_variable([2, 1])).sum() + T.i0(x).sum() + T.j0(x).sum()
     combined = T.elemwise.CAReduce(framework.scalar.basic.xor)(T.cast(x, "int64"))
     number = 3
@@ -274,6 +281,7 @@ REFUSED = """
         ("cut", ["float64[2,2]"], "truncate_gradient has no row"),
         ("tied", ["float64[2,2]"], "has no row"),
         ("unknown", ["float64[2,2]"], r"(?s)I0, once.*J0, once.*Repeat with tomorrow=3, once, first at .*model.py"),
+        ("order", ["float64[2,2]"], "the order of a Bessel function depends on the inputs"),
         ("combined", ["float64[2,2]"], "XOR along axes of int64 has no row"),
         ("number", None, "number is int: it has to be a variable"),
         ("complex_", ["float64[2,2]"], "complex128"),

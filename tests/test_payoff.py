@@ -8,9 +8,11 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from report_helpers import of, whole_of
 
 from xbackend.analysis import payoff
+from xbackend.analysis.answer import answer
 from xbackend.analysis.comparison import Comparison, Row, comparisons
 from xbackend.analysis.statistics import difference
 from xbackend.report.said import payoffs
@@ -59,6 +61,16 @@ def test_what_is_not_shown_to_be_faster_never_pays() -> None:
     comparison, ours, theirs = pair(spread(5.0, 0.06), spread(0.1, 0.05))
     assert payoff.pay_off(ours, theirs, comparison) is None
     assert "not shown to be faster than numpy" in whole_of(of(ours.measurement, theirs.measurement))
+
+
+def test_of_a_model_of_pymc_what_is_there_first_after_a_thousand_calls_is_said() -> None:
+    ways = [row("pytensor", spread(8.0, 1e-4)), row("pytensor-jax", spread(1.0, 1e-3)), row("jax", spread(0.5, 1e-3))]
+    model = {"workload": "model+gradient", "parameters": {"graph": "PyMC 6.4.0, PyTensor 3.3.8"}}
+    found = comparisons(of(*(replace(one, **model) for one in ways)))
+    assert 'for 1000 calls "JAX" takes least (2.00 s, with import and compiling)' in answer(found)
+    assert "with 1000 calls" in str(payoffs.each(found[0])) and "8.100 s" in str(payoffs.each(found[0]))
+    other = comparisons(of(*ways))
+    assert "1000 calls" not in answer(other) and "8.100 s" not in str(payoffs.each(other[0]))
 
 
 def test_few_processes_have_no_interval() -> None:

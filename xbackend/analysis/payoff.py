@@ -47,6 +47,12 @@ def first_result(row: Row, from_cache: bool = False) -> float | None:
     return fmean(seconds for seconds, _ in known) if known else None
 
 
+def total(row: Row, calls: int) -> float | None:
+    """The mean seconds to the first result and through so many calls after it; `None` where one is not known."""
+    first = first_result(row)
+    return None if first is None or row.time is None else first + calls * row.time
+
+
 def quickest(comparison: Comparison) -> Row | None:
     """The row with a time that has its first result first; `None` where a row was not compiled anew."""
     if any(row.from_cache and not row.compilations for row in comparison.ranked):

@@ -16,6 +16,7 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.bring import dtypes
+from xbackend.bring.lineage.bessel import ive
 from xbackend.bring.lineage.walk import SCALARS, Walk, row
 from xbackend.bring.scalars import Scalar, clip, half_away, named, softplus
 from xbackend.errors import GraphError
@@ -94,7 +95,7 @@ ARITHMETIC: dict[str, Scalar] = {
     "Deg2Rad": lambda x: xb.multiply(x, math.pi / 180.0),
     "Rad2Deg": lambda x: xb.multiply(x, 180.0 / math.pi),
     **{"Erfcx": _erfcx, "Erfcinv": _erfcinv, "Gamma": _gamma},
-    **{"GammaLn": xb.gammaln, "Psi": xb.digamma, "TriGamma": _trigamma},
+    **{"GammaLn": xb.gammaln, "Psi": xb.digamma, "TriGamma": _trigamma, "Ive": ive},
     **dict.fromkeys(("Sigmoid", "ScalarSigmoid"), xb.expit),
     **dict.fromkeys(("Softplus", "ScalarSoftplus"), softplus),
     **dict.fromkeys(("Identity", "Real", "Conj"), lambda x: x),

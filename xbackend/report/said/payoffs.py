@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from xbackend.analysis.answer import named
 from xbackend.analysis.comparison import Comparison, Row
-from xbackend.analysis.payoff import PayOff, first_result, pay_off, quickest
+from xbackend.analysis.payoff import PayOff, first_result, pay_off, quickest, total
+from xbackend.analysis.sampling import CALLS, of_pymc
 from xbackend.report.said import text
 from xbackend.report.said.blocks import Block, paragraph, records
 from xbackend.wording import number
@@ -19,7 +20,7 @@ READING = (
     "after so many calls; in parentheses those at which it is not shown which of the two has taken longer "
     f"({text.INTERVAL})."
 )
-_CACHED = "from cache"
+_CACHED, _SAMPLED = "from cache", f"with {number(CALLS)} calls"
 _AFTER = f"has paid for itself after ({text.INTERVAL})"
 
 
@@ -42,9 +43,11 @@ def each(comparison: Comparison) -> list[Block]:
     for row in sorted(comparison.ranked, key=lambda row: first_result(row) or math.inf):
         if quick is not None:
             first = {"first result": first_result(row), _CACHED: first_result(row, from_cache=True), "a call": row.time}
+            if of_pymc(comparison):
+                first[_SAMPLED] = total(row, CALLS)
             times = {name: text.time(seconds) for name, seconds in first.items()}
             rows.append({"backend": named(row, comparison), **times, _AFTER: _after(row, quick, comparison)})
-    return records(rows, right=("first result", _CACHED, "a call"))
+    return records(rows, right=("first result", _CACHED, "a call", _SAMPLED))
 
 
 def _after(row: Row, quick: Row, comparison: Comparison) -> str:
