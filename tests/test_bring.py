@@ -100,6 +100,23 @@ def test_ops_of_a_generation_are_those_of_its_own_functions(kind: str, written) 
     check(origin, limit=1e-6 if kind == "theano" else 1e-12)
 
 
+MASKED = """
+    x = T.dvector("x")
+    mu = T.exp(x) * np.array([1.0, 0.0, 2.0, 0.0])
+    poisson = T.switch(T.eq(mu, 0.0), 0.0, np.array([2.0, 0.0, 1.0, 3.0]) * T.log(mu) - mu)
+    loss = poisson.sum() + T.switch(T.eq(x, 0.0), 1.0, T.sin(x) / x).sum() + T.switch(T.gt(x, 0.0), x**0.5, x).sum()
+    def inputs():
+        return [np.array([0.3, -0.2, 0.0, 1.0])]
+"""
+
+
+@pytest.mark.parametrize("kind", ["pytensor", "aesara"])  # Theano's own function has NaN in FAST_COMPILE
+def test_a_gradient_is_zero_where_a_branch_is_not_taken(kind: str, written) -> None:
+    origin = bring(kind, f"{written(MASKED, HEADS[kind])}:loss", None)
+    assert np.isfinite(origin.slopes[0]).all()
+    check(origin)
+
+
 TRIANGLES = {
     "pytensor": "T.linalg.solve_triangular(x, v, lower=True), T.linalg.solve_triangular(y, y, unit_diagonal=True)",
     "aesara": "T.slinalg.solve_triangular(x, v, lower=True), T.slinalg.solve_triangular(y, y, unit_diagonal=True)",

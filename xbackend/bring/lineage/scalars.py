@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from xbackend.bring.lineage.bessel import ive
 from xbackend.bring.lineage.walk import SCALARS, Walk, row
 from xbackend.bring.scalars import Scalar, clip, half_away, named, softplus
 from xbackend.errors import GraphError
+from xbackend.program.dtypes import DType
 
 
 def _folded(function: Scalar) -> Scalar:
@@ -160,7 +162,9 @@ def _elementwise(walk: Walk, op: Any, inputs: Sequence[Any], output: Any) -> Any
     if name in CLASSIFIED:
         return CLASSIFIED[name](walk.array(inputs[0]))
     if name == "Switch":
-        return xb.where(walk.cast(inputs[0], "bool"), *(walk.cast(one, dtype) for one in inputs[1:]))
+        taken = walk.cast(inputs[0], "bool")
+        each = [_guarded(walk, one, taken, number == 1).cast(one, dtype) for number, one in enumerate(inputs[1:])]
+        return xb.where(taken, *each)
     operands = [walk.cast(one, dtype) for one in inputs]
     if name == "Cast":
         return operands[0]
@@ -176,6 +180,65 @@ def _elementwise(walk: Walk, op: Any, inputs: Sequence[Any], output: Any) -> Any
     if inside is not None and dtypes.is_within(inside, dtypes.whole_range(dtype)):
         walk.ranges[output] = inside
     return dtypes.wrapped(result, dtype, inside)
+
+
+# The operand of an op at whose poles the derivative is infinite.
+_POLES = {
+    **dict.fromkeys(("Log", "Log2", "Log10", "Log1p", "Sqrt", "Reciprocal", "Inv", "Pow", "GammaLn", "Psi"), 0),
+    **dict.fromkeys(("TrueDiv", "TrueDivide"), 1),
+}
+_CHAIN = 64  # nodes of a branch that are looked at
+
+
+def _guarded(walk: Walk, branch: Any, taken: Any, otherwise: bool) -> Walk:
+    """A walk in which a branch of a switch, the second one if ``otherwise``, has 1 for the operands of its logarithms
+    and its divisors where it is not taken.
+
+    There its gradient is 0 times an infinite derivative, which is NaN. The lineage's rewrites of a gradient have 0
+    (local_mul_switch_sink, local_div_switch_sink).
+    """
+    own, changed = walk, set[Any]()
+    for node in _chain(walk, branch) if prod(taken.shape) > 1 else ():
+        place, before = _POLES.get(type(node.op.scalar_op).__name__), own
+        if place is not None:
+            pole = node.inputs[place]
+            value = own.value(pole)
+            if isinstance(value, Array) and value.dtype in _FLOATS and _covers(value.shape, taken.shape):
+                one = np.ones((), value.dtype.value)
+                before = Walk({**own.values, pole: xb.where(taken, *((one, value) if otherwise else (value, one)))})
+        if before is not own or not changed.isdisjoint(node.inputs):
+            result = _elementwise(before, node.op.scalar_op, node.inputs, node.outputs[0])
+            own = Walk({**own.values, node.outputs[0]: result})
+            changed.add(node.outputs[0])
+    return own
+
+
+_FLOATS = (DType.float32, DType.float64)
+
+
+def _covers(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether an array of the other shape is broadcast to the shape."""
+    return len(other) <= len(shape) and all(n in (1, m) for n, m in zip(reversed(other), reversed(shape), strict=False))
+
+
+def _chain(walk: Walk, branch: Any) -> list[Any]:
+    """The elementwise nodes that a branch ends in, each behind those that it depends on, up to other switches."""
+    found: list[Any] = []
+    entered = set[Any]()
+
+    def enter(variable: Any) -> None:
+        node = variable.owner
+        if node is None or node in entered or len(entered) == _CHAIN or type(node.op).__name__ != "Elemwise":
+            return
+        if type(node.op.scalar_op).__name__ in ("Switch", "Composite") or not isinstance(walk.value(variable), Array):
+            return
+        entered.add(node)
+        for one in node.inputs:
+            enter(one)
+        found.append(node)
+
+    enter(branch)
+    return found
 
 
 def _range(walk: Walk, variable: Any) -> dtypes.Range | None:
