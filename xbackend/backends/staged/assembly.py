@@ -96,7 +96,7 @@ class Assembly:
         one_device = len({*self.graph.sources.values(), *(s.device for s in stages)}) <= 1
         if one_device and not self.plan.between and backend.plain:
             device = next(iter(self.graph.sources.values()), None) or self.graph.results()[0][1]
-            outputs = self._distinct()
+            outputs = self.distinct() if self._alone else self.outputs
             only = Stage(0, device, self.sources, outputs)
             compiled, names = [backend.compile_stage(name, only, self._mutable())], [name]
             if not backend.unread:
@@ -126,11 +126,9 @@ class Assembly:
             return set()
         return {self.graph.shared[i] for i in program.updates}
 
-    def _distinct(self) -> list[Variable]:
-        """The results. If updates overwrite in place, copies replace those equal to another result or a shared
-        variable."""
-        if not self._alone:
-            return self.outputs
+    def distinct(self) -> list[Variable]:
+        """The results, with copies in place of those equal to another one or to a shared variable: these may be
+        overwritten."""
         held, distinct = {*self.graph.shared.values()}, list[Variable]()
         for variable in self.outputs:
             distinct.append(self.backend.copied(variable) if variable in held else variable)
@@ -193,7 +191,7 @@ class Assembly:
         return outputs[:first]
 
     def _executed(self) -> Execution:
-        return Execution(self._ops(), self._transfers(), with_folded(self.graph.program, self._backward()))
+        return Execution(self.ops(), self._transfers(), with_folded(self.graph.program, self.backward()))
 
     def _transfers(self) -> tuple[Transferred, ...]:
         """The transfers between stages. The framework's gradient inserted those that are no node of the program."""
@@ -213,7 +211,7 @@ class Assembly:
             if source in self.devices and target in self.devices
         )
 
-    def _ops(self) -> Mapping[int, Executed]:
+    def ops(self) -> Mapping[int, Executed]:
         """By node: the device of the outputs of its stage, or of the result of a transfer."""
         constant, records = analyses.constant(self.graph.program), {}
         first = {variable: i for i, variable in reversed(list(enumerate(self.graph.variables)))}
@@ -254,7 +252,7 @@ class Assembly:
             devices.pop(), op, f"stage {self._numbers[stage]} of {len(self._numbers)}, {self.backend.evidence}"
         )
 
-    def _backward(self) -> Iterator[Backward]:
+    def backward(self) -> Iterator[Backward]:
         """The ops that gradients added to the graph, by stage. Ops that depend only on constants have no stage."""
         nodes, moved = self.graph.program.values, {m.outputs[0]: m.op.target for m in self.plan.between}
         for i, variable in self.graph.own():

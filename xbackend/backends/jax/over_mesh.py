@@ -1,0 +1,125 @@
+"""Arrays over a mesh of devices: an array of JAX that has one value on each of them.
+
+Values with axes are joined along the first one. To JAX, values without axes are copies of one number; each device
+keeps its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends.contract import Value
+from xbackend.devices import Device
+
+AXIS = "replicas"
+Join = Callable[[list[Value]], Value]  # from values, one on each device in the mesh's order, to the array of them
+
+
+class Mesh:
+    """A mesh of devices of JAX."""
+
+    def __init__(self, jax: Any, theirs: Sequence[Any]) -> None:
+        self.jax, self.theirs = jax, list(theirs)
+        self._mesh = jax.sharding.Mesh(np.array(self.theirs), (AXIS,))
+
+    def _spec(self, shape: Sequence[int]) -> Any:
+        return self.jax.P(AXIS) if shape else self.jax.P()
+
+    def aval(self, shape: Sequence[int], dtype: Any) -> Any:
+        """The array whose part on each device has this shape."""
+        sharding = self.jax.sharding.NamedSharding(self._mesh, self._spec(shape))
+        whole = (len(self.theirs) * shape[0], *shape[1:]) if shape else ()
+        return self.jax.ShapeDtypeStruct(whole, dtype, sharding=sharding)
+
+    def joiner(self, shape: Sequence[int], dtype: Any) -> Join:
+        """A function to an array whose part on each device has this shape. It copies nothing; JAX raises `ValueError`
+        for a value on another device."""
+        aval, make = self.aval(shape, dtype), self.jax.make_array_from_single_device_arrays
+        whole = make(aval.shape, aval.sharding, [self.jax.device_put(np.zeros(shape, dtype), d) for d in self.theirs])
+        kind, abstract, sharding = type(whole), whole.aval, aval.sharding
+
+        def join(values: list[Value]) -> Value:
+            return kind(abstract, sharding, values, committed=True)
+
+        # What `make` ends with, without the 25 us before that.
+        try:
+            join(parts(whole))
+        except TypeError:
+            return lambda values: make(aval.shape, sharding, values)
+        return join
+
+    def compiled(
+        self, function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], donated: Sequence[int]
+    ) -> Callable[..., Sequence[Value]]:
+        """A function of one device's parts, jitted for arrays over the mesh. A call consumes the ``donated`` arrays, by
+        number."""
+        given, made = (tuple(self._spec(v.shape) for v in each) for each in (inputs, outputs))
+        spread = self.jax.shard_map(function, mesh=self._mesh, in_specs=given, out_specs=made, check_vma=False)
+        call = self.jax.jit(spread, donate_argnums=tuple(donated))
+        # Compiled now; the first call finds it in JAX's cache.
+        call.lower(*[self.aval(v.shape, v.dtype) for v in inputs]).compile()
+        return call
+
+    def places(self, value: Value) -> list[Any]:
+        """The device of each part of an array, as JAX says."""
+        shards = value.addressable_shards
+        if value.ndim:
+            shards = sorted(shards, key=lambda shard: shard.index[0].start or 0)
+        return [shard.device for shard in shards]
+
+
+def parts(array: Value) -> list[Value]:
+    """The values of an array over a mesh, in the mesh's order."""
+    return [shard.data for shard in array.addressable_shards]
+
+
+class SharedCell:
+    """The storage of a shared variable, as `xbackend.backends.storages.Cell`. While replicas update it, its value is a
+    part of an array over a mesh; reading or writing it takes the array apart."""
+
+    __slots__ = ("_value", "device", "whole")
+
+    def __init__(self, value: Value, device: Device) -> None:
+        self._value, self.device = value, device
+        self.whole: Whole | None = None
+
+    @property
+    def value(self) -> Value:
+        if self.whole is not None:
+            self.whole.take_apart()
+        return self._value
+
+    @value.setter
+    def value(self, value: Value) -> None:
+        if self.whole is not None:
+            self.whole.take_apart()
+        self._value = value
+
+
+class Whole:
+    """The values of cells on several devices, as an ``array`` over a mesh. Nothing else has its memory, so that a call
+    may consume it."""
+
+    __slots__ = ("array", "cells", "join")
+
+    def __init__(self, cells: Sequence[SharedCell], join: Join) -> None:
+        self.cells, self.join = cells, join
+        self.array: Value = None
+
+    def joined(self) -> Value:
+        """The array, made of copies if the values are apart."""
+        if self.array is None:
+            array = self.join([cell.value.copy() for cell in self.cells])
+            for cell in self.cells:
+                cell._value, cell.whole = None, self
+            self.array = array
+        return self.array
+
+    def take_apart(self) -> None:
+        """Give each cell its value."""
+        for cell, value in zip(self.cells, parts(self.array), strict=True):
+            cell._value, cell.whole = value, None
+        self.array = None

@@ -1,0 +1,265 @@
+"""Replicas that are alike as one function under `jax.shard_map`, over a mesh of their devices.
+
+An all-reduce is a `psum`. What the root sends is made by all devices and exchanged by an `all_to_all`, in which the
+others have zeros of the same shape. The updated variables stay arrays over the mesh from call to call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends.codegen import Source
+from xbackend.backends.contract import Built, Value
+from xbackend.backends.jax.devices import JAXDevices
+from xbackend.backends.jax.over_mesh import AXIS, Join, Mesh, Whole, parts
+from xbackend.backends.jax.tracing import DevicePut, Tracing, Variable, function_of, is_large
+from xbackend.backends.placement import (
+    Backward,
+    Executed,
+    Execution,
+    ProfiledCall,
+    Span,
+    Transferred,
+    with_folded,
+)
+from xbackend.backends.staged.assembly import Assembly, Lowered
+from xbackend.backends.staged.graph import cut
+from xbackend.devices import Device
+from xbackend.errors import PlacementError
+from xbackend.program.evaluation import evaluate
+from xbackend.program.ops import GENERATORS
+from xbackend.program.program import Node, Program, generate
+from xbackend.program.replicas import Replicas
+from xbackend.program.stages import Stage
+
+FIRST = (0, 12)  # JAX before this may wait for itself on CPU devices, if calls with collectives are ahead
+
+
+def works(jax: Any) -> bool:
+    """Whether this JAX computes collectives of CPU devices while further calls wait."""
+    return tuple(map(int, jax.__version__.split(".")[:2])) >= FIRST
+
+
+class _TracingReplicas(Tracing):
+    """The trace of what each replica computes, and of what the root sends before that."""
+
+    def __init__(self, backend: JAXDevices, replicas: Replicas) -> None:
+        super().__init__(backend, replicas.one)
+        self.replicas = replicas
+        self.sent = {i: each for i, each in replicas.given.items() if replicas.prior.keys() >= {*each}}
+        self.first: list[Variable] = []  # of the values before those of the replicas
+
+    def call(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+        if node.op == "all_reduce":
+            return [self.jax.lax.psum(inputs[0], AXIS)]
+        return super().call(node, inputs)
+
+    def received(self, values: Sequence[Any]) -> Any:
+        """The part of this device of what the root has for each of them."""
+        jnp, lax = self.jax.numpy, self.jax.lax
+        parts = jnp.stack(values)
+        if parts.dtype == bool:
+            return lax.all_to_all(parts.astype(jnp.uint8), AXIS, 0, 0)[0].astype(bool)
+        return lax.all_to_all(parts, AXIS, 0, 0)[0]
+
+    def traced(self) -> Lowered:
+        graph, replicas, one, before = self.graph, self.replicas, self.program, self.replicas.before
+        arguments = {i: Variable(before.values[i]) for i in before.inputs}
+        given = {
+            i: Variable(n)
+            for i, n in enumerate(one.values)
+            if (n.op in ("input", "shared") or is_large(n)) and i not in self.sent
+        }
+        graph.arguments = [*arguments.values(), *(given[i] for i in one.inputs if i not in self.sent)]
+        graph.shared = {i: variable for i, variable in given.items() if one.values[i].op == "shared"}
+        graph.resident = {i: variable for i, variable in given.items() if is_large(one.values[i])}
+        graph.sources = dict.fromkeys((*arguments.values(), *given.values()), replicas.devices[0])
+
+        def every(*values: Any) -> list[Any]:
+            first = dict(zip(arguments, values[: len(arguments)], strict=True))
+            evaluate(before.nodes, first, self.call, self.gradients)
+            env = dict(zip(given, values[len(arguments) :], strict=True))
+            for i, each in self.sent.items():
+                env[i] = self.received([first[replicas.prior[j]] for j in each])
+            evaluate(one.nodes, env, self.call, self.gradients)
+            return [*(first[i] for i in range(len(before.values))), *(env[i] for i in range(len(one.values)))]
+
+        sources = [*arguments.values(), *given.values()]
+        specs = [self.jax.ShapeDtypeStruct(v.shape, v.dtype) for v in sources]
+        jaxpr = self.jax.make_jaxpr(every, axis_env=[(AXIS, len(replicas.devices))])(*specs)
+        variables = self.inlined(jaxpr, sources)
+        self.first, graph.variables = variables[: len(before.values)], variables[len(before.values) :]
+        return graph
+
+
+def built(backend: JAXDevices, program: Program, replicas: Replicas) -> Built:
+    """A program of replicas, compiled once for all of them."""
+    made = _Replicated(backend, program, replicas)
+    return Built(made.execute, made.executed, made.profile)
+
+
+class _Replicated:
+    """A program of replicas, compiled."""
+
+    def __init__(self, backend: JAXDevices, program: Program, replicas: Replicas) -> None:
+        self.backend, self.program, self.replicas = backend, program, replicas
+        self.mesh = Mesh(backend.jax, [backend.theirs[device] for device in replicas.devices])
+        tracing = _TracingReplicas(backend, replicas)
+        self.graph, self.first, self.sent = tracing.traced(), tracing.first, tracing.sent
+        # The records of one replica.
+        self.one = Assembly(backend, self.graph, cut(self.graph.sources, self.graph.results(), DevicePut))
+        stage = Stage(0, replicas.devices[0], self.one.sources, self.one.distinct())
+        mutable = {self.graph.shared[i] for i in replicas.one.updates}
+        donated = [k for k, v in enumerate(stage.inputs) if v in mutable]
+        try:
+            function = function_of(backend.jax, stage)
+            self.call = self.mesh.compiled(function, stage.inputs, stage.outputs, donated)
+        except Exception as error:
+            raise backend.unsupported(program.name, None, error) from error
+        self.read: list[Device] = []  # the device of each replica, once it was executed
+        self.objects, self.given, self.wholes = dict[str, Any](), list[str](), dict[int, str]()
+        self._arguments()
+        self.run = self._straight_line(self.call)
+
+    def _arguments(self) -> None:
+        """Fill ``given``, the arguments of the function as Python, of the ``objects`` and the program's arguments."""
+        backend, replicas, program, one = self.backend, self.replicas, self.program, self.replicas.one
+        devices, of_prior = replicas.devices, {first: i for i, first in replicas.prior.items()}
+
+        def name(kind: str, made: Any) -> str:
+            self.objects[f"{kind}{len(self.objects)}"] = made
+            return f"{kind}{len(self.objects) - 1}"
+
+        def joiner(variable: Variable) -> Join:
+            return self.mesh.joiner(variable.shape, variable.dtype)
+
+        for i in replicas.before.inputs:
+            empty = np.zeros(self.first[i].shape, self.first[i].dtype)
+            rest = name("rest", [backend.put(empty, device) for device in devices[1:]])
+            self.given.append(f"{name('join', joiner(self.first[i]))}([v{of_prior[i]}, *{rest}])")
+        for i in one.inputs:
+            if i not in self.sent:
+                own = ", ".join(f"v{j}" for j in replicas.given[i])
+                self.given.append(f"{name('join', joiner(self.graph.variables[i]))}([{own}])")
+        for i, variable in self.graph.shared.items():
+            cells = [backend.storage(program.shared[j]) for j in replicas.given[i]]
+            self.wholes[i] = name("whole", Whole(cells, joiner(variable)))
+            self.given.append(f"{self.wholes[i]}.joined()")
+        for i, variable in self.graph.resident.items():
+            value = np.array(generate(one.values[i]))
+            self.given.append(name("constant", joiner(variable)([backend.put(value, device) for device in devices])))
+
+    def _straight_line(self, call: Callable[..., Sequence[Value]]) -> Callable[..., Sequence[Value]]:
+        """A call as straight-line Python: arguments are joined to arrays, and results are parts of arrays."""
+        one, program = self.replicas.one, self.program
+        source = Source(program.name, [f"v{i}" for i in program.inputs])
+        source.objects.update(self.objects, call=call, parts=parts)
+        source.line(f"results = call({', '.join(self.given)})")
+        for k, i in enumerate(one.updates, len(one.outputs)):
+            source.line(f"{self.wholes[i]}.array = results[{k}]")
+        places = [(one.outputs.index(j), k) for j, k in (self.replicas.place[i] for i in program.outputs)]
+        for j in dict.fromkeys(j for j, _ in places):
+            source.line(f"parts{j} = parts(results[{j}])")
+        source.line(f"return [{', '.join(f'parts{j}[{k}]' for j, k in places)}]")
+        return source.compile()
+
+    def execute(self, *values: Value) -> Sequence[Value]:
+        """One execution. The first one reads the devices. Raises `PlacementError` if it fails and an argument is on a
+        wrong device."""
+        if self.read:
+            return self.run(*values)
+        try:
+            return self._straight_line(self._watched)(*values)
+        except Exception as error:
+            asked = [Device.parse(self.program.values[i].device or "") for i in self.program.inputs]
+            there = [self.backend.device_of(value) for value in values]
+            if there == asked:
+                raise
+            raise PlacementError(
+                f"{self.program.name} is to run on {', '.join(map(str, self.replicas.devices))} on backend "
+                f"{self.backend.name}, and was given values on {', '.join(map(str, there))}: {error}"
+            ) from error
+
+    def _watched(self, *given: Value) -> Sequence[Value]:
+        results = self.call(*given)
+        places = zip(*map(self.mesh.places, results), strict=True)
+        # One result on another device is one too many.
+        found = [[self.backend.ours[theirs] for theirs in each] for each in places]
+        asked = self.replicas.devices
+        self.read = [next((d for d in own if d != device), device) for own, device in zip(found, asked, strict=True)]
+        self.one.devices = {v: asked[0] for stage in self.one.plan.stages for v in stage.outputs}
+        return results
+
+    def executed(self) -> Execution:
+        """The records of one replica, for each with its own device, and of what the root sends."""
+        if not self.read:
+            return Execution({}, (), with_folded(self.program, ()))
+        transfers = [n for n in self.program.nodes if n.op == "transfer"]
+        return Execution(self._ops(), tuple(map(self._transfer, transfers)), with_folded(self.program, self._backward()))
+
+    @property
+    def evidence(self) -> str:
+        return f"one program of {len(self.read)} replicas, device of this one's part of each result, as JAX says"
+
+    def _home(self, value: int) -> Device:
+        """The device that has a value: its replica's, or the root's."""
+        return self.read[self.replicas.place.get(value, (0, 0))[1]]
+
+    def _ops(self) -> dict[int, Executed]:
+        ops, records = self.one.ops(), dict[int, Executed]()
+        for i, node in enumerate(self.program.values):
+            if node.op in ("input", "shared") or node.op in GENERATORS:
+                continue
+            if i in self.replicas.prior:
+                owner = self.first[self.replicas.prior[i]].owner
+                records[i] = Executed(self._home(i), str(owner.op) if owner else node.op, self.evidence)
+            elif i in self.replicas.place:
+                one = ops.get(self.replicas.place[i][0])
+                if one is not None:
+                    records[i] = one if one.device is None else replace(one, device=self._home(i), evidence=self.evidence)
+            else:
+                records[i] = Executed(self._target(i), "all_to_all", self.evidence)
+        return records
+
+    def _target(self, transfer: int) -> Device:
+        """The device that gets a value of the root."""
+        return self.read[self.replicas.devices.index(Device.parse(self.program.values[transfer].device or ""))]
+
+    def _transfer(self, node: Node) -> Transferred:
+        (source,), (target,) = node.inputs, node.outputs
+        summed = target in self.replicas.place
+        home = self._home(target) if summed else self._target(target)
+        size = int(np.prod(node.shape, dtype=np.int64)) * np.dtype(node.dtype.value).itemsize
+        by = "psum" if summed else "all_to_all"
+        return Transferred(self._home(source), home, size, target, False, by, self.evidence)
+
+    def _backward(self) -> Iterator[Backward]:
+        number = {place: i for i, place in self.replicas.place.items() if self.program.values[i].op == "grad"}
+        for op in self.one.backward():
+            for k, device in enumerate(self.replicas.devices):
+                ran = None if op.device is None else self.read[k]
+                evidence = op.evidence if ran is None else self.evidence
+                yield replace(op, gradient=number[op.gradient, k], bound=device, device=ran, evidence=evidence)
+
+    def profile(self, *values: Value) -> ProfiledCall:
+        """One execution, in which each device computes until its last part of a result is there."""
+        jax, spans = self.backend.jax, list[Span]()
+        results: list[Value] = []
+
+        def kept(*given: Value) -> Sequence[Value]:
+            results[:] = self.call(*given)
+            return results
+
+        run = self._straight_line(kept)
+        self.backend.synchronize([*values, *(self.objects[name].joined() for name in self.wholes.values())])
+        start = time.perf_counter()
+        run(*values)
+        for number, device in enumerate(self.replicas.devices):
+            jax.block_until_ready([parts(result)[number] for result in results])
+            spans.append(Span(device, 0.0, time.perf_counter() - start, "compute", self.program.name))
+        return ProfiledCall(spans, time.perf_counter() - start)
