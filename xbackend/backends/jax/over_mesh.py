@@ -51,6 +51,11 @@ class Mesh:
             return lambda values: make(aval.shape, sharding, values)
         return join
 
+    def copies(self, values: Sequence[Value]) -> list[Value]:
+        """Copies of values, each on its device."""
+        put = self.jax.device_put
+        return [put(value, device, may_alias=False) for value, device in zip(values, self.theirs, strict=True)]
+
     def compiled(
         self, function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], donated: Sequence[int]
     ) -> Callable[..., Sequence[Value]]:
@@ -103,16 +108,16 @@ class Whole:
     """The values of cells on several devices, as an ``array`` over a mesh. Nothing else has its memory, so that a call
     may consume it."""
 
-    __slots__ = ("array", "cells", "join")
+    __slots__ = ("array", "cells", "join", "mesh")
 
-    def __init__(self, cells: Sequence[SharedCell], join: Join) -> None:
-        self.cells, self.join = cells, join
+    def __init__(self, cells: Sequence[SharedCell], mesh: Mesh, join: Join) -> None:
+        self.cells, self.mesh, self.join = cells, mesh, join
         self.array: Value = None
 
     def joined(self) -> Value:
         """The array, made of copies if the values are apart."""
         if self.array is None:
-            array = self.join([cell.value.copy() for cell in self.cells])
+            array = self.join(self.mesh.copies([cell.value for cell in self.cells]))
             for cell in self.cells:
                 cell._value, cell.whole = None, self
             self.array = array

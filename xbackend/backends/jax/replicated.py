@@ -37,6 +37,7 @@ from xbackend.program.program import Node, Program, generate
 from xbackend.program.replicas import Replicas
 from xbackend.program.stages import Stage
 
+_BITS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}  # by the bytes of an element
 FIRST = (0, 12)  # JAX before this may wait for itself on CPU devices, if calls with collectives are ahead
 
 
@@ -59,13 +60,24 @@ class _TracingReplicas(Tracing):
             return [self.jax.lax.psum(inputs[0], AXIS)]
         return super().call(node, inputs)
 
-    def received(self, values: Sequence[Any]) -> Any:
-        """The part of this device of what the root has for each of them."""
-        jnp, lax = self.jax.numpy, self.jax.lax
-        parts = jnp.stack(values)
-        if parts.dtype == bool:
-            return lax.all_to_all(parts.astype(jnp.uint8), AXIS, 0, 0)[0].astype(bool)
-        return lax.all_to_all(parts, AXIS, 0, 0)[0]
+    def received(self, sent: Sequence[Sequence[Any]]) -> list[Any]:
+        """The arrays that the root sends to this device, of those for each device. Those whose elements have the same
+        number of bytes travel in one message."""
+        jnp, lax, count = self.jax.numpy, self.jax.lax, len(self.replicas.devices)
+        whole = [jnp.stack(each) for each in sent]
+        bits = [a.astype(jnp.uint8) if a.dtype == bool else lax.bitcast_convert_type(a, _BITS[a.itemsize]) for a in whole]
+        got: dict[int, Any] = {}
+        for size in sorted({a.itemsize for a in bits}):
+            own = [k for k, a in enumerate(bits) if a.itemsize == size]
+            flat = [jnp.reshape(bits[k], (count, -1)) for k in own]
+            message = lax.all_to_all(jnp.concatenate(flat, axis=1), AXIS, 0, 0)[0]
+            ends = np.cumsum([a.shape[1] for a in flat])[:-1]
+            got.update(zip(own, jnp.split(message, ends), strict=True))
+        parts = [jnp.reshape(got[k], a.shape[1:]) for k, a in enumerate(whole)]
+        return [
+            b.astype(bool) if a.dtype == bool else lax.bitcast_convert_type(b, a.dtype)
+            for a, b in zip(whole, parts, strict=True)
+        ]
 
     def traced(self) -> Lowered:
         graph, replicas, one, before = self.graph, self.replicas, self.program, self.replicas.before
@@ -84,8 +96,8 @@ class _TracingReplicas(Tracing):
             first = dict(zip(arguments, values[: len(arguments)], strict=True))
             evaluate(before.nodes, first, self.call, self.gradients)
             env = dict(zip(given, values[len(arguments) :], strict=True))
-            for i, each in self.sent.items():
-                env[i] = self.received([first[replicas.prior[j]] for j in each])
+            sent = [[first[replicas.prior[j]] for j in each] for each in self.sent.values()]
+            env.update(zip(self.sent, self.received(sent), strict=True))
             evaluate(one.nodes, env, self.call, self.gradients)
             return [*(first[i] for i in range(len(before.values))), *(env[i] for i in range(len(one.values)))]
 
@@ -148,7 +160,7 @@ class _Replicated:
                 self.given.append(f"{name('join', joiner(self.graph.variables[i]))}([{own}])")
         for i, variable in self.graph.shared.items():
             cells = [backend.storage(program.shared[j]) for j in replicas.given[i]]
-            self.wholes[i] = name("whole", Whole(cells, joiner(variable)))
+            self.wholes[i] = name("whole", Whole(cells, self.mesh, joiner(variable)))
             self.given.append(f"{self.wholes[i]}.joined()")
         for i, variable in self.graph.resident.items():
             value = np.array(generate(one.values[i]))
@@ -158,14 +170,15 @@ class _Replicated:
         """A call as straight-line Python: arguments are joined to arrays, and results are parts of arrays."""
         one, program = self.replicas.one, self.program
         source = Source(program.name, [f"v{i}" for i in program.inputs])
-        source.objects.update(self.objects, call=call, parts=parts)
+        source.objects.update(self.objects, call=call)
         source.line(f"results = call({', '.join(self.given)})")
         for k, i in enumerate(one.updates, len(one.outputs)):
             source.line(f"{self.wholes[i]}.array = results[{k}]")
+        # To JAX all parts of an array without axes are one number, and ``addressable_data`` has the first.
+        axes = [len(one.values[j].shape) for j in one.outputs]
         places = [(one.outputs.index(j), k) for j, k in (self.replicas.place[i] for i in program.outputs)]
-        for j in dict.fromkeys(j for j, _ in places):
-            source.line(f"parts{j} = parts(results[{j}])")
-        source.line(f"return [{', '.join(f'parts{j}[{k}]' for j, k in places)}]")
+        taken = [f"results[{j}].addressable_{f'data({k})' if not k or axes[j] else f'shards[{k}].data'}" for j, k in places]
+        source.line(f"return [{', '.join(taken)}]")
         return source.compile()
 
     def execute(self, *values: Value) -> Sequence[Value]:
