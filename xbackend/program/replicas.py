@@ -19,6 +19,7 @@ import numpy as np
 from xbackend.devices import Device
 from xbackend.program import analyses
 from xbackend.program.aval import Aval
+from xbackend.program.device_sums import sums_over
 from xbackend.program.ops import GENERATORS, SOURCES
 from xbackend.program.program import Node, Nodes, Program, generate
 
@@ -68,22 +69,12 @@ def found(program: Program) -> Replicas:
     raise reason
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """A sum over all devices: its terms by device, the share of each, and the values that it is made of."""
-
-    terms: Mapping[str, int]
-    share: float | None
-    made: frozenset[int]
-
-
 class _Search:
     """The search for replicas on these devices; the first one is the root."""
 
     def __init__(self, program: Program, homes: Sequence[str]) -> None:
         self.program, self.values, self.homes, self.root = program, program.values, homes, homes[0]
-        sums = ((node.outputs[0], self.sum_of(node)) for node in program.nodes if node.op == "add")
-        self.sums = {i: total for i, total in sums if total is not None}
+        self.sums = sums_over(program, homes)
         if not self.sums:
             raise Unlike("nothing is summed over all devices")
         self.parts = {i for total in self.sums.values() for i in total.made}
@@ -94,39 +85,7 @@ class _Search:
             if n.op == "reshape" and n.inputs[0] in self.sums and n.shape == self.values[n.inputs[0]].shape
         }
         self.pairs: dict[str, dict[int, int]] = {home: {} for home in homes[1:]}  # from a device to the root
-        self.sent: dict[int, dict[str, int]] = defaultdict(dict)  # what is sent to each device for a value on the root
-
-    def sum_of(self, node: Node) -> _Sum | None:
-        """The sum over all devices that this node completes: terms added in turn, one of each device."""
-        added, made = [*node.outputs], set[int]()
-        for _ in self.homes[1:]:
-            first = self.values[added[0]]
-            if first.op != "add" or first.device != self.root:
-                return None
-            made.add(added[0])
-            added[:1] = first.inputs
-        terms, shares, here = dict[str, int](), set[float | None](), list[tuple[int, int, float | None]]()
-        for i in added:
-            value, share, term = self.values[i], None, i
-            if value.op == "multiply" and self.values[value.inputs[1]].op in GENERATORS:
-                term, factor = value.inputs
-                share = float(generate(self.values[factor])) if not self.values[factor].shape else np.nan
-            if self.values[term].op != "transfer":
-                here.append((i, term, share))
-                continue
-            made |= {i, term}
-            (source,) = self.values[term].inputs
-            terms[self.values[source].device or ""] = source
-            shares.add(share)
-        if len(shares) != 1 or len(here) != 1 or set(terms) != set(self.homes[1:]):
-            return None
-        ((i, term, share),), (common,) = here, shares
-        if common is not None:
-            if share != common:
-                return None
-            made.add(i)
-        terms[self.root] = i if common is None else term
-        return _Sum(terms, common, frozenset(made - {node.outputs[0]}))
+        self.sent: dict[int, dict[str, int]] = {}  # what is sent to each device for a value on the root
 
     def replicas(self) -> Replicas:
         kept = {*self.parts, *self.sums, *self.results}
@@ -198,21 +157,20 @@ class _Search:
         for home, pairs in self.pairs.items():
             for i, j in pairs.items():
                 value = self.values[i]
-                if value.op != "transfer":
-                    known = self.alike.setdefault(j, {self.root: j}).setdefault(home, i)
-                    if known != i and value.op not in GENERATORS:
-                        raise Unlike(f"two values on {home} have one counterpart on {self.root}")
-                elif (source := value.inputs[0]) not in self.sums:
-                    if self.sent.setdefault(j, {self.root: j}).setdefault(home, source) != source:
-                        raise Unlike(f"two values are sent to {home} for one on {self.root}")
+                moved = value.op == "transfer"
+                if moved and value.inputs[0] in self.sums:
+                    continue
+                group, one = (self.sent, value.inputs[0]) if moved else (self.alike, i)
+                if group.setdefault(j, {self.root: j}).setdefault(home, one) != one and value.op not in GENERATORS:
+                    raise Unlike(f"two values of {home} have one counterpart on {self.root}")
         for j, counterparts in (*self.alike.items(), *self.sent.items()):
             if len(counterparts) != len(self.homes) or (j in self.alike and j in self.sent):
                 raise Unlike(f"{self.values[j].op} at {self.values[j].source} has no counterpart on each device")
         bound = {i for pairs in self.pairs.values() for i in pairs}
         for node in self.program.nodes:
-            if node.op == "transfer" and not {*node.outputs} & {*bound, *self.parts}:
-                if node.inputs[0] not in self.sums:
-                    raise Unlike(f"a value goes to {node.device} and no replica uses it")
+            used = node.op != "transfer" or node.outputs[0] in bound or node.outputs[0] in self.parts
+            if not used and node.inputs[0] not in self.sums:
+                raise Unlike(f"a value goes to {node.device} and no replica uses it")
 
     def before(self) -> set[int]:
         """The values on the root that are sent to the replicas, and those that they are slices of."""
@@ -220,7 +178,9 @@ class _Search:
         needed = analyses.predecessors(self.program, sent)
         for i in needed:
             if self.values[i].op not in ("input", "slice") or self.values[i].device != self.root or i in self.alike:
-                raise Unlike(f"{self.values[i].op} at {self.values[i].source} is made by one replica and sent to others")
+                raise Unlike(
+                    f"{self.values[i].op} at {self.values[i].source} is made by one replica and sent to others"
+                )
         return needed
 
     def check_sums(self) -> None:
@@ -243,7 +203,7 @@ class _Search:
         number = {home: k for k, home in enumerate(self.homes)}
         place = {i: (j, number[home]) for j, each in self.alike.items() for home, i in each.items()}
         for i, total in self.sums.items():
-            place |= {part: (i, 0) for part in (i, *total.made)}
+            place |= dict.fromkeys((i, *total.made), (i, 0))
         place |= {i: (total, 0) for i, total in self.results.items()}
         for node in self.program.nodes:
             if node.op == "transfer" and node.inputs[0] in self.sums:
@@ -265,9 +225,7 @@ class _Search:
         for node in program.nodes:
             if not before.isdisjoint(node.outputs):
                 inputs = [prior[i] for i in node.inputs]
-                (made,) = first.add(
-                    node.op, inputs, node.params, node.results, device=self.root, source=node.source
-                )
+                (made,) = first.add(node.op, inputs, node.params, node.results, device=self.root, source=node.source)
                 prior[node.outputs[0]] = made
         sent = [prior[each[home]] for each in self.sent.values() for home in self.homes]
         inputs = [prior[i] for i in program.inputs if i in prior]
@@ -294,10 +252,15 @@ class _Search:
                 made = add("input", (), {"name": f"part {first}", "shape": shape, "dtype": dtype.value}, node.results)
             elif first in self.sums:
                 total = self.sums[first]
-                term = (new[total.terms[device]],)
+                term: tuple[int, ...] = (new[total.terms[device]],)
                 if total.share is not None:
                     factor = {"value": np.asarray(total.share, node.dtype.value)}
-                    term = add("multiply", (*term, *add("constant", (), factor, (node.aval._replace(shape=()),))), {}, node.results)
+                    term = add(
+                        "multiply",
+                        (*term, *add("constant", (), factor, (node.aval._replace(shape=()),))),
+                        {},
+                        node.results,
+                    )
                 made = add("all_reduce", term, {"shares": (), "tasks": len(self.homes)}, node.results)
             elif first in self.alike:
                 made = add(node.op, [new[self.results.get(i, i)] for i in node.inputs], node.params, node.results)
@@ -327,7 +290,9 @@ class _Search:
 def _anywhere(body: Program) -> str:
     """The fingerprint of the body of a loop or a choice without its device."""
     nodes = [
-        replace(node, device=None, params={k: _anywhere(v) if isinstance(v, Program) else v for k, v in node.params.items()})
+        replace(
+            node, device=None, params={k: _anywhere(v) if isinstance(v, Program) else v for k, v in node.params.items()}
+        )
         for node in body.nodes
     ]
     return replace(body, nodes=tuple(nodes)).fingerprint

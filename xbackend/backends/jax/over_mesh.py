@@ -63,9 +63,9 @@ class Mesh:
         number."""
         given, made = (tuple(self._spec(v.shape) for v in each) for each in (inputs, outputs))
         spread = self.jax.shard_map(function, mesh=self._mesh, in_specs=given, out_specs=made, check_vma=False)
-        call = self.jax.jit(spread, donate_argnums=tuple(donated))
+        call: Callable[..., Sequence[Value]] = self.jax.jit(spread, donate_argnums=tuple(donated))
         # Compiled now; the first call finds it in JAX's cache.
-        call.lower(*[self.aval(v.shape, v.dtype) for v in inputs]).compile()
+        call.lower(*[self.aval(v.shape, v.dtype) for v in inputs]).compile()  # type: ignore[attr-defined]
         return call
 
     def places(self, value: Value) -> list[Any]:

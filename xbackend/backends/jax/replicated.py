@@ -65,7 +65,9 @@ class _TracingReplicas(Tracing):
         number of bytes travel in one message."""
         jnp, lax, count = self.jax.numpy, self.jax.lax, len(self.replicas.devices)
         whole = [jnp.stack(each) for each in sent]
-        bits = [a.astype(jnp.uint8) if a.dtype == bool else lax.bitcast_convert_type(a, _BITS[a.itemsize]) for a in whole]
+        bits = [
+            a.astype(jnp.uint8) if a.dtype == bool else lax.bitcast_convert_type(a, _BITS[a.itemsize]) for a in whole
+        ]
         got: dict[int, Any] = {}
         for size in sorted({a.itemsize for a in bits}):
             own = [k for k, a in enumerate(bits) if a.itemsize == size]
@@ -177,7 +179,9 @@ class _Replicated:
         # To JAX all parts of an array without axes are one number, and ``addressable_data`` has the first.
         axes = [len(one.values[j].shape) for j in one.outputs]
         places = [(one.outputs.index(j), k) for j, k in (self.replicas.place[i] for i in program.outputs)]
-        taken = [f"results[{j}].addressable_{f'data({k})' if not k or axes[j] else f'shards[{k}].data'}" for j, k in places]
+        taken = [
+            f"results[{j}].addressable_{f'data({k})' if not k or axes[j] else f'shards[{k}].data'}" for j, k in places
+        ]
         source.line(f"return [{', '.join(taken)}]")
         return source.compile()
 
@@ -213,7 +217,9 @@ class _Replicated:
         if not self.read:
             return Execution({}, (), with_folded(self.program, ()))
         transfers = [n for n in self.program.nodes if n.op == "transfer"]
-        return Execution(self._ops(), tuple(map(self._transfer, transfers)), with_folded(self.program, self._backward()))
+        return Execution(
+            self._ops(), tuple(map(self._transfer, transfers)), with_folded(self.program, self._backward())
+        )
 
     @property
     def evidence(self) -> str:
@@ -234,7 +240,9 @@ class _Replicated:
             elif i in self.replicas.place:
                 one = ops.get(self.replicas.place[i][0])
                 if one is not None:
-                    records[i] = one if one.device is None else replace(one, device=self._home(i), evidence=self.evidence)
+                    records[i] = (
+                        one if one.device is None else replace(one, device=self._home(i), evidence=self.evidence)
+                    )
             else:
                 records[i] = Executed(self._target(i), "all_to_all", self.evidence)
         return records
