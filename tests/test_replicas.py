@@ -216,8 +216,17 @@ def computed_before() -> Program:
     return placed(function, X)
 
 
+def test_one_more_op_on_the_root_is_none_of_replicas() -> None:
+    strategy = Mirrored(PLACES)
+    train = strategy.step(classifier, strategy.variables(START, SGD(0.1)), SGD(0.1))
+    program = placed(lambda x, labels: (train(x, labels), xb.exp(x)), X, LABELS)
+    with pytest.raises(replicas.Unlike, match="exp at .* is on cpu:0 only"):
+        replicas.found(program)
+
+
 @pytest.mark.parametrize(
-    "program", [unequal_rows, one_device, towers, parallel_model, through_the_sum, computed_before]
+    "program",
+    [unequal_rows, one_device, towers, parallel_model, through_the_sum, computed_before],
 )
 def test_other_programs_of_several_devices_are_none_of_replicas(program: Callable[[], Program]) -> None:
     assert replicas.find(program()) is None
