@@ -108,3 +108,19 @@ def waiting_between_devices(backend: Any) -> list[tuple[str, str, int]]:
     stub: Any = SimpleNamespace(prefix="waiting_", tf=tf)
     observed = read_partitions(stub, function.graph, collected, backend.by_name)
     return [(str(r.source), str(r.target), r.bytes) for r in observed.received]
+
+
+def misread_replicas(backend: Any, device: str) -> None:
+    """From now on JAX says that the last replica's part of each result is on that device."""
+    from xbackend.backends.jax.over_mesh import Mesh
+
+    places, wrong = Mesh.places, backend.theirs[Device.parse(device)]
+    _replace(Mesh, "places", lambda self, value: [*places(self, value)[:-1], wrong])
+
+
+def moved_replicas(backend: Any) -> None:
+    """From now on a mesh has its devices in the reverse order."""
+    from xbackend.backends.jax.over_mesh import Mesh
+
+    made = Mesh.__init__
+    _replace(Mesh, "__init__", lambda self, jax, theirs: made(self, jax, theirs[::-1]))

@@ -220,7 +220,7 @@ def test_one_more_op_on_the_root_is_none_of_replicas() -> None:
     strategy = Mirrored(PLACES)
     train = strategy.step(classifier, strategy.variables(START, SGD(0.1)), SGD(0.1))
     program = placed(lambda x, labels: (train(x, labels), xb.exp(x)), X, LABELS)
-    with pytest.raises(replicas.Unlike, match="exp at .* is on cpu:0 only"):
+    with pytest.raises(replicas.Unlike, match=r"exp at .* is on cpu:0 only"):
         replicas.found(program)
 
 
