@@ -31,7 +31,7 @@ def ask(choices: Any, say: Callable[[str], None]) -> Callable[[str, str], Found]
 @pytest.mark.only_for(*SPREAD)
 def test_against_the_frameworks_own_strategies(backend: str, ask: Any, note: Any, replay: Any, benchmark: Any) -> None:
     benchmark.group = "training: a mirrored step on two devices"
-    for part in ("one device", "mirrored"):
+    for part in ("one device", "mirrored, fed", "mirrored"):
         found = ask(backend, part)
         assert found["difference"] <= targets.DIFFERENCE
         name = f"a step of training, {part}, over the framework's own strategy"

@@ -29,6 +29,7 @@ def parts(quick: bool) -> dict[str, Part]:
 
     return {
         "mirrored": part("spread", 2, **_SMALL, steps=100, rounds=rounds, round_seconds=0.02),
+        "mirrored, fed": part("spread", 2, **_SMALL, steps=100, rounds=rounds, round_seconds=0.02, fed=True),
         "one device": part("spread", 1, **_SMALL, steps=100, rounds=rounds, round_seconds=0.02),
         "epoch": part("epoch", 1, **_SMALL, batches=64, rounds=rounds),
         "growth": part("growth", max(REPLICAS), **_SMALL, replicas=REPLICAS, rounds=rounds),

@@ -33,24 +33,27 @@ OPTIMIZER = SGD(RATE, momentum=MOMENTUM)
 def spread(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     """Seconds of a step on all devices (mirrored) or on one: ours, and under the framework's own strategy.
 
-    ``job``: ``batch``, ``widths``, ``steps``, ``rounds``, ``round_seconds``. Returns ``ours`` and ``theirs`` (seconds
-    per call of each round, in turn), ``difference``: of the weights after so many steps, the largest over the largest
-    weight of each array, and ``foreign_cores``.
+    ``job``: ``batch``, ``widths``, ``steps``, ``rounds``, ``round_seconds``, and ``fed``: whether the batch is spread
+    before the call, as theirs is. Returns ``ours`` and ``theirs`` (seconds per call of each round, in turn),
+    ``difference``: of the weights after so many steps, the largest over the largest weight of each array, and
+    ``foreign_cores``.
     """
-    places = [str(device) for device in backend.devices]
+    places, fed = [str(device) for device in backend.devices], bool(job.get("fed"))
     x, labels, start = data_of_step(job, "float64")
     strategy = Mirrored(places) if len(places) > 1 else OneDevice(places[0])
     copies = strategy.variables(start, OPTIMIZER)
-    run = backend.compile(strategy.step(classifier, copies, OPTIMIZER), x, labels)
+    parts = zip(*(np.split(array, len(places)) for array in (x, labels)), strict=True)
+    batch = [array for part in parts for array in part] if fed else [x, labels]
+    run = backend.compile(strategy.step(classifier, copies, OPTIMIZER, fed=fed), *batch)
     own = _theirs(backend).spread(start, len(places))
     placed = own.place(x, labels)
     for _ in range(job["steps"]):
-        run(x, labels)
+        run(*batch)
         own.call(*placed)
     weights = own.weights()
     ours = {name: backend.get_value(variable) for name, variable in copies[0].weights.items()}
     sides = [
-        _round(run.execute, run.put(x, labels), backend.synchronize),
+        _round(run.execute, run.put(*batch), backend.synchronize),
         _round(own.call, placed, own.wait),
     ]
     with foreign_load() as foreign:
