@@ -164,6 +164,25 @@ def test_arrays_of_every_dtype_are_sent(backend: RemoteBackend, dtype: DType) ->
         assert totals[k].tobytes() == totals[0].tobytes()
 
 
+def test_an_argument_of_all_replicas_is_sent_as_it_is(backend: RemoteBackend) -> None:
+    table = np.array([-0.0, np.nan, np.inf, -1.5])
+
+    def function(table: Any, *rows: Any) -> Any:
+        made = []
+        for place, row in zip(PLACES, rows, strict=True):
+            with xb.device(place):
+                made.append((table * row, xb.sum(row)))
+        return [own for own, _ in made], xb.all_reduce([total for _, total in made])
+
+    rows = [np.full(4, k + 1.0) for k in range(3)]
+    run = backend.compile(function, table, *rows)
+    found, _ = run(table, *rows)
+    assert evidence(run) == {ONE}
+    for own, row in zip(found, rows, strict=True):
+        np.testing.assert_array_equal(own, table * row)
+        assert np.signbit(own[0])
+
+
 def test_replicas_are_compiled_as_one_device_is(backend: RemoteBackend) -> None:
     counts = []
     for places in (PLACES[:1], PLACES):

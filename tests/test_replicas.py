@@ -119,7 +119,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
     "another's value": ({"reads": (1, 0)}, "tanh at .* has no counterpart on each device"),
     "the value of a third one": ({"reads": (2, 1)}, "values go between more than one and the others"),
     "another device for one op": ({"device": "cpu:2"}, "."),
-    "shares": ({"weights": [1, 2, 1]}, "nothing is summed over all devices"),
+    "shares": ({"weights": [1, 2, 1]}, "no sum over all devices comes back"),
     "an operand twice": ({"operands": lambda g: [g[0], g[1], g[1]]}, "."),
     "an operand that is something else": ({"operands": lambda g: [g[0], g[1] * 2.0, g[2]]}, "."),
 }

@@ -75,8 +75,8 @@ class _Search:
     def __init__(self, program: Program, homes: Sequence[str]) -> None:
         self.program, self.values, self.homes, self.root = program, program.values, homes, homes[0]
         self.sums = sums_over(program, homes)
-        if not self.sums:
-            raise Unlike("nothing is summed over all devices")
+        if not any(n.op == "transfer" and n.inputs[0] in self.sums for n in program.nodes):
+            raise Unlike("no sum over all devices comes back to them")
         self.parts = {i for total in self.sums.values() for i in total.made}
         # A result of an all-reduce on the root is a reshape of the sum to its own shape.
         self.results = {

@@ -39,8 +39,8 @@ class JAXBackend(JAXDevices):
         return self.start_mode()
 
     def build(self, program: Program) -> Built:
-        alike = replicas.find(program) if replicated.works(self.jax) else None
-        if alike is not None:
+        alike = replicas.find(program)
+        if alike is not None and replicated.works(self.jax, alike):
             return replicated.built(self, program, alike)
         return assembled(self, Tracing(self, program).traced(), DevicePut)
 

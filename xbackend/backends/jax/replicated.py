@@ -1,7 +1,7 @@
 """Replicas that are alike as one function under `jax.shard_map`, over a mesh of their devices.
 
-An all-reduce is a `psum`. What the root sends is made by all devices and exchanged by an `all_to_all`, in which the
-others have zeros of the same shape. The updated variables stay arrays over the mesh from call to call.
+An all-reduce is a `psum`. What the root sends goes by an `all_to_all`, or by a `psum` if it is the same for all; the
+other devices have zeros of the same shape. The updated variables stay arrays over the mesh from call to call.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from xbackend.program.program import Node, Program, generate
 from xbackend.program.replicas import Replicas
 from xbackend.program.stages import Stage
 
-_BITS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}  # by the bytes of an element
 FIRST = (0, 12)  # JAX before this may wait for itself on CPU devices, if calls with collectives are ahead
 
 
-def works(jax: Any) -> bool:
-    """Whether this JAX computes collectives of CPU devices while further calls wait."""
-    return tuple(map(int, jax.__version__.split(".")[:2])) >= FIRST
+def works(jax: Any, replicas: Replicas) -> bool:
+    """Whether this JAX has a mesh of these devices: of one kind, in its one process."""
+    version = tuple(map(int, jax.__version__.split(".")[:2]))
+    return version >= FIRST and len({device.kind for device in replicas.devices}) == 1 and jax.process_count() == 1
 
 
 class _TracingReplicas(Tracing):
@@ -61,25 +61,34 @@ class _TracingReplicas(Tracing):
         return super().call(node, inputs)
 
     def received(self, sent: Sequence[Sequence[Any]]) -> list[Any]:
-        """The arrays that the root sends to this device, of those for each device. Those whose elements have the same
-        number of bytes travel in one message."""
+        """The arrays that the root sends to this device, of those for each device, as the other devices have zeros.
+        Those whose elements have the same number of bytes travel in one message."""
         jnp, lax, count = self.jax.numpy, self.jax.lax, len(self.replicas.devices)
-        whole = [jnp.stack(each) for each in sent]
-        bits = [
-            a.astype(jnp.uint8) if a.dtype == bool else lax.bitcast_convert_type(a, _BITS[a.itemsize]) for a in whole
-        ]
-        got: dict[int, Any] = {}
-        for size in sorted({a.itemsize for a in bits}):
-            own = [k for k, a in enumerate(bits) if a.itemsize == size]
-            flat = [jnp.reshape(bits[k], (count, -1)) for k in own]
+        got: list[Any] = [each[0] for each in sent]
+        bits = [[self._bits(a) for a in each] for each in sent]
+        own: dict[int, list[int]] = {}
+        for k, each in enumerate(sent):
+            if all(a is each[0] for a in each):  # the same for all
+                got[k] = lax.psum(bits[k][0], AXIS)
+            else:
+                own.setdefault(bits[k][0].itemsize, []).append(k)
+        for numbers in own.values():
+            flat = [jnp.reshape(jnp.stack(bits[k]), (count, -1)) for k in numbers]
             message = lax.all_to_all(jnp.concatenate(flat, axis=1), AXIS, 0, 0)[0]
             ends = np.cumsum([a.shape[1] for a in flat])[:-1]
-            got.update(zip(own, jnp.split(message, ends), strict=True))
-        parts = [jnp.reshape(got[k], a.shape[1:]) for k, a in enumerate(whole)]
+            for k, part in zip(numbers, jnp.split(message, ends), strict=True):
+                got[k] = jnp.reshape(part, sent[k][0].shape)
+        dtypes = [each[0].dtype for each in sent]
         return [
-            b.astype(bool) if a.dtype == bool else lax.bitcast_convert_type(b, a.dtype)
-            for a, b in zip(whole, parts, strict=True)
+            a.astype(dtype) if dtype.kind == "b" else lax.bitcast_convert_type(a, dtype)
+            for a, dtype in zip(got, dtypes, strict=True)
         ]
+
+    def _bits(self, value: Any) -> Any:
+        """The elements as numbers without sign, which travel as they are."""
+        if value.dtype.kind == "b":
+            return value.astype(np.uint8)
+        return self.jax.lax.bitcast_convert_type(value, f"uint{8 * value.itemsize}")
 
     def traced(self) -> Lowered:
         graph, replicas, one, before = self.graph, self.replicas, self.program, self.replicas.before
@@ -244,8 +253,13 @@ class _Replicated:
                         one if one.device is None else replace(one, device=self._home(i), evidence=self.evidence)
                     )
             else:
-                records[i] = Executed(self._target(i), "all_to_all", self.evidence)
+                records[i] = Executed(self._target(i), self._by(node.node), self.evidence)
         return records
+
+    def _by(self, transfer: Node) -> str:
+        """What moves a value."""
+        for_each = any(transfer.inputs[0] in each and len({*each}) > 1 for each in self.sent.values())
+        return "all_to_all" if for_each else "psum"
 
     def _target(self, transfer: int) -> Device:
         """The device that gets a value of the root."""
@@ -256,8 +270,7 @@ class _Replicated:
         summed = target in self.replicas.place
         home = self._home(target) if summed else self._target(target)
         size = int(np.prod(node.shape, dtype=np.int64)) * np.dtype(node.dtype.value).itemsize
-        by = "psum" if summed else "all_to_all"
-        return Transferred(self._home(source), home, size, target, False, by, self.evidence)
+        return Transferred(self._home(source), home, size, target, False, self._by(node), self.evidence)
 
     def _backward(self) -> Iterator[Backward]:
         number = {place: i for i, place in self.replicas.place.items() if self.program.values[i].op == "grad"}
