@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,8 @@ import pytest
 import xbackend as xb
 from xbackend import environments
 from xbackend.backends.contract import Settings
+from xbackend.backends.jax.over_mesh import SharedCell, Whole
+from xbackend.devices import Device
 from xbackend.errors import PlacementError
 from xbackend.program.dtypes import DType
 from xbackend.strategies import Mirrored
@@ -119,6 +124,33 @@ def test_variables_are_read_and_written_between_steps(backend: RemoteBackend) ->
     first, second, third = (backend.get_value(weight) for weight in weights)
     np.testing.assert_array_equal(first, third)
     assert np.abs(first - second).max() > 0.1  # each device keeps its own
+
+
+def test_a_variable_is_freed_without_the_garbage_collector() -> None:
+    """And leaves the values of the others as they are."""
+
+    class Mesh:
+        def copies(self, values: list[Any]) -> list[Any]:
+            return list(values)
+
+    class Joined:
+        def __init__(self, values: list[Any]) -> None:
+            self.addressable_shards = [SimpleNamespace(data=value) for value in values]
+
+    cells = [SharedCell(k, Device("cpu", k)) for k in range(3)]
+    whole: Any = Whole(cells, Mesh(), Joined)  # type: ignore[arg-type]
+    gone, array = weakref.ref(cells[1]), weakref.ref(whole.joined())
+    whole.array = Joined([10, 11, 12])
+    assert array() is None
+    gc.disable()
+    try:
+        del cells[1], whole
+        assert gone() is None
+    finally:
+        gc.enable()
+    assert [cell.value for cell in cells] == [10, 12]
+    cells[0].value = 5
+    assert [cell.value for cell in cells] == [5, 12]
 
 
 def test_two_steps_share_their_variables(backend: RemoteBackend) -> None:

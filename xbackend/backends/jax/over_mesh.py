@@ -6,6 +6,7 @@ keeps its own.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -85,7 +86,7 @@ class SharedCell:
     """The storage of a shared variable, as `xbackend.backends.storages.Cell`. While replicas update it, its value is a
     part of an array over a mesh; reading or writing it takes the array apart."""
 
-    __slots__ = ("_value", "device", "whole")
+    __slots__ = ("__weakref__", "_value", "device", "whole")
 
     def __init__(self, value: Value, device: Device) -> None:
         self._value, self.device = value, device
@@ -106,25 +107,27 @@ class SharedCell:
 
 class Whole:
     """The values of cells on several devices, as an ``array`` over a mesh. Nothing else has its memory, so that a call
-    may consume it."""
+    may consume it. It does not keep the cells: each is freed with its variable."""
 
-    __slots__ = ("array", "cells", "join", "mesh")
+    __slots__ = ("_cells", "array", "join", "mesh")
 
     def __init__(self, cells: Sequence[SharedCell], mesh: Mesh, join: Join) -> None:
-        self.cells, self.mesh, self.join = cells, mesh, join
+        self._cells, self.mesh, self.join = [weakref.ref(cell) for cell in cells], mesh, join
         self.array: Value = None
 
     def joined(self) -> Value:
-        """The array, made of copies if the values are apart."""
+        """The array, made of copies if the values are apart; all cells are there."""
         if self.array is None:
-            array = self.join(self.mesh.copies([cell.value for cell in self.cells]))
-            for cell in self.cells:
+            cells = [cell for ref in self._cells if (cell := ref()) is not None]
+            array = self.join(self.mesh.copies([cell.value for cell in cells]))
+            for cell in cells:
                 cell._value, cell.whole = None, self
             self.array = array
         return self.array
 
     def take_apart(self) -> None:
         """Give each cell its value."""
-        for cell, value in zip(self.cells, parts(self.array), strict=True):
-            cell._value, cell.whole = value, None
+        for ref, value in zip(self._cells, parts(self.array), strict=True):
+            if (cell := ref()) is not None:
+                cell._value, cell.whole = value, None
         self.array = None

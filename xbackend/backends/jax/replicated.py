@@ -171,6 +171,7 @@ class _Replicated:
                 self.given.append(f"{name('join', joiner(self.graph.variables[i]))}([{own}])")
         for i, variable in self.graph.shared.items():
             cells = [backend.storage(program.shared[j]) for j in replicas.given[i]]
+            name("cells", cells)
             self.wholes[i] = name("whole", Whole(cells, self.mesh, joiner(variable)))
             self.given.append(f"{self.wholes[i]}.joined()")
         for i, variable in self.graph.resident.items():
