@@ -27,6 +27,7 @@ from xbackend.results.clustered import Jobs
 from xbackend.results.schema import read
 
 COMPLETED = of("tensorflow", "coordinator").completed
+HEAVY = pytest.mark.tier("exhaustive")
 P7, P10 = examples.EXAMPLES / "p7_between_graph.py", examples.EXAMPLES / "p10_distributed.py"
 
 
@@ -176,6 +177,43 @@ def test_what_a_coordinator_has_computed_is_the_same_to_the_bit_in_one_process()
     assert len(ran.applied) == 40
     assert [*again] == ["/job:ps/task:0/w"]
     assert again["/job:ps/task:0/w"].tobytes() == ran.variables["/job:ps/task:0/w"].tobytes()
+
+
+def _two_sums(task: Task, x: Any) -> Any:
+    """Sums of one size after each other, of two dtypes at once, and one that no output needs. The second output reads a
+    variable whose update comes after the sums."""
+    w, count = xb.shared(np.ones(4), "w"), xb.shared(np.zeros(4), "count")
+    before = xb.sum(w * x)
+    (first,), (rows,) = (xb.all_reduce([one], "sum", across=task) for one in (w * x, xb.astype(x > 0.0, xb.int64)))
+    (second,) = xb.all_reduce([first * x + w], "sum", across=task)
+    xb.update(w, w * 0.5 + second * 0.01)
+    xb.update(count, count + xb.astype(rows, xb.float64))
+    return first, before
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param("tensorflow", marks=pytest.mark.tier("standard")), pytest.param("tensorflow-xla", marks=HEAVY)],
+)
+def test_sums_within_a_step_are_those_of_one_process(backend: str) -> None:
+    def rows(index: int, number: int) -> np.ndarray:
+        return np.random.default_rng([index, number]).normal(size=4)
+
+    job, w, count = Job(_two_sums), np.ones(4), np.zeros(4)
+    job.data(lambda task, number: [rows(task.index, number)])
+    ran = running.run(examples.asked(job, backend, 2, 0, 6))
+    for number in range(6):
+        each = [rows(index, number) for index in range(2)]
+        first = w * sum(each)
+        for index, x in enumerate(each):
+            summed, before = ran.outputs[index][number]
+            np.testing.assert_allclose(summed, first, rtol=1e-12)
+            np.testing.assert_allclose(before, np.sum(w * x), rtol=1e-12)
+        w, count = w * 0.5 + sum(first * x + w for x in each) * 0.01, count + sum(x > 0.0 for x in each)
+    copies = [ran.variables[f"/job:worker/task:{index}/w"] for index in range(2)]
+    np.testing.assert_allclose(copies[0], w, rtol=1e-12)
+    assert copies[0].tobytes() == copies[1].tobytes()
+    assert np.array_equal(ran.variables["/job:worker/task:1/count"], count)
 
 
 def _inverse(task: Task, x: Any) -> Any:

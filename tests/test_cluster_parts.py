@@ -305,6 +305,25 @@ def test_variables_of_a_server_take_each_others_places() -> None:
     assert (float(values["a"]), float(values["b"])) == (1.0, 0.0)
 
 
+@pytest.mark.parametrize("updates", [False, True])
+def test_results_that_are_arguments_need_no_framework_unless_the_task_has_updates(updates: bool) -> None:
+    def job(task: Any, x: Any) -> Any:
+        total, own = xb.shared(np.float64(0.0), "total", device=server(0)), xb.shared(np.float64(0.0), "own")
+        xb.update(total, total + 1.0)
+        if updates:
+            xb.update(own, own + 1.0)
+        return total, x
+
+    one = programs(job, WORKERS, 1)
+    running, x = Running(one, tasks(one)[0], X), X.copy()
+    assert (running.program.handed is None) is updates
+    first, second = running(x), running(X)
+    x[...] = 0.0
+    assert [float(total) for total, _ in (first, second)] == [0.0, 1.0]
+    assert all(np.array_equal(own, X) for _, own in (first, second)), "a result is a copy of its argument"
+    assert running.values() == {"total": 2.0, **({"own": 2.0} if updates else {})}
+
+
 def test_a_variable_takes_that_of_another_server_and_what_the_task_has() -> None:
     def job(task: Any, x: Any) -> Any:
         a, b = (xb.shared(np.float64(k + 5.0), f"v{k}", device=server(k)) for k in range(2))

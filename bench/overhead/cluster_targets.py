@@ -54,7 +54,8 @@ DIFFERS = {
     ("jax", "mirrored"): "by hand one jitted step with four reductions in it, shares filled up to be equal; ours in "
     "three parts, one reduction between them, shares as they are",
     ("tensorflow", "add_rank"): f"by hand assign_add, which counts nothing; {ADDS}",
-    ("tensorflow", "mirrored"): "by hand one graph with one collective; ours in three parts, computed by tf.function",
+    ("tensorflow", "mirrored"): "by hand one graph with one collective in a session; ours one function with one "
+    "collective in the eager runtime",
     ("tensorflow", "served"): f"by hand MomentumOptimizer without a lock, whose updates can be lost; {ADDS}",
 }
 

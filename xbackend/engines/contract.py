@@ -23,9 +23,11 @@ from xbackend.program.serialization import from_json
 
 if TYPE_CHECKING:
     from xbackend.backends.contract import Backend, Settings, Value
+    from xbackend.program.program import Program
 
 FRESH = 0.05  # seconds for which the record left by an update need not be read again
-_SPIN = 5e-4  # seconds for which a wait polls without sleeping
+_AT_ONCE = 5e-5  # seconds for which a wait polls without leaving its core
+_SPIN = 5e-4  # seconds for which it polls without sleeping
 _SHARE = 0.03  # then it sleeps for this share of the time waited so far
 LONGEST = 1e-4  # seconds that it sleeps at most
 
@@ -38,6 +40,20 @@ class Brought:
     step: int
     read: Sequence[int]
     arrays: Sequence[Sequence[np.ndarray]]
+
+
+@dataclass(frozen=True, slots=True)
+class StepParts:
+    """A worker's step, cut at its all-reduces. Numbers are nodes of its placed program.
+
+    ``segments``: each has a program (`None` if it is empty), the nodes that are its arguments and those of its results.
+    ``reduced``: between two segments the nodes of all-reduces, each with its operand.
+    """
+
+    inputs: Sequence[int]
+    segments: Sequence[tuple[Program | None, Sequence[int], Sequence[int]]]
+    reduced: Sequence[Sequence[tuple[int, int]]]
+    results: Sequence[int]
 
 
 class Engine(abc.ABC):
@@ -111,10 +127,15 @@ class Engine(abc.ABC):
             if waited > self.limit:
                 said = what if isinstance(what, str) else what()
                 raise ClusterError(f"{self.task} waited {self.limit:g} s (--limit) {said}")
-            if waited < _SPIN:
+            if _AT_ONCE <= waited < _SPIN:
                 os.sched_yield()
-            else:
+            elif waited >= _SPIN:
                 time.sleep(min(waited * _SHARE, longest))
+
+    def whole(self, backend: Backend, parts: StepParts) -> Callable[..., Sequence[Value]] | None:
+        """A step of a worker as one call: values of its inputs in, values of its results out. `None` where the task
+        executes one segment after the other."""
+        return None
 
     def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
         """The sums of values over all workers, each on its value's device; equal to the bit on all workers."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from xbackend.backends.contract import Backend, Value
 from xbackend.devices import Device
-from xbackend.engines.contract import Brought, Engine
+from xbackend.engines.contract import Brought, Engine, StepParts
 from xbackend.engines.listening import listening
 from xbackend.engines.record import Applied, Layout
 from xbackend.errors import ClusterError
@@ -40,13 +40,20 @@ class BuiltProgram:
         self.inputs: list[int] = wiring["inputs"]
         self.devices: list[Device] = wiring["devices"]
         self.pulled: list[tuple[int, str]] = wiring["pulled"]
-        self.segments = [
-            (text and backend.build(from_json(text)), takes, gives) for text, takes, gives in wiring["segments"]
-        ]
         self.reduced: list[list[tuple[int, int]]] = wiring["reduced"]
         self.results: list[int] = wiring["results"]
+        segments = [(from_json(text) if text else None, takes, gives) for text, takes, gives in wiring["segments"]]
+        self.whole = self.engine.whole(backend, StepParts(self.inputs, segments, self.reduced, self.results))
+        self.segments = [
+            (program and backend.build(program), takes, gives)
+            for program, takes, gives in (segments if self.whole is None else ())
+        ]
         self.outputs: list[tuple[int | None, int]] = wiring["outputs"]
         self.pushed: list[list[int]] = [one["pushed"] for one in wiring["applies"]]
+        # Results that are arguments need no framework.
+        alone = self.whole is None and not any(program and program.updates for program, _, _ in segments)
+        handed = alone and not self.reduced and {*self.results} <= {*self.inputs}
+        self.handed = [self.inputs.index(i) for i in self.results] if handed else None
         self.updates = self.engine.updates(backend, wiring["applies"])
         self.workers = self.layouts[0].workers if self.layouts else 1
 
@@ -81,17 +88,24 @@ class BuiltProgram:
         read = [one.version(record) for one, record in zip(self.layouts, records, strict=True)]
         held = [one.arrays(record) for one, record in zip(self.layouts, records, strict=True)]
         pulled = [held[server][name] for server, name in self.pulled]
-        values: dict[int, Value] = dict(
-            zip(self.inputs, self.backend.put_all([*arrays, *pulled], self.devices), strict=True)
-        )
+        given = [*arrays, *pulled]
+        if self.handed is not None:
+            own = [np.array(given[k]) for k in self.handed]
+        else:
+            values = self.backend.put_all(given, self.devices)
+            own = self.backend.get_all(self._by_segments(values) if self.whole is None else self.whole(*values))
+        return own, Brought(number, read, [[own[k] for k in pushed] for pushed in self.pushed])
+
+    def _by_segments(self, given: Sequence[Value]) -> list[Value]:
+        """The results of the task's own program, by one segment after the other."""
+        values: dict[int, Value] = dict(zip(self.inputs, given, strict=True))
         for k, (built, takes, gives) in enumerate(self.segments):
             results = built.execute(*[values[i] for i in takes]) if built else ()
             values.update(zip(gives, results, strict=True))
             if k < len(self.reduced):
                 sums = self.engine.all_reduce(self.backend, [values[source] for _, source in self.reduced[k]])
                 values.update(zip([node for node, _ in self.reduced[k]], sums, strict=True))
-        own = self.backend.get_all([values[i] for i in self.results])
-        return own, Brought(number, read, [[own[k] for k in pushed] for pushed in self.pushed])
+        return [values[i] for i in self.results]
 
     def _pulled(self, one: Layout, version: int) -> np.ndarray:
         """A server's record, of at least ``version``; asynchronous tasks take any."""

@@ -2,7 +2,7 @@
 
 A server computes nothing: its record lies in a window. A worker with an update locks the record, reads it, computes,
 writes it back and unlocks it. The lock is a word of the window, taken by compare-and-swap: unlike MPI's own exclusive
-lock it needs no action of the server.
+lock it needs no action of the server. On one host the window is memory that all tasks share, read and written in place.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,6 @@ from xbackend.engines.record import Applied, Layout
 from xbackend.engines.spec import SERVER, WORKER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from xbackend.backends.contract import Backend
 
 _LOCK = 16  # bytes before the record: the lock
@@ -66,6 +65,7 @@ class MPI(Engine):
         _unlink_memory()
         # Words of a lock: this process holds it, nobody does, and the one found.
         self._words = np.array([self.world.rank + 1]), np.array([0]), np.empty(1, np.int64)
+        self._memory: Sequence[np.ndarray] = ()  # of the servers, where all tasks share memory
 
     def _wait(self, request: Any, what: str) -> None:
         self.until(request.Test, what)
@@ -85,15 +85,21 @@ class MPI(Engine):
     def open(self, records: Sequence[np.ndarray]) -> None:
         if not self.layouts:
             return
-        record = records[0] if records else None
+        record, window = records[0] if records else None, self.mpi.Win
         own = 0 if record is None else _LOCK + record.nbytes
-        self.window: Any = self.mpi.Win.Allocate(own, 1, self.mpi.INFO_NULL, self.world)
+        shared = len(self.spec.hosts()) == 1
+        allocate = window.Allocate_shared if shared else window.Allocate
+        self.window: Any = allocate(own, 1, self.mpi.INFO_NULL, self.world)
         self.window.tomemory()[:] = bytes(own)  # MPI promises no zeros, and the free lock is one
+        if shared:
+            found = [self.window.Shared_query(one.server)[0] for one in self.layouts]
+            self._memory = [np.frombuffer(memory, np.uint8) for memory in found]
         self.window.Lock_all()
         if record is not None:
-            with self._alone(self.task.index):
-                self._write(self.task.index, record)
-            if len(self.spec.hosts()) > 1:
+            self._lock(self.task.index)
+            self._write(self.task.index, record)
+            self._unlock(self.task.index)
+            if not shared:
                 threading.Thread(target=self._progress, name="xbackend-mpi", daemon=True).start()
         self._wait(self.world.Ibarrier(), "for the other tasks to begin")
 
@@ -103,58 +109,79 @@ class MPI(Engine):
             self.world.Iprobe()
             time.sleep(2 * LONGEST)
 
-    @contextmanager
-    def _alone(self, server: int) -> Iterator[None]:
-        """The block holds the lock of a server's record."""
-        mpi, window = self.mpi, self.window
+    def _lock(self, server: int) -> None:
+        """Take the lock of a server's record."""
+        if not self._taken(server):
+            self.until(partial(self._taken, server), f"for the lock of /job:{SERVER}/task:{server}")
+
+    def _taken(self, server: int) -> bool:
         own, free, found = self._words
-
-        def taken() -> bool:
-            window.Compare_and_swap(own, free, found, server, 0)
-            window.Flush(server)
-            return not found[0]
-
-        self.until(taken, f"for the lock of /job:{SERVER}/task:{server}")
-        try:
-            yield
-        finally:
-            window.Fetch_and_op(free, found, server, 0, mpi.REPLACE)
-            window.Flush(server)
-
-    def _read(self, server: int, into: np.ndarray) -> np.ndarray:
-        self.window.Get(into, server, _LOCK)
+        self.window.Compare_and_swap(own, free, found, server, 0)
         self.window.Flush(server)
-        self.moved["pulled"] += into.nbytes
-        return into
+        return not found[0]
+
+    def _unlock(self, server: int) -> None:
+        _, free, found = self._words
+        if self._memory:
+            self.window.Sync()  # what was written is there before the lock is free
+            self._memory[server][:_LOCK] = 0
+        else:
+            self.window.Fetch_and_op(free, found, server, 0, self.mpi.REPLACE)
+            self.window.Flush(server)
+
+    def _read(self, server: int, nbytes: int) -> np.ndarray:
+        """A copy of the first bytes of a server's record."""
+        if self._memory:
+            found = self._memory[server][_LOCK : _LOCK + nbytes].copy()
+        else:
+            found = np.empty(nbytes, np.uint8)
+            self.window.Get(found, server, _LOCK)
+            self.window.Flush(server)
+        self.moved["pulled"] += nbytes
+        return found
 
     def _write(self, server: int, record: np.ndarray) -> None:
-        self.window.Put(record, server, _LOCK)
-        self.window.Flush(server)
+        if self._memory:
+            self._memory[server][_LOCK : _LOCK + record.nbytes] = record
+        else:
+            self.window.Put(record, server, _LOCK)
+            self.window.Flush(server)
         self.moved["pushed"] += record.nbytes
 
     def pull(self, layout: Layout) -> np.ndarray:
-        with self._alone(layout.server):
-            return self._read(layout.server, np.empty(layout.nbytes, np.uint8))
+        self._lock(layout.server)
+        try:
+            return self._read(layout.server, layout.nbytes)
+        finally:
+            self._unlock(layout.server)
 
     def version(self, layout: Layout) -> int:
-        return int(self._read(layout.server, np.empty(1, np.int64))[0])
+        return int(self._read(layout.server, 8).view(np.int64)[0])
 
     def push(self, updates: Sequence[HostUpdate], brought: Brought) -> list[tuple[Applied, list[np.ndarray]]]:
-        own, made, done = self.task.index, list[tuple[np.ndarray, bool]](), list[tuple[Applied, list[np.ndarray]]]()
-        with ExitStack() as locks:
+        own, step, locked = self.task.index, brought.step, list[int]()
+        made, done = list[tuple[np.ndarray, bool]](), list[tuple[Applied, list[np.ndarray]]]()
+        try:
             for layout, update, arrays in zip(self.layouts, updates, brought.arrays, strict=True):
-                locks.enter_context(self._alone(layout.server))  # all tasks lock the servers in this order
-                record = self._read(layout.server, np.empty(layout.nbytes, np.uint8))
-                again = layout.steps(record)[own] > brought.step
+                self._lock(layout.server)  # all tasks lock the servers in this order
+                locked.append(layout.server)
+                record = self._read(layout.server, layout.nbytes)
+                again = layout.done(record, own) > step
                 # An applied update is only computed again, for its results.
                 returned = update(layout, record.copy() if again else record, arrays)
-                if not again:
-                    layout.add(record, own, brought.step, brought.read)
+                if again:
+                    entry = layout.applied(record, own, step)
+                else:
+                    version = layout.add(record, own, step, brought.read)
+                    entry = Applied(layout.server, own, step, version, tuple(brought.read))
                 made.append((record, again))
-                done.append((layout.applied(record, own, brought.step), returned))
+                done.append((entry, returned))
             for layout, (record, again) in zip(self.layouts, made, strict=True):
                 if not again:
                     self._write(layout.server, record)
                 if self.asynchronous:
                     self.keep(layout, record)
+        finally:
+            for server in reversed(locked):
+                self._unlock(server)
         return done

@@ -92,6 +92,15 @@ class Layout:
         return found
 
     @cached_property
+    def _views(self) -> list[tuple[str, slice, np.dtype[Any], tuple[int, ...]]]:
+        """For each variable its name, its bytes, its dtype and its shape."""
+        begins = self.begins
+        return [
+            (one.name, slice(begins[one.name], begins[one.name] + one.nbytes), np.dtype(one.dtype), one.shape)
+            for one in self.variables
+        ]
+
+    @cached_property
     def nbytes(self) -> int:
         ends = (self.begins[one.name] + one.nbytes for one in self.variables)
         return -(-max([self.numbers * 8, *ends]) // _ALIGNED) * _ALIGNED
@@ -105,26 +114,27 @@ class Layout:
     def version(self, record: np.ndarray) -> int:
         return int(self.counts(record)[0])
 
+    def done(self, record: np.ndarray, worker: int) -> int:
+        """The number of applied steps of a worker."""
+        return int(self.counts(record)[self.steps_at(worker)])
+
     def steps(self, record: np.ndarray) -> list[int]:
         """The number of applied steps of each worker."""
-        counts = self.counts(record)
-        return [int(counts[self.steps_at(worker)]) for worker in range(self.workers)]
+        return [self.done(record, worker) for worker in range(self.workers)]
 
     def arrays(self, record: np.ndarray) -> dict[str, np.ndarray]:
         """All values by name, views."""
-        return {
-            one.name: record[begin : begin + one.nbytes].view(one.dtype).reshape(one.shape)
-            for one, begin in zip(self.variables, self.begins.values(), strict=True)
-        }
+        return {name: record[part].view(dtype).reshape(shape) for name, part, dtype, shape in self._views}
 
     def add(self, record: np.ndarray, worker: int, step: int, read: Sequence[int]) -> int:
         """Add the entry of an update. Returns the version that it makes."""
         counts = self.counts(record)
-        counts[0] += 1
+        version = int(counts[0]) + 1
+        counts[0] = version
         counts[self.steps_at(worker)] = step + 1
         begin = self.entry_at(worker, step)
-        counts[begin : begin + self.entry] = [counts[0], *read]
-        return int(counts[0])
+        counts[begin : begin + self.entry] = [version, *read]
+        return version
 
     def applied(self, record: np.ndarray, worker: int, step: int) -> Applied:
         """The entry of a worker's step, one of its last `KEPT`."""

@@ -54,11 +54,14 @@ class Runtime:
         try:
             from tensorflow.python import pywrap_tfe
             from tensorflow.python.eager import context
+            from tensorflow.python.framework import ops
 
             self.context = context.context()
             self.context.ensure_initialized()
             self.handle = self.context._handle
             self.run: Callable[..., list[Any]] = pywrap_tfe.TFE_Py_Execute
+            # What `tf.constant` ends with, for an array that nobody else has: array, device, dtype.
+            self.tensor: Callable[[np.ndarray, str, None], Any] = ops.EagerTensor
             self.failure: type[Exception] = tf.errors.OpError
             self.options: Mapping[str, Any] = self.context.function_call_options.as_attrs()
             for name in ("enable_graph_collection", "export_run_metadata", "disable_graph_collection"):
@@ -125,6 +128,7 @@ class TensorFlow(Backend):
     """The part common to the three modes."""
 
     common_pool = "TensorFlow"
+    whole_graphs = False  # whether a graph of several programs executes as each of them does
 
     added: tuple[str, ...] = (
         QUOTIENTS,
@@ -166,15 +170,17 @@ class TensorFlow(Backend):
         if device.index:
             carrier = np.dtype(self.carrier(array.dtype.name, device))
             array = array.view(carrier) if carrier.itemsize == array.itemsize else array.astype(carrier)
-        with tf.device(name):
-            value = tf.constant(array)
-            if not device.is_accelerator and self.device_of(value) != device:
+        value = self.runtime.tensor(array.copy(), name, None)
+        if not device.is_accelerator and self.device_of(value) != device:
+            with tf.device(name):
                 value = tf.raw_ops.Identity(input=value)  # TensorFlow makes int32 constants on cpu:0
         return value
 
     def get(self, value: Value) -> np.ndarray:
         array = np.asarray(value.numpy())  # a copy already; a scalar comes as a NumPy scalar
         device = self.device_of(value)
+        if not device.index:
+            return array
         dtype = next((d for d in self.carried if self.carrier(d, device) == array.dtype.name != d), array.dtype.name)
         return array.view(dtype) if np.dtype(dtype).itemsize == array.itemsize else array.astype(dtype)
 
@@ -345,6 +351,8 @@ def _library_of_products() -> str:
 
 class TensorFlowGraph(TensorFlow):
     """A graph that TensorFlow optimises, partitions by device and executes."""
+
+    whole_graphs = True
 
     added: tuple[str, ...] = (*TensorFlow.added, CARRIED)
 

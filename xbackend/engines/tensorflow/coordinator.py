@@ -210,8 +210,10 @@ class ScheduledProgram:
         ]
         own = lowering.whole([*given[:count], *pulled])[0]
         pushed = [[own[k] for k in apply["pushed"]] for apply in wiring["applies"]]
-        brought = list(zip(self.updates, (variable.handle for variable in engine.records), pushed, strict=True))
-        results = [*own, *chain(*applied(tf, brought, step, tf.stack(read), after=own))]
+        handles = [variable.handle for variable in engine.records]
+        marks = [update.marks(tf, step, tf.stack(read)) for update in self.updates]
+        brought = list(zip(self.updates, handles, marks, pushed, strict=True))
+        results = [*own, *chain(*applied(tf, brought, after=own))]
         self.results[:] = [(np.dtype(one.dtype.as_numpy_dtype), tuple(one.shape)) for one in results]
         return [tf.concat([as_bytes(tf, one) for one in results], 0)]
 

@@ -5,6 +5,7 @@ Sessions and a coordinator's closures run the same graph on the server.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,10 @@ from xbackend.program.program import Program, generate
 from xbackend.program.serialization import from_json
 from xbackend.program.shared import SharedVariable
 
+# What a step writes among the whole numbers of a record: places (int64, a column), and the values there. Those that are
+# a version are one: the version before is added on the server.
+Marks = tuple[Any, Any]
+Kind = tuple[str, tuple[int, ...]]  # dtype and shape
 _OUTER, _INNER = "xbackend_outer", "xbackend_inner"
 
 
@@ -76,7 +81,7 @@ class Update:
         return cls(layout, worker, program, len(apply["pushed"]), apply["reads"], apply["writes"])
 
     @property
-    def given(self) -> list[tuple[str, tuple[int, ...]]]:
+    def given(self) -> list[Kind]:
         """The dtypes and shapes of the pushed arrays."""
         nodes = [self.program.values[i] for i in self.program.inputs] if self.program else []
         return [(node.dtype.value, node.shape) for node in nodes[: self.pushed]]
@@ -92,61 +97,93 @@ class Update:
             return []
         return UpdateLowering(tf, self.program, {Device("cpu", 0): device}).whole(given)[0]
 
-    def computed(self, tf: Any, now: Any, step: Any, read: Any, given: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def message(self, step: int, read: Sequence[int], pushed: Sequence[np.ndarray]) -> np.ndarray:
+        """What a task sends for a step, as bytes: its marks, then the pushed arrays. Each argument of a session's call
+        costs as much as several ops."""
+        layout = self.layout
+        begin = layout.entry_at(self.worker, step)
+        places = range(begin, begin + layout.entry)
+        marks = np.array([1, step + 1, 1, *read, 0, layout.steps_at(self.worker), *places], np.int64)
+        return np.frombuffer(b"".join([marks.tobytes(), *(array.tobytes() for array in pushed)]), np.uint8)
+
+    def received(self, tf: Any, message: Any) -> tuple[Marks, list[Any]]:
+        """The marks and the pushed arrays of a message."""
+        marks = [("int64", (self._marked,)), ("int64", (self._marked, 1))]
+        values, places, *pushed = typed(tf, message, [*marks, *self.given])
+        return (places, values), pushed
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of a message."""
+        sizes = (math.prod(shape) * np.dtype(dtype).itemsize for dtype, shape in self.given)
+        return 2 * 8 * self._marked + sum(sizes)
+
+    def marks(self, tf: Any, step: Any, read: Any) -> Marks:
+        """The marks of a step, of tensors."""
+        begin = self.layout.entry_at(self.worker, 0) + step % KEPT * self.layout.entry
+        entry = begin + tf.range(self.layout.entry, dtype=tf.int64)
+        places = tf.concat([[0, self.layout.steps_at(self.worker)], entry], 0)
+        return places[:, None], tf.concat([[1, step + 1, 1], read], 0)
+
+    def computed(self, tf: Any, now: Any, marks: Marks, given: Sequence[Any]) -> tuple[Any, Any, list[Any]]:
         """The record that replaces ``now``; equal to ``now`` if the step was applied before. Also the step's entry
         (int64: the version made, the versions read), and the results for the user."""
-        layout = self.layout
+        layout, (places, values) = self.layout, marks
         counts, held = unpacked(tf, layout, now)
         results = self.lowered(tf, place(layout.server), [*given, *(held[name] for name in self.reads)])
         new = {**held, **dict(zip(self.writes, results, strict=False))}
-        at, row = layout.steps_at(self.worker), layout.entry
-        fresh = counts[at] <= step
-        begin = layout.entry_at(self.worker, 0) + step % KEPT * row
-        places = tf.concat([[0, at], begin + tf.range(row, dtype=tf.int64)], 0)
-        values = tf.concat([[counts[0] + 1, step + 1, counts[0] + 1], read], 0)
-        said = tf.tensor_scatter_nd_update(counts, places[:, None], values)
-        changed = tf.where(fresh, packed(tf, layout, said, new), now)
-        entry = tf.where(fresh, values[2:], tf.slice(counts, [begin], [row]))
-        return changed, [entry, *results[len(self.writes) :]]
+        at = layout.steps_at(self.worker)
+        fresh = counts[at] < values[1]
+        made = tf.tensor_scatter_nd_update(counts, places, values + counts[:1] * self._versions)
+        changed = tf.where(fresh, packed(tf, layout, made, new), now)
+        entry = tf.gather(tf.where(fresh, made, counts), places[2:, 0])
+        return changed, entry, list(results[len(self.writes) :])
+
+    @property
+    def _marked(self) -> int:
+        """How many whole numbers of the record a step writes."""
+        return 2 + self.layout.entry
+
+    @property
+    def _versions(self) -> np.ndarray:
+        """One for each of the values of `Marks` that is a version, else zero."""
+        return np.array([1, 0, 1, *[0] * self.layout.servers], np.int64)
 
 
 def applied(
     tf: Any,
-    updates: Sequence[tuple[Update, Any, Sequence[Any]]],
-    step: Any,
-    read: Any,
+    updates: Sequence[tuple[Update, Any, Marks, Sequence[Any]]],
     *,
     after: Sequence[Any] = (),
     whole: bool = False,
 ) -> list[list[Any]]:
-    """The graph of a step's updates. Each comes with the handle of its server's record and its pushed arrays.
+    """The graph of a step's updates. Each comes with the handle of its server's record, the marks of the step, and its
+    pushed arrays.
 
     It waits for ``after``, locks all servers, reads their records, computes all new ones, and then writes them. Returns
-    for each update the entry of the step, the record if ``whole``, and results for the user. ``step`` and ``read`` are
-    int64.
+    for each update the entry of the step (the record, which has it, if ``whole``), and results for the user.
     """
-    there, locks, made = list[list[Any]](), list[list[Any]](), list[tuple[Any, list[Any]]]()
-    for update, _, pushed in updates:
+    there, locks, made = list[list[Any]](), list[list[Any]](), list[tuple[Any, Any, list[Any]]]()
+    for update, _, marks, pushed in updates:
         with tf.device(place(update.layout.server)):
-            there.append([tf.identity(one) for one in (step, read, *pushed)])
+            there.append([tf.identity(one) for one in (*marks, *pushed)])
     # Remote values arrive before a mutex is taken. All tasks take the mutexes in the same order.
     before = [*after, *(one for own in there for one in own)]
-    for (update, handle, _), (number, versions, *pushed) in zip(updates, there, strict=True):
+    for (update, handle, _, _), (places, values, *pushed) in zip(updates, there, strict=True):
         with tf.device(place(update.layout.server)):
             outer = _locked(tf, _OUTER, before)
             inner = _locked(tf, _INNER, [outer])
             with tf.control_dependencies([inner]):
                 now = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.uint8)
-            made.append(update.computed(tf, now, number, versions, pushed))
+            made.append(update.computed(tf, now, (places, values), pushed))
         before = [inner]
         locks.append([inner, outer])
-    ready, results = [one for changed, said in made for one in (changed, *said)], list[list[Any]]()
-    for (update, handle, _), (changed, (entry, *returned)), own in zip(updates, made, locks, strict=True):
+    ready, results = [one for changed, _, returned in made for one in (changed, *returned)], list[list[Any]]()
+    for (update, handle, _, _), (changed, entry, returned), own in zip(updates, made, locks, strict=True):
         with tf.device(place(update.layout.server)):
             with tf.control_dependencies(ready):
                 assign = tf.raw_ops.AssignVariableOp(resource=handle, value=changed)
-            left = [changed] if whole else []
-            results.append(_released(tf, assign, own, [entry, *left, *returned]))
+            results.append(_released(tf, assign, own, [changed if whole else entry, *returned]))
     return results
 
 
@@ -172,16 +209,25 @@ def numbers(tf: Any, data: Any) -> Any:
 
 def unpacked(tf: Any, layout: Layout, record: Any) -> tuple[Any, dict[str, Any]]:
     """The whole numbers of a record, and its variables by name."""
-    held = {}
+    kinds: list[Kind] = [("int64", (layout.numbers,))]
+    place = layout.numbers * 8
     for one in layout.variables:
-        dtype = tf.as_dtype(one.dtype)
-        data = record[layout.begins[one.name] : layout.begins[one.name] + one.nbytes]
-        if dtype == tf.bool:
-            data = tf.cast(data, tf.bool)
-        elif dtype.size > 1:
-            data = tf.bitcast(tf.reshape(data, [-1, dtype.size]), dtype)
-        held[one.name] = tf.reshape(data, one.shape)
-    return numbers(tf, record[: layout.numbers * 8]), held
+        begin = layout.begins[one.name]
+        kinds += [("uint8", (begin - place,)), (one.dtype, one.shape)]
+        place = begin + one.nbytes
+    counts, *rest = typed(tf, record, [*kinds, ("uint8", (layout.nbytes - place,))])
+    return counts, dict(zip([one.name for one in layout.variables], rest[1::2], strict=True))
+
+
+def typed(tf: Any, data: Any, kinds: Sequence[Kind]) -> list[Any]:
+    """Bytes as arrays of these dtypes and shapes, which lie one after the other."""
+    dtypes = [tf.as_dtype(name) for name, _ in kinds]
+    sizes = [math.prod(shape) * dtype.size for dtype, (_, shape) in zip(dtypes, kinds, strict=True)]
+    found = []
+    for dtype, (_, shape), part in zip(dtypes, kinds, tf.split(data, sizes), strict=True):
+        part = tf.reshape(part, [*shape, dtype.size] if dtype.size > 1 else shape)
+        found.append(tf.cast(part, tf.bool) if dtype == tf.bool else tf.bitcast(part, dtype))
+    return found
 
 
 def as_bytes(tf: Any, value: Any) -> Any:
@@ -198,8 +244,8 @@ def packed(tf: Any, layout: Layout, counts: Any, held: Mapping[str, Any]) -> Any
     parts, place = [as_bytes(tf, counts)], layout.numbers * 8
     for one in layout.variables:
         begin = layout.begins[one.name]
-        parts.append(tf.zeros([begin - place], tf.uint8))
+        parts += [tf.zeros([begin - place], tf.uint8)] if begin > place else []
         parts.append(as_bytes(tf, held[one.name]))
         place = begin + one.nbytes
-    parts.append(tf.zeros([layout.nbytes - place], tf.uint8))
+    parts += [tf.zeros([layout.nbytes - place], tf.uint8)] if layout.nbytes > place else []
     return tf.concat(parts, 0)
