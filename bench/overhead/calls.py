@@ -112,7 +112,7 @@ def of_suite(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     arrays = workload.arrays(0, **given)
     program = workload.traced(given, bool(workload.gradient))
     executable = backend.compile(program, *arrays)
-    both = [_suite_by_hand(backend, job["workload"], given) for _ in range(2)]
+    both = [by_hand_of_suite(backend, job["workload"], given) for _ in range(2)]
     return _three_sides(executable, arrays, both, given["dtype"], job)
 
 
@@ -124,7 +124,7 @@ def imported(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     workload = workloads.get(job["workload"])
     given = workload.resolve(**job["parameters"])
     arrays = workload.arrays(0, **given)
-    both = [_suite_by_hand(backend, job["workload"], given) for _ in range(2)]
+    both = [by_hand_of_suite(backend, job["workload"], given) for _ in range(2)]
     executable = backend.compile(handwritten.brought(registry.get(backend.name), both[0], arrays))
     return _three_sides(executable, arrays, both, given["dtype"], job)
 
@@ -149,7 +149,7 @@ def _three_sides(
     return {"ours": ours, "by_hand": by_hand, "again": again, "iterations": iterations, "foreign_cores": foreign[0]}
 
 
-def _suite_by_hand(backend: Backend, name: str, given: Mapping[str, Any]) -> handwritten.ByHand:
+def by_hand_of_suite(backend: Backend, name: str, given: Mapping[str, Any]) -> handwritten.ByHand:
     rest = {key: value for key, value in given.items() if key in ("steps",)}
     return handwritten.find(registry.get(backend.name), name, given["dtype"], *rest.values())
 

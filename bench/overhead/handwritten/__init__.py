@@ -29,17 +29,22 @@ from xbackend.program.program import Program
 WIDTH = 4  # of the rows that `loop` goes along
 # Workloads of the suite, with parameters at which a call takes a millisecond or more; they are written in `suite`.
 SUITE = {
+    "axis_sums": {"size": 2048},
     "stencil": {"size": 512},
     "nbody": {"size": 512},
     "logistic_regression": {"size": 50_000},
     "radon": {"size": 200_000},
     "gaussian_process": {"size": 256},
     "seir": {"size": 1000},
+    "kalman": {"size": 500},
 }
 # What users of a framework cannot write: Aesara's JAX mode has no Scan over an argument
 # ("JAX does not support slicing arrays with a dynamic slice length", aesara/link/jax/dispatch/subtensor.py), PyTensor's
-# MLX mode none at all.
-NOT_WRITABLE = dict.fromkeys(("aesara-jax", "pytensor-mlx"), ("loop", "stencil", "seir"))
+# MLX mode none at all. XLA has no determinants for TensorFlow.
+NOT_WRITABLE = {
+    **dict.fromkeys(("aesara-jax", "pytensor-mlx"), ("loop", "stencil", "seir", "kalman")),
+    "tensorflow-xla": ("kalman",),
+}
 
 
 @dataclass(frozen=True, slots=True)

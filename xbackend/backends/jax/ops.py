@@ -133,6 +133,7 @@ TABLE = Rows(
         "take_add": lambda jnp, node, inputs: _at(jnp, node, inputs).add(inputs[2]),
         "astype": lambda jnp, node, inputs: jnp.astype(jnp.asarray(inputs[0]), node.dtype.value),
         "full": lambda jnp, node, inputs: jnp.full(node.shape, node.params["fill_value"], node.dtype.value),
+        "eye": lambda jnp, node, inputs: jnp.eye(*node.shape, k=node.params["k"], dtype=node.dtype.value),
         **ROWS,
     },
 )

@@ -56,6 +56,11 @@ _BINARY = {
 }
 
 
+# From so many indices on, a choice by the least of them takes less time than three ops over all of them, which write two
+# arrays of them: 0.83 ms of a `take` of 200 000 in place of 1.00, beside 0.72 without either.
+MANY_INDICES = 16_384
+
+
 def _unary(name: str) -> Row:
     return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(x=inputs[0])
 
@@ -310,18 +315,27 @@ def _scattered(tf: Any, node: Node, inputs: Sequence[Any], name: str) -> Any:
     return tf.reshape(written, node.shape)
 
 
-def _inside(tf: Any, indices: Any, length: int) -> Any:
+def _inside(tf: Any, indices: Any, length: int, xla: bool) -> Any:
     """Indices that count from the end, from the beginning: TensorFlow's own ops take no negative ones."""
     known = tf.get_static_value(indices)
     if known is not None and (known >= 0).all():
         return indices
-    return tf.where(indices < 0, indices + tf.constant(length, indices.dtype), indices)
+
+    def counted() -> Any:
+        return tf.where(indices < 0, indices + tf.constant(length, indices.dtype), indices)
+
+    if xla or indices.shape.num_elements() < MANY_INDICES:
+        return counted()
+    negative = tf.reduce_min(indices) < 0
+    if "CPU" not in negative.device.upper():  # the choice would wait for an accelerator
+        return counted()
+    return tf.cond(negative, counted, lambda: tf.identity(indices))
 
 
 def _take(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     x, indices = inputs
     axis = node.params["axis"]
-    return tf.gather(x, _inside(tf, indices, x.shape[axis]), axis=axis)
+    return tf.gather(x, _inside(tf, indices, x.shape[axis], xla), axis=axis)
 
 
 def _along(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -329,7 +343,7 @@ def _along(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     axis, rank = node.params["axis"], len(node.shape)
     last = [*(a for a in range(rank) if a != axis), axis]
     back = [last.index(a) for a in range(rank)]
-    rows, places = tf.transpose(x, last), tf.transpose(_inside(tf, indices, x.shape[axis]), last)
+    rows, places = tf.transpose(x, last), tf.transpose(_inside(tf, indices, x.shape[axis], xla), last)
     return tf.transpose(tf.gather(rows, places, axis=rank - 1, batch_dims=rank - 1), back)
 
 
@@ -342,7 +356,7 @@ def _take_written(name: str) -> Row:
         first = [axis, *(a for a in range(rank) if a != axis)]
         moved = range(axis, axis + inner)
         of_value = [*moved, *(a for a in range(len(value.shape)) if a not in moved)]
-        places, updates = tf.expand_dims(_inside(tf, indices, x.shape[axis]), -1), tf.transpose(value, of_value)
+        places, updates = tf.expand_dims(_inside(tf, indices, x.shape[axis], xla), -1), tf.transpose(value, of_value)
         if not inner:  # updates of rank 0 are refused ("must have rank at least one")
             places, updates = tf.expand_dims(places, 0), tf.expand_dims(updates, 0)
         written = getattr(tf.raw_ops, name)(tensor=tf.transpose(x, first), indices=places, updates=updates)

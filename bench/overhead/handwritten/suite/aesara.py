@@ -8,18 +8,25 @@ from typing import Any
 
 import aesara
 import aesara.tensor as at
-from aesara.tensor import slinalg
+from aesara.tensor import nlinalg, slinalg
 
 from overhead.handwritten import ByHand
 from overhead.handwritten.aesara import compiled
 from xbackend.workloads.kernels.nbody import SOFTENING, STEP
 from xbackend.workloads.kernels.stencil import RATE
+from xbackend.workloads.models.kalman import JOLTS, MOVES, SEES
 from xbackend.workloads.models.logistic_regression import SCALE
 from xbackend.workloads.models.seir import PEOPLE
 
 
 def _with_gradient(mode: str, inputs: Sequence[Any], value: Any, wrt: int) -> ByHand:
     return compiled(mode, inputs, [value, *aesara.grad(value, list(inputs[:wrt]))])
+
+
+def axis_sums(mode: str, dtype: str) -> ByHand:
+    """The sums of a matrix over each axis."""
+    x = at.matrix("x", dtype=dtype)
+    return compiled(mode, [x], [at.sum(x, axis=0), at.sum(x, axis=1)])
 
 
 def stencil(mode: str, dtype: str, steps: int) -> ByHand:
@@ -104,4 +111,25 @@ def seir(mode: str, dtype: str) -> ByHand:
         return parts + change, seen * at.log(expected) - expected
 
     (_, each), _ = aesara.scan(day, sequences=[cases], outputs_info=[start, None], non_sequences=[rates])
+    return _with_gradient(mode, inputs, at.sum(each), 1)
+
+
+def kalman(mode: str, dtype: str) -> ByHand:
+    """A filter's log likelihood and its gradient."""
+    moves, sees, jolts = (at.constant(matrix, dtype=dtype) for matrix in (MOVES, SEES, JOLTS))
+    inputs = [at.vector("log_noise", dtype=dtype), at.vector("mean", dtype=dtype)]
+    inputs += [at.matrix("covariance", dtype=dtype), at.matrix("y", dtype=dtype)]
+    log_noise, mean, covariance, y = inputs
+    noise = at.exp(log_noise)
+
+    def step(seen: Any, m: Any, p: Any, noise: Any) -> Any:
+        m, p = at.dot(moves, m), at.dot(at.dot(moves, p), moves.T) + noise[0] * jolts
+        miss, across = seen - at.dot(sees, m), at.dot(sees, p)
+        spread = at.dot(across, sees.T) + noise[1] * at.eye(2, dtype=dtype)
+        solved = slinalg.solve(spread, at.concatenate([across, miss[:, None]], axis=1))
+        gain = solved[:, :4].T
+        each = at.sum(miss * solved[:, 4]) + at.log(nlinalg.det(spread)) + 2.0 * math.log(2.0 * math.pi)
+        return m + at.dot(gain, miss), p - at.dot(gain, across), -0.5 * each
+
+    (_, _, each), _ = aesara.scan(step, sequences=[y], outputs_info=[mean, covariance, None], non_sequences=[noise])
     return _with_gradient(mode, inputs, at.sum(each), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 from overhead.handwritten import ByHand
 from xbackend.workloads.kernels.nbody import SOFTENING, STEP
 from xbackend.workloads.kernels.stencil import RATE
+from xbackend.workloads.models.kalman import JOLTS, MOVES, SEES
 from xbackend.workloads.models.logistic_regression import SCALE
 from xbackend.workloads.models.seir import PEOPLE
 
@@ -27,6 +29,11 @@ def _with_gradient(function: Callable[..., Any], wrt: Sequence[int]) -> ByHand:
         return value, *gradients
 
     return _jitted(run)
+
+
+def axis_sums(mode: str, dtype: str) -> ByHand:
+    """The sums of a matrix over each axis."""
+    return _jitted(lambda x: (jnp.sum(x, axis=0), jnp.sum(x, axis=1)))
 
 
 def stencil(mode: str, dtype: str, steps: int) -> ByHand:
@@ -115,5 +122,27 @@ def seir(mode: str, dtype: str) -> ByHand:
             return parts + change, seen * jnp.log(expected) - expected
 
         return jnp.sum(jax.lax.scan(day, start, cases)[1])
+
+    return _with_gradient(density, [0])
+
+
+def kalman(mode: str, dtype: str) -> ByHand:
+    """A filter's log likelihood and its gradient."""
+    moves, sees, jolts = (jnp.asarray(matrix, dtype) for matrix in (MOVES, SEES, JOLTS))
+
+    def density(log_noise: Any, mean: Any, covariance: Any, y: Any) -> Any:
+        noise = jnp.exp(log_noise)
+
+        def step(belief: Any, seen: Any) -> Any:
+            m, p = belief
+            m, p = moves @ m, moves @ p @ moves.T + noise[0] * jolts
+            miss, across = seen - sees @ m, sees @ p
+            spread = across @ sees.T + noise[1] * jnp.eye(2, dtype=dtype)
+            solved = jnp.linalg.solve(spread, jnp.concatenate([across, miss[:, None]], axis=1))
+            gain = solved[:, :4].T
+            each = jnp.sum(miss * solved[:, 4]) + jnp.linalg.slogdet(spread)[1] + 2.0 * math.log(2.0 * math.pi)
+            return (m + gain @ miss, p - gain @ across), -0.5 * each
+
+        return jnp.sum(jax.lax.scan(step, (mean, covariance), y)[1])
 
     return _with_gradient(density, [0])

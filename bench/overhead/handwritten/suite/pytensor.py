@@ -8,18 +8,25 @@ from typing import Any
 
 import pytensor
 import pytensor.tensor as pt
-from pytensor.tensor import slinalg
+from pytensor.tensor import nlinalg, slinalg
 
 from overhead.handwritten import ByHand
 from overhead.handwritten.pytensor import compiled
 from xbackend.workloads.kernels.nbody import SOFTENING, STEP
 from xbackend.workloads.kernels.stencil import RATE
+from xbackend.workloads.models.kalman import JOLTS, MOVES, SEES
 from xbackend.workloads.models.logistic_regression import SCALE
 from xbackend.workloads.models.seir import PEOPLE
 
 
 def _with_gradient(mode: str, inputs: Sequence[Any], value: Any, wrt: int) -> ByHand:
     return compiled(mode, inputs, [value, *pytensor.grad(value, list(inputs[:wrt]))])
+
+
+def axis_sums(mode: str, dtype: str) -> ByHand:
+    """The sums of a matrix over each axis."""
+    x = pt.matrix("x", dtype=dtype)
+    return compiled(mode, [x], [pt.sum(x, axis=0), pt.sum(x, axis=1)])
 
 
 def stencil(mode: str, dtype: str, steps: int) -> ByHand:
@@ -105,5 +112,28 @@ def seir(mode: str, dtype: str) -> ByHand:
 
     (_, each) = pytensor.scan(
         day, sequences=[cases], outputs_info=[start, None], non_sequences=[rates], return_updates=False
+    )
+    return _with_gradient(mode, inputs, pt.sum(each), 1)
+
+
+def kalman(mode: str, dtype: str) -> ByHand:
+    """A filter's log likelihood and its gradient."""
+    moves, sees, jolts = (pt.constant(matrix, dtype=dtype) for matrix in (MOVES, SEES, JOLTS))
+    inputs = [pt.vector("log_noise", dtype=dtype), pt.vector("mean", dtype=dtype)]
+    inputs += [pt.matrix("covariance", dtype=dtype), pt.matrix("y", dtype=dtype)]
+    log_noise, mean, covariance, y = inputs
+    noise = pt.exp(log_noise)
+
+    def step(seen: Any, m: Any, p: Any, noise: Any) -> Any:
+        m, p = pt.dot(moves, m), pt.dot(pt.dot(moves, p), moves.T) + noise[0] * jolts
+        miss, across = seen - pt.dot(sees, m), pt.dot(sees, p)
+        spread = pt.dot(across, sees.T) + noise[1] * pt.eye(2, dtype=dtype)
+        solved = slinalg.solve(spread, pt.concatenate([across, miss[:, None]], axis=1), b_ndim=2)
+        gain = solved[:, :4].T
+        each = pt.sum(miss * solved[:, 4]) + pt.log(nlinalg.det(spread)) + 2.0 * math.log(2.0 * math.pi)
+        return m + pt.dot(gain, miss), p - pt.dot(gain, across), -0.5 * each
+
+    (_, _, each) = pytensor.scan(
+        step, sequences=[y], outputs_info=[mean, covariance, None], non_sequences=[noise], return_updates=False
     )
     return _with_gradient(mode, inputs, pt.sum(each), 1)

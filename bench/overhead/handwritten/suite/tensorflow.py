@@ -12,6 +12,7 @@ from overhead.handwritten import ByHand
 from overhead.handwritten.tensorflow import by_hand
 from xbackend.workloads.kernels.nbody import SOFTENING, STEP
 from xbackend.workloads.kernels.stencil import RATE
+from xbackend.workloads.models.kalman import JOLTS, MOVES, SEES
 from xbackend.workloads.models.logistic_regression import SCALE
 from xbackend.workloads.models.seir import PEOPLE
 
@@ -25,6 +26,11 @@ def _with_gradient(mode: str, function: Callable[..., Any], wrt: Sequence[int]) 
         return value, *tape.gradient(value, watched)
 
     return by_hand(mode, run)
+
+
+def axis_sums(mode: str, dtype: str) -> ByHand:
+    """The sums of a matrix over each axis."""
+    return by_hand(mode, lambda x: (tf.reduce_sum(x, axis=0), tf.reduce_sum(x, axis=1)))
 
 
 def stencil(mode: str, dtype: str, steps: int) -> ByHand:
@@ -120,5 +126,27 @@ def seir(mode: str, dtype: str) -> ByHand:
             return parts + change, seen * tf.math.log(expected) - expected
 
         return tf.reduce_sum(tf.scan(day, cases, (start, tf.zeros((), start.dtype)))[1])
+
+    return _with_gradient(mode, density, [0])
+
+
+def kalman(mode: str, dtype: str) -> ByHand:
+    """A filter's log likelihood and its gradient."""
+    moves, sees, jolts = (tf.constant(matrix, dtype) for matrix in (MOVES, SEES, JOLTS))
+
+    def density(log_noise: Any, mean: Any, covariance: Any, y: Any) -> Any:
+        noise = tf.exp(log_noise)
+
+        def step(before: Any, seen: Any) -> Any:
+            m, p, _ = before
+            m, p = tf.linalg.matvec(moves, m), moves @ p @ tf.transpose(moves) + noise[0] * jolts
+            miss, across = seen - tf.linalg.matvec(sees, m), sees @ p
+            spread = across @ tf.transpose(sees) + noise[1] * tf.eye(2, dtype=dtype)
+            solved = tf.linalg.solve(spread, tf.concat([across, miss[:, None]], axis=1))
+            gain = tf.transpose(solved[:, :4])
+            each = tf.reduce_sum(miss * solved[:, 4]) + tf.linalg.slogdet(spread)[1] + 2.0 * math.log(2.0 * math.pi)
+            return m + tf.linalg.matvec(gain, miss), p - gain @ across, -0.5 * each
+
+        return tf.reduce_sum(tf.scan(step, y, (mean, covariance, tf.zeros((), dtype)))[2])
 
     return _with_gradient(mode, density, [0])
