@@ -93,3 +93,17 @@ def test_along_an_axis_no_index_finds_another_row(host: Host) -> None:
             "first or last": [[4.0], [8.0], [10.0]],
         }[said]
         np.testing.assert_array_equal(run(GRID, outside), expected)
+
+
+def test_many_indices_some_of_them_negative(host: Host) -> None:
+    """TensorFlow looks for a negative one before it writes so many anew."""
+    rng = np.random.default_rng(0)
+    inside, added = rng.integers(0, 8, 20_000), rng.random(20_000)
+    read = given(host, lambda x, i: (xb.take(x, i), xb.grad(xb.sum(xb.square(xb.take(x, i))), x)), X, inside)
+    write = given(host, lambda x, i, v: xb.at(x)[i].add(v), X, inside, added)
+    gradient = 2.0 * X * np.bincount(inside)
+    for places in (inside, inside - 8, np.where(added < 0.5, inside, inside - 8)):
+        found, by_x = read(X, places)
+        np.testing.assert_array_equal(found, X[inside])
+        np.testing.assert_allclose(by_x, gradient, rtol=1e-12)
+        np.testing.assert_allclose(write(X, places, added), X + np.bincount(inside, added), rtol=1e-12)

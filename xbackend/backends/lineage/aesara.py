@@ -18,6 +18,7 @@ from xbackend.backends.lineage.linear_algebra import (
     ONE_BY_ONE,
     SLOGDET,
     SYMMETRIC,
+    WITHOUT_LOOPS,
     diagonal_by_slices,
     logarithm_of_determinant,
     of_single_matrices,
@@ -189,7 +190,7 @@ class AesaraNumba(NumbaMode, _Aesara):
 class AesaraJAX(JAXMode, _Aesara):
     """Aesara compiled by JAX, on JAX's devices."""
 
-    rows: ClassVar[Mapping[str, Row]] = {"diagonal": diagonal_by_slices}
+    rows: ClassVar[Mapping[str, Row]] = {**WITHOUT_LOOPS, "diagonal": diagonal_by_slices}
     unrolled = True  # aesara/link/jax/dispatch/scan.py refuses most Scans, and every gradient of one
     mode_added: ClassVar[tuple[str, ...]] = (
         *JAXMode.mode_added,

@@ -23,7 +23,8 @@ from xbackend.program.aval import Aval
 from xbackend.program.ops import OPS
 from xbackend.program.program import Node
 
-# Matrices of a stack that are lowered one after the other: each is a part of the graph that is compiled.
+# Matrices of a stack that are lowered one after the other: each is a part of the graph that is compiled. Those of a
+# larger stack are the steps of a loop.
 MOST_MATRICES = 64
 ONE_BY_ONE = "a stack of matrices as one matrix after the other"  # in `Backend.added`
 SLOGDET = "slogdet with a gradient"
@@ -67,10 +68,38 @@ def _shapes(node: Node, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ..
     return [result.shape for result in OPS[node.op].results(avals, node.params)]
 
 
-def _single(stack: Any, i: int, shape: tuple[int, ...]) -> Any:
-    matrix = stack[i]
+def _single(matrix: Any, shape: tuple[int, ...]) -> Any:
     matrix.tag.lengths = shape[-2:]
     return matrix
+
+
+def _looped(
+    matrices: Matrices, T: Any, node: Node, stacks: Sequence[Any], shapes: Sequence[tuple[int, ...]]
+) -> Sequence[Any]:
+    """All results for stacks of matrices, by the framework's loop, as its users write it."""
+
+    def step(*each: Any) -> list[Any]:
+        return [*matrices(T, node, [_single(x, s) for x, s in zip(each, shapes, strict=True)])]
+
+    scan = import_module(T.__name__.partition(".")[0]).scan
+    made, _ = scan(step, sequences=list(stacks), outputs_info=[None] * len(node.results), return_list=True)
+    return list(made)
+
+
+def few(name: str) -> Row:
+    """A row for a mode without loops, which refuses large stacks."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        count = prod(lengths(inputs[0])[:-2])
+        if count > MOST_MATRICES:
+            raise UnsupportedOperation(
+                f"{T.__name__} has linear algebra of single matrices only, and of the {count} in this stack one after "
+                f"the other would be compiled, for which {MOST_MATRICES} is the most that xbackend does; take another "
+                "mode, or pytensor: https://github.com/pymc-devs/pytensor/pull/306"
+            )
+        return ROWS[name](T, node, inputs)
+
+    return row
 
 
 def _several(matrices: Matrices) -> Matrices:
@@ -82,19 +111,16 @@ def _several(matrices: Matrices) -> Matrices:
         count = prod(leading)
         if not leading or has_stacks(T):
             return matrices(T, node, inputs)
-        if count > MOST_MATRICES:
-            raise UnsupportedOperation(
-                f"{T.__name__} has linear algebra of single matrices only, and of the {count} in this stack one after "
-                f"the other would be compiled, for which {MOST_MATRICES} is the most that xbackend does; write a loop "
-                "over the stack, or take pytensor: https://github.com/pymc-devs/pytensor/pull/306"
-            )
         wanted = _shapes(node, shapes)
         if not count:
             nothing = T.constant(0, dtype=node.results[0].dtype.value)
             return [T.alloc(nothing, *shape) for shape in wanted]
         flat = [T.reshape(x, (count, *s[-2:]), ndim=3) for x, s in zip(inputs, shapes, strict=True)]
-        each = [matrices(T, node, [_single(x, i, s) for x, s in zip(flat, shapes, strict=True)]) for i in range(count)]
-        stacks = [T.stack(list(results)) for results in zip(*each, strict=True)]
+        if count > MOST_MATRICES:
+            stacks = _looped(matrices, T, node, flat, shapes)
+        else:
+            singles = [[_single(x[i], s) for x, s in zip(flat, shapes, strict=True)] for i in range(count)]
+            stacks = [T.stack(list(results)) for results in zip(*(matrices(T, node, s) for s in singles), strict=True)]
         return [T.reshape(s, shape, ndim=len(shape)) for s, shape in zip(stacks, wanted, strict=True)]
 
     return row
@@ -269,3 +295,5 @@ ROWS: Mapping[str, Row] = {
     "svdvals": _svdvals,
     "diagonal": _diagonal,
 }
+WITHOUT_LOOPS: Mapping[str, Row] = {name: few(name) for name in ROWS}
+"""Those of a mode that has no loops."""
