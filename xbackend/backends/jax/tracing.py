@@ -20,7 +20,7 @@ from xbackend.program.program import Node, Program, Value, generate
 from xbackend.program.stages import Stage
 
 LARGE = 64  # constants with more elements stay on their device, and are not compiled into a function
-MADE_HERE = GENERATORS - {"full", "eye"}  # by NumPy; the others are no arrays for XLA, which fuses them into their users
+MADE_HERE = GENERATORS - {"full", "eye"}  # by NumPy; XLA makes the others where they are used
 # Equations that call a jaxpr, and the parameter that has it.
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 
