@@ -73,16 +73,16 @@ def _single(matrix: Any, shape: tuple[int, ...]) -> Any:
     return matrix
 
 
-def _looped(
-    matrices: Matrices, T: Any, node: Node, stacks: Sequence[Any], shapes: Sequence[tuple[int, ...]]
+def _looped(  # noqa: PLR0917
+    matrices: Matrices, T: Any, node: Node, stacks: Sequence[Any], shapes: Sequence[tuple[int, ...]], count: int
 ) -> Sequence[Any]:
-    """All results for stacks of matrices, by the framework's loop, as its users write it."""
+    """All results (``count``) for stacks of matrices, by the framework's loop, as its users write it."""
 
     def step(*each: Any) -> list[Any]:
         return [*matrices(T, node, [_single(x, s) for x, s in zip(each, shapes, strict=True)])]
 
     scan = import_module(T.__name__.partition(".")[0]).scan
-    made, _ = scan(step, sequences=list(stacks), outputs_info=[None] * len(node.results), return_list=True)
+    made, _ = scan(step, sequences=list(stacks), outputs_info=[None] * count, return_list=True)
     return list(made)
 
 
@@ -117,7 +117,7 @@ def _several(matrices: Matrices) -> Matrices:
             return [T.alloc(nothing, *shape) for shape in wanted]
         flat = [T.reshape(x, (count, *s[-2:]), ndim=3) for x, s in zip(inputs, shapes, strict=True)]
         if count > MOST_MATRICES:
-            stacks = _looped(matrices, T, node, flat, shapes)
+            stacks = _looped(matrices, T, node, flat, shapes, len(wanted))
         else:
             singles = [[_single(x[i], s) for x, s in zip(flat, shapes, strict=True)] for i in range(count)]
             stacks = [T.stack(list(results)) for results in zip(*(matrices(T, node, s) for s in singles), strict=True)]
