@@ -1,10 +1,6 @@
-"""Which ops a workload of the suite is compiled to, ours beside the version written by hand: counted in the frameworks'
-own graphs, as they are after their optimisers.
+"""The ops of a workload of the suite, ours beside those by hand, counted in the framework's graphs after its optimiser.
 
-    cd bench && python -m overhead.graphs aesara seir            # with the parameters of `handwritten.SUITE`
-    cd bench && python -m overhead.graphs tensorflow radon 919   # of another size
-
-`counts` runs in a worker, beside the framework.
+cd bench && python -m overhead.graphs tensorflow radon 919   # without a size: that of `handwritten.SUITE`
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def counts(backend: Backend, job: dict[str, Any]) -> list[dict[str, int]]:
-    """The number of ops by name, ours and by hand. ``job``: ``workload``, ``parameters``. Raises
+    """In a worker: the number of ops by name, ours and by hand. ``job``: ``workload``, ``parameters``. Raises
     `UnsupportedOperation` for a backend without a graph."""
     workload = workloads.get(job["workload"])
     given = workload.resolve(**job["parameters"])

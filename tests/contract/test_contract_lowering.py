@@ -22,7 +22,6 @@ SAME = {
     ("gaussian_process", "jax"): ("iota", "compare", "custom-call", "dot", "reduce"),
     # A vector by a matrix is a product of these, with no reshape.
     ("logistic_regression", "aesara"): ("CGemv", "Dot22", "Gemm", "Reshape", "DimShuffle", "Alloc"),
-    ("logistic_regression", "pytensor-c"): ("CGemv", "Dot22", "Gemm", "Reshape", "DimShuffle", "Alloc"),
 }
 NO_LOOPS = ("aesara-jax", "theano-gpuarray")  # modes without them refuse large stacks
 
