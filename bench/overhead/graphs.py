@@ -110,8 +110,9 @@ def main() -> None:
 
     backend, workload, *size = sys.argv[1:]
     parameters = {**handwritten.SUITE[workload], **({"size": int(size[0])} if size else {})}
-    with open_worker(backend, modules=MODULES).backend as opened:
-        both = opened.call("overhead.graphs:counts", {"workload": workload, "parameters": parameters})
+    worker = open_worker(backend, modules=MODULES)
+    with worker.backend:
+        both = worker.call("overhead.graphs:counts", {"workload": workload, "parameters": parameters})
     print(f"ours  theirs  ops of {workload} {parameters} on {backend}")
     for name in sorted({*both[0], *both[1]}, key=lambda n: (both[0].get(n) == both[1].get(n), n)):
         print(f"{both[0].get(name, 0):4}  {both[1].get(name, 0):6}  {name}")
