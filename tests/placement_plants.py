@@ -118,6 +118,24 @@ def misread_replicas(backend: Any, device: str) -> None:
     _replace(Mesh, "places", lambda self, value: [*places(self, value)[:-1], wrong])
 
 
+def ended_replicas(backend: Any) -> None:
+    """From now on a step of replicas fails when it has consumed its state."""
+    from xbackend.backends.jax.over_mesh import Mesh
+
+    compiled = Mesh.compiled
+
+    def ends(self: Any, *given: Any) -> Any:
+        call = compiled(self, *given)
+
+        def run(*values: Any) -> Any:
+            call(*values)
+            raise RuntimeError("ended")
+
+        return run
+
+    _replace(Mesh, "compiled", ends)
+
+
 def moved_replicas(backend: Any) -> None:
     """From now on a mesh has its devices in the reverse order."""
     from xbackend.backends.jax.over_mesh import Mesh

@@ -55,6 +55,9 @@ def computation(program: Program) -> str:
     nodes, and wherever it is computed."""
     found: dict[int, str] = {}
     for node in program.nodes:
+        if node.op == "transfer":
+            found[node.outputs[0]] = found[node.inputs[0]]
+            continue
         params = {key: _plain(value) for key, value in node.params.items()}
         own = [node.op, params, [found[i] for i in node.inputs]]
         for number, i in enumerate(node.outputs):

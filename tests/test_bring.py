@@ -44,7 +44,8 @@ ANY_GENERATION = """
         T.concatenate([x, x * 2.0], axis=1), T.stack([v, v + 1.0]), T.alloc(v, 2, 3), T.arange(x.shape[0]) + v.sum(),
         T.extra_ops.cumsum(x, axis=1), T.eye(4)[i], T.extra_ops.cumsum(T.cast(i, "int32")) + i,
         T.extra_ops.cumprod(v), T.sort(x, axis=0), T.argsort(v), T.eye(3) * v,
-        T.dot(x, x.T), T.dot(x, v), T.outer(v, v), T.nlinalg.det(T.dot(x.T, x)) if hasattr(T, "nlinalg") else v,
+        T.dot(x, x.T), T.dot(x, v), T.outer(v, v),
+        T.nlinalg.det(T.dot(x.T, x) + T.eye(3)) if hasattr(T, "nlinalg") else v,
         T.gammaln(2.0 + T.sqr(v)), T.erf(v), T.erfc(v), T.isnan(x), T.eq(x, x) & T.neq(v, 0.0), T.identity_like(x),
     ]
     whole = T.cast(x * 60.0, "int32")

@@ -17,7 +17,7 @@ from xbackend import environments
 from xbackend.backends.contract import Settings
 from xbackend.backends.jax.over_mesh import SharedCell, Whole
 from xbackend.devices import Device
-from xbackend.errors import PlacementError
+from xbackend.errors import PlacementError, SharedVariableError, WorkerError
 from xbackend.program.dtypes import DType
 from xbackend.strategies import Mirrored
 from xbackend.training import SGD, layers
@@ -126,6 +126,39 @@ def test_variables_are_read_and_written_between_steps(backend: RemoteBackend) ->
     assert np.abs(first - second).max() > 0.1  # each device keeps its own
 
 
+def test_arguments_on_each_others_devices_are_an_error(backend: RemoteBackend) -> None:
+    """JAX puts the values of an array over a mesh in the mesh's order."""
+    strategy = Mirrored(PLACES)
+    copies = strategy.variables(START, SGD(0.25))
+    parts = [part for k in range(3) for part in (X[k::3], LABELS[k::3])]
+    run = backend.compile(strategy.step(loss, copies, SGD(0.25), fed=True), *parts)
+    values = list(run.put(*parts))
+    swapped = [backend.put(parts[0], backend.devices[2]), *values[1:4], backend.put(parts[4], backend.devices[0])]
+    with pytest.raises(PlacementError, match="put them with the executable's own put"):
+        run.execute(*swapped, values[5])
+    run.execute(*values)
+    assert evidence(run) == {ONE}
+
+
+def test_state_that_a_failed_step_consumed_is_said_and_set_again(
+    backend: RemoteBackend, plant: Callable[..., Any]
+) -> None:
+    run, _ = mirrored(backend)
+    variables = list(run.program.shared.values())
+    before = [backend.get_value(one) for one in variables]
+    plant("ended_replicas")
+    failing = backend.compile(run.program)
+    with pytest.raises(WorkerError, match="ended"):
+        failing(X, LABELS)
+    plant("clean")
+    with pytest.raises(SharedVariableError, match="set all variables of the step again, or go on from a checkpoint"):
+        backend.get_value(variables[0])
+    for one, value in zip(variables, before, strict=True):
+        backend.set_value(one, value)
+    run(X, LABELS)
+    assert run.placement.as_asked
+
+
 def test_a_variable_is_freed_without_the_garbage_collector() -> None:
     """And leaves the values of the others as they are."""
 
@@ -135,6 +168,7 @@ def test_a_variable_is_freed_without_the_garbage_collector() -> None:
 
     class Joined:
         def __init__(self, values: list[Any]) -> None:
+            self.is_deleted = lambda: False
             self.addressable_shards = [SimpleNamespace(data=value) for value in values]
 
     cells = [SharedCell(k, Device("cpu", k)) for k in range(3)]

@@ -112,7 +112,11 @@ class MPI(Engine):
     def _lock(self, server: int) -> None:
         """Take the lock of a server's record."""
         if not self._taken(server):
-            self.until(partial(self._taken, server), f"for the lock of /job:{SERVER}/task:{server}")
+            self.until(partial(self._taken, server), partial(self._held, server))
+
+    def _held(self, server: int) -> str:
+        holder = self.spec.tasks[int(self._words[2][0]) - 1]
+        return f"for the lock of /job:{SERVER}/task:{server}, which {holder} has"
 
     def _taken(self, server: int) -> bool:
         own, free, found = self._words
@@ -121,13 +125,11 @@ class MPI(Engine):
         return not found[0]
 
     def _unlock(self, server: int) -> None:
+        # Not by a store: MPICH's compare-and-swap in shared memory reads the word twice under a mutex of its own, and
+        # between the two a store would let a task take the lock and be told that it has not.
         _, free, found = self._words
-        if self._memory:
-            self.window.Sync()  # what was written is there before the lock is free
-            self._memory[server][:_LOCK] = 0
-        else:
-            self.window.Fetch_and_op(free, found, server, 0, self.mpi.REPLACE)
-            self.window.Flush(server)
+        self.window.Fetch_and_op(free, found, server, 0, self.mpi.REPLACE)
+        self.window.Flush(server)
 
     def _read(self, server: int, nbytes: int) -> np.ndarray:
         """A copy of the first bytes of a server's record."""

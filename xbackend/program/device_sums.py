@@ -55,7 +55,7 @@ def _sum(program: Program, last: int, homes: Sequence[str]) -> DeviceSum | None:
         return None
     ((i, term, share),), (common,) = here, shares
     if common is not None:
-        if share != common:
+        if share != common or not common:  # zeros have signs
             return None
         made.add(i)
     return DeviceSum({root: i if common is None else term, **terms}, common, frozenset(made - {last}))

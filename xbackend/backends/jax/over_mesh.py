@@ -14,6 +14,7 @@ import numpy as np
 
 from xbackend.backends.contract import Value
 from xbackend.devices import Device
+from xbackend.errors import SharedVariableError
 
 AXIS = "replicas"
 Join = Callable[[list[Value]], Value]  # from values, one on each device in the mesh's order, to the array of them
@@ -36,8 +37,8 @@ class Mesh:
         return self.jax.ShapeDtypeStruct(whole, dtype, sharding=sharding)
 
     def joiner(self, shape: Sequence[int], dtype: Any) -> Join:
-        """A function to an array whose part on each device has this shape. It copies nothing; JAX raises `ValueError`
-        for a value on another device."""
+        """A function to an array whose part on each device has this shape. It copies nothing. Each
+        value has to be on its device: JAX puts those of the mesh's devices in the mesh's order, whatever theirs was."""
         aval, make = self.aval(shape, dtype), self.jax.make_array_from_single_device_arrays
         whole = make(aval.shape, aval.sharding, [self.jax.device_put(np.zeros(shape, dtype), d) for d in self.theirs])
         kind, abstract, sharding = type(whole), whole.aval, aval.sharding
@@ -96,6 +97,11 @@ class SharedCell:
     def value(self) -> Value:
         if self.whole is not None:
             self.whole.take_apart()
+        if self._value is None:
+            raise SharedVariableError(
+                "a step ended by Ctrl-C or an error had consumed the value of a shared variable, and its new one was "
+                "not kept: set all variables of the step again, or go on from a checkpoint"
+            )
         return self._value
 
     @value.setter
@@ -117,6 +123,8 @@ class Whole:
 
     def joined(self) -> Value:
         """The array, made of copies if the values are apart; all cells are there."""
+        if self.array is not None and self.array.is_deleted():
+            self.take_apart()
         if self.array is None:
             cells = [cell for ref in self._cells if (cell := ref()) is not None]
             array = self.join(self.mesh.copies([cell.value for cell in cells]))
@@ -126,8 +134,9 @@ class Whole:
         return self.array
 
     def take_apart(self) -> None:
-        """Give each cell its value."""
-        for ref, value in zip(self._cells, parts(self.array), strict=True):
+        """Give each cell its value. It has none if a call consumed the array and did not return."""
+        values = [None] * len(self._cells) if self.array.is_deleted() else parts(self.array)
+        for ref, value in zip(self._cells, values, strict=True):
             if (cell := ref()) is not None:
                 cell._value, cell.whole = value, None
         self.array = None

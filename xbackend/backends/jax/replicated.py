@@ -196,21 +196,18 @@ class _Replicated:
         return source.compile()
 
     def execute(self, *values: Value) -> Sequence[Value]:
-        """One execution. The first one reads the devices. Raises `PlacementError` if it fails and an argument is on a
-        wrong device."""
+        """One execution. The first one reads the devices. Raises `PlacementError` if an argument of it is on a wrong
+        device: JAX would give it to the replica of its device."""
         if self.read:
             return self.run(*values)
-        try:
-            return self._straight_line(self._watched)(*values)
-        except Exception as error:
-            asked = [Device.parse(self.program.values[i].device or "") for i in self.program.inputs]
-            there = [self.backend.device_of(value) for value in values]
-            if there == asked:
-                raise
+        asked = [Device.parse(self.program.values[i].device or "") for i in self.program.inputs]
+        there = [self.backend.device_of(value) for value in values]
+        if there != asked:
             raise PlacementError(
-                f"{self.program.name} is to run on {', '.join(map(str, self.replicas.devices))} on backend "
-                f"{self.backend.name}, and was given values on {', '.join(map(str, there))}: {error}"
-            ) from error
+                f"{self.program.name} on backend {self.backend.name} takes values on {', '.join(map(str, asked))}, and "
+                f"was given values on {', '.join(map(str, there))}: put them with the executable's own put"
+            )
+        return self._straight_line(self._watched)(*values)
 
     def _watched(self, *given: Value) -> Sequence[Value]:
         results = self.call(*given)
@@ -235,6 +232,11 @@ class _Replicated:
     def evidence(self) -> str:
         return f"one program of {len(self.read)} replicas, device of this one's part of each result, as JAX says"
 
+    @property
+    def of_all(self) -> str:
+        """The evidence of what all devices execute, and one device is to have."""
+        return f"one program of {len(self.read)} replicas, which all their devices execute; this one's result is used"
+
     def _home(self, value: int) -> Device:
         """The device that has a value: its replica's, or the root's."""
         return self.read[self.replicas.place.get(value, (0, 0))[1]]
@@ -246,7 +248,7 @@ class _Replicated:
                 continue
             if i in self.replicas.prior:
                 owner = self.first[self.replicas.prior[i]].owner
-                records[i] = Executed(self._home(i), str(owner.op) if owner else node.op, self.evidence)
+                records[i] = Executed(self._home(i), str(owner.op) if owner else node.op, self.of_all)
             elif i in self.replicas.place:
                 one = ops.get(self.replicas.place[i][0])
                 if one is not None:
