@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from bring_helpers import Brought, write
+from tensorflow.core.protobuf import saved_model_pb2
 
 from xbackend.bring.origin import Origin
 from xbackend.bring.tensorflow.found import brought
@@ -112,6 +113,67 @@ def _damaged(folder: Path, of: Path) -> None:
         (folder / file).write_bytes(data[: len(data) // 2] if "index" in file else data)
 
 
+def _run(folder: Path) -> None:
+    """Graphs of TensorFlow 1 that would write a file when their session runs: before a variable, and
+    in a function that does not wait for it. And signatures that no session feeds, or that have no output."""
+
+    @tf.function
+    def called(x):
+        return x + 1.0
+
+    for name in ("variable", "function", "fed", "twice", "empty"):
+        with tf1.Graph().as_default() as graph, tf1.Session(graph=graph) as running:
+            x = tf1.placeholder(tf.float32, [2], "x")
+            write = tf.raw_ops.WriteFile(filename=str(folder / "written"), contents="evil")
+            v = tf1.get_variable("v", initializer=tf.ones([2]), use_resource=True)
+            y = called(x) if name == "function" else x * v
+            fed = {"fed": {"x": tf.identity(x)}, "twice": {"a": x, "b": x}}.get(name, {"x": x})
+            y = fed["x"] * v if name == "fed" else y
+            running.run(v.initializer)
+            saved = tf1.saved_model
+            signature = saved.build_signature_def(
+                {label: saved.build_tensor_info(one) for label, one in fed.items()},
+                {} if name == "empty" else {"y": saved.build_tensor_info(y)},
+                "any",
+            )
+            builder = saved.Builder(str(folder / f"run_{name}"))
+            builder.add_meta_graph_and_variables(running, ["serve"], {"serving_default": signature})
+            builder.save()
+        path = folder / f"run_{name}" / "saved_model.pb"
+        model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+        definition = model.meta_graphs[0].graph_def
+        for operation in definition.node:
+            if name == "variable" and operation.op == "VarHandleOp":
+                operation.input.append(f"^{write.name}")
+            if name == "function" and "WriteFile" in operation.name:
+                definition.library.function[0].node_def.add().CopyFrom(operation)
+                own = definition.library.function[0].node_def[-1]
+                own.input[:] = [f"{one}:output:0" for one in own.input]
+        path.write_bytes(model.SerializeToString())
+
+
+def _checkpoints(folder: Path) -> None:
+    """MetaGraphDefs whose variables are restored in other ways, or whose checkpoint is gone."""
+    for name in ("reshaped", "cast", "lost"):
+        with tf1.Graph().as_default() as graph, tf1.Session(graph=graph) as running:
+            v = tf1.get_variable("v", initializer=tf.zeros([2]), use_resource=False)
+            tf.multiply(v, 2.0, name="y")
+            running.run(v.assign([2.0, 3.0]))
+            saver = tf1.train.Saver(reshape=name == "reshaped")
+            saver.save(running, str(folder / f"{name}.ckpt"))
+        if name == "lost":
+            (folder / "lost.ckpt.index").unlink()
+        if name == "cast":
+            meta = tf1.MetaGraphDef.FromString((folder / "cast.ckpt.meta").read_bytes())
+            (assign,) = [one for one in meta.graph_def.node if one.op == "Assign" and "save" in one.name]
+            with tf1.Graph().as_default() as graph:
+                tf.negative(tf1.placeholder(tf.float32, name="read"), name="other")
+                (other,) = [one for one in graph.as_graph_def().node if one.name == "other"]
+            other.input[0], assign.input[1] = assign.input[1], "other"
+            meta.graph_def.node.append(other)
+            (folder / "cast.ckpt.meta").write_bytes(meta.SerializeToString())
+
+
 def bring(path: Path, name: str, *inputs: Any) -> Origin:
     return brought(path, list(inputs), name, np.random.default_rng(0))
 
@@ -155,6 +217,10 @@ def write_all(folder: Path, there: Path) -> None:
     _written(folder, "file_meta", bring(there / "kept.ckpt.meta", "y,^train", X32), y)
     _written(folder, "file_frozen", bring(there / "frozen.pb", "y:0,loss", X32), y)
     _written(folder, "file_text", bring(there / "text.pbtxt", "loss", X32))
+    _run(there)
+    _checkpoints(there)
+    _written(folder, "file_reshaped", bring(there / "reshaped.ckpt.meta", "y"), [4.0, 6.0])
+    (there / "folder.pb").mkdir()
     tf.saved_model.save(Looking(), str(there / "table"))
     _keep(there / "ragged", _ragged, x=tf.TensorSpec([4], tf.float64, name="x"))
     _keep(there / "python", lambda x: tf.numpy_function(np.sin, [x], tf.float64), x=tf.TensorSpec([4], tf.float64))
@@ -166,10 +232,18 @@ def write_all(folder: Path, there: Path) -> None:
     _damaged(there / "damaged", there / "fitted")
     (there / "noise.pb").write_bytes(b"no graph")
     refused = {
+        **{f"file_run_{name}": (there / f"run_{name}", "", X32[0, :2]) for name in ("variable", "function", "fed")},
+        "file_twice": (there / "run_twice", "", X32[0, :2], X32[0, :2]),
+        "file_empty": (there / "run_empty", "", X32[0, :2]),
+        "file_cast": (there / "cast.ckpt.meta", "y"),
+        "file_lost": (there / "lost.ckpt.meta", "y"),
+        "file_folder": (there / "folder.pb", "y"),
+        "file_inside": (there / "old" / "saved_model.pb", "y"),
+        "file_wrong_dtype": (there / "table", "", np.zeros(3)),
         "file_several": (there / "fitted", ""),
         "file_no_signature": (there / "fitted", "fit"),
         "file_without": (there / "none", ""),
-        "file_table": (there / "table", "", np.zeros(3)),
+        "file_table": (there / "table", "", np.zeros(3, np.int64)),
         "file_ragged": (there / "ragged", "", np.ones(4)),
         "file_python": (there / "python", "", np.ones(4)),
         "file_string": (there / "text", ""),
@@ -185,3 +259,4 @@ def write_all(folder: Path, there: Path) -> None:
     }
     for name, (path, own, *inputs) in refused.items():
         write(folder, name, said(path, own, *inputs))
+    assert not (there / "written").exists()

@@ -63,7 +63,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Bound]:
         yield Bound(found)
 
 
-FILES = [f"file_{name}" for name in ("predict", "loss", "rows", "step", "old", "meta", "frozen", "text")]
+FILES = [f"file_{name}" for name in ("predict", "loss", "rows", "step", "old", "meta", "frozen", "text", "reshaped")]
 
 
 @pytest.mark.parametrize("name", [*listed("FUNCTIONS"), "towers", "powers", "saved", *FILES])
@@ -162,6 +162,16 @@ def test_a_loop_of_a_known_length_is_a_scan(graphs: dict[str, Brought]) -> None:
         ("file_large", ["has 2147483649 bytes, and 2147483648 are read at most"]),
         ("file_damaged", ["variables are not read from"]),
         ("file_noise", ["no GraphDef"]),
+        ("file_run_variable", ["WriteFile, once", "give the batch as an input"]),
+        ("file_run_function", ["WriteFile, once", "give the batch as an input"]),
+        ("file_run_fed", ["the input x is the result of Identity, and no placeholder"]),
+        ("file_twice", ["the inputs a and b are one placeholder"]),
+        ("file_empty", ["the signature has no outputs"]),
+        ("file_cast", ["the variable v is restored by Neg"]),
+        ("file_lost", ["there is no", "lost.ckpt.index", "copy it there"]),
+        ("file_folder", ["is a folder without saved_model.pb or saved_model.pbtxt"]),
+        ("file_inside", ["name the folder", "old:SIGNATURE"]),
+        ("file_wrong_dtype", ["the input k (int64(3,)) was given an array of float64: give int64"]),
     ],
 )
 def test_what_no_program_has_is_said(graphs: dict[str, Brought], name: str, said: list[str]) -> None:

@@ -61,7 +61,11 @@ def _array(one: Input, value: Any, generator: np.random.Generator) -> np.ndarray
         pairs = zip(one.lengths or (), array.shape, strict=False)
         if one.lengths is not None and (len(one.lengths) != array.ndim or any(n not in (None, m) for n, m in pairs)):
             raise GraphError(f"the input {one.said} was given an array of shape {array.shape}")
-        return array.astype(one.dtype)
+        made = array.astype(one.dtype)
+        plain = not isinstance(value, np.ndarray | np.generic)  # numbers of Python have no dtype that was chosen
+        if not np.can_cast(array.dtype, one.dtype, "same_kind") and not (plain and np.array_equal(made, array)):
+            raise GraphError(f"the input {one.said} was given an array of {array.dtype}: give {one.dtype}")
+        return made
     lengths = [n for n in one.lengths or () if n is not None]
     if one.lengths is None or len(lengths) < len(one.lengths):
         raise GraphError(

@@ -17,11 +17,15 @@ from xbackend.errors import GraphError
 
 def restored(graph: Any, functions: Functions, restore: str, checkpoint: Path) -> dict[str, np.ndarray]:
     """The values of the variables that the operation named ``restore`` assigns, by name. Raises `GraphError`."""
-    tensorflow = import_module("tensorflow")
+    tensorflow, values = import_module("tensorflow"), dict[str, np.ndarray]()
     try:
         operation = graph.get_operation_by_name(restore.partition(":")[0])
         reader = tensorflow.train.load_checkpoint(str(checkpoint))
-        values = {name: np.asarray(reader.get_tensor(own)) for name, own in _keys(functions, (), [operation], {})}
+        for name, own, reshaped in _keys(functions, (), [operation], {}):
+            values[name] = np.asarray(reader.get_tensor(own))
+            shape = tensorflow.TensorShape(graph.get_operation_by_name(name).get_attr("shape"))
+            if reshaped and shape.num_elements() == values[name].size:
+                values[name] = values[name].reshape(shape.as_list())
     except (LookupError, ValueError, RuntimeError, tensorflow.errors.OpError) as error:
         raise GraphError(f"variables are not read from {checkpoint}: {str(error).splitlines()[0]:.200}") from None
     for name, value in values.items():
@@ -36,9 +40,9 @@ def restored(graph: Any, functions: Functions, restore: str, checkpoint: Path) -
 
 def _keys(
     functions: Functions, outputs: Sequence[Any], controls: Sequence[Any], given: Mapping[Key, str]
-) -> Iterator[tuple[str, str]]:
-    """Each variable that is assigned from a checkpoint, with the name of its value there. ``given`` are the variables
-    that inputs of a function are. Raises `GraphError`."""
+) -> Iterator[tuple[str, str, bool]]:
+    """Each variable that is assigned from a checkpoint, with the name of its value there, and whether that gets the
+    variable's shape. ``given`` are the variables that inputs of a function are. Raises `GraphError`."""
 
     def variable(tensor: Any) -> str:
         one = behind(tensor)
@@ -50,12 +54,19 @@ def _keys(
             own = {key(one): variable(tensor) for one, tensor in taken}
             yield from _keys(functions, inner.outputs, inner.control_outputs, own)
         if operation.type in ("Assign", "AssignVariableOp"):
-            read = behind(operation.inputs[1])
-            if read.op.type == "RestoreV2":
-                names, slices = (_text(read.op.inputs[number])[read.value_index] for number in (1, 2))
-                if slices:
-                    raise GraphError(f"the variable {names} is stored in parts: store it as one")
-                yield variable(operation.inputs[0]), names
+            assigned, read = variable(operation.inputs[0]), behind(operation.inputs[1])
+            reshaped = read.op.type == "Reshape"  # of Saver(reshape=True)
+            if reshaped:
+                read = behind(read.op.inputs[0])
+            if read.op.type != "RestoreV2":
+                raise GraphError(
+                    f"the variable {assigned} is restored by {read.op.type}, and only RestoreV2 is read: save it anew, "
+                    "with tf.train.Saver or tf.saved_model.save"
+                )
+            names, slices = (_text(read.op.inputs[number])[read.value_index] for number in (1, 2))
+            if slices:
+                raise GraphError(f"the variable {names} is stored in parts: store it as one")
+            yield assigned, names, reshaped
 
 
 def _text(tensor: Any) -> list[str]:

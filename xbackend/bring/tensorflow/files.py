@@ -6,7 +6,7 @@ loads it, which executes what the file says. Only operations with a row are exec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ from xbackend.bring.inputs import arrays_of
 from xbackend.bring.origin import Origin
 from xbackend.bring.tensorflow.checkpoints import restored
 from xbackend.bring.tensorflow.given import fetched_by, graph_of, of_graph
+from xbackend.bring.tensorflow.refused import check_run
 from xbackend.bring.tensorflow.sessions import described, is_scalar, measured, placeholders, session
 from xbackend.bring.tensorflow.walk import is_handle, operations
 from xbackend.errors import GraphError
 from xbackend.wording import join
 
 LARGEST, LARGEST_TEXT = 1 << 31, 1 << 26  # bytes of a file: protobuf reads no more, and text takes a second a megabyte
+_SAVED = ("saved_model.pb", "saved_model.pbtxt")
 _SERVE, _DEFAULT = "serve", "serving_default"
 _INFOS = {"coo_sparse": "is sparse", "composite_tensor": "is ragged, or of several tensors"}
 
@@ -47,6 +49,7 @@ def brought(path: Path, given: Any, name: str, generator: np.random.Generator) -
         fetched = [fetched_by(graph, _tensor_name(one, signature.outputs[one])) for one in asked]
         names = {one: _tensor_name(one, signature.inputs[one]) for one in sorted(signature.inputs)}
         fed = [(label, fetched_by(graph, one)) for label, one in names.items()]
+        _check_signature(fed, asked)
     arrays = arrays_of([described(one, label) for label, one in fed], given, generator)
 
     def packed(found: list[Any]) -> Any:
@@ -58,12 +61,28 @@ def brought(path: Path, given: Any, name: str, generator: np.random.Generator) -
     scalar, own = is_scalar(fetched), name if name.isidentifier() else path.stem
     options: Any = {"packed": packed, "variables": values, "name": own, "gradients": scalar}
     program = of_graph(graph, functions, fetched, inputs, **options)
+    assigned = [graph.get_operation_by_name(one.name) for one in program.shared.values()]
+    check_run(own, [*fetched, *(one for _, one in fed), *assigned], functions)
     # TensorFlow has gradients of a call only where the function was traced.
     derived = scalar and not any("PartitionedCall" in one.type for one in operations(fetched, (), {}))
     with session(graph, own) as running:
         _assign(running, {one.name: one.value for one in program.shared.values()})
         fed_by_name = {one.name: array for _, one, array in inputs}
         return measured(running, program, fetched, fed_by_name, scalar=scalar, derived=derived)
+
+
+def _check_signature(fed: Sequence[tuple[str, Any]], outputs: Sequence[str]) -> None:
+    """Raises `GraphError` where a signature has no results, or inputs that no session feeds as they are."""
+    if not outputs:
+        raise GraphError("the signature has no outputs: save a function that returns arrays")
+    labels: dict[str, str] = {}
+    for label, one in fed:
+        kind = getattr(one, "op", one).type
+        if kind not in ("Placeholder", "PlaceholderWithDefault"):
+            raise GraphError(f"the input {label} is the result of {kind}, and no placeholder: make it one")
+        if one.name in labels:
+            raise GraphError(f"the inputs {labels[one.name]} and {label} are one placeholder: save it as one input")
+        labels[one.name] = label
 
 
 def _read(path: Path, name: str) -> tuple[Any, str, Path, Any]:
@@ -73,9 +92,13 @@ def _read(path: Path, name: str) -> tuple[Any, str, Path, Any]:
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
     if path.is_dir():
-        file = next(one for one in (path / "saved_model.pb", path / "saved_model.pbtxt") if one.is_file())
-        meta = _meta_graph(_message(file, SavedModel))
+        files = [one for one in map(path.joinpath, _SAVED) if one.is_file()]
+        if not files:
+            raise GraphError(f"{path} is a folder without {' or '.join(_SAVED)}: name that of a SavedModel")
+        meta = _meta_graph(_message(files[0], SavedModel))
         checkpoint, signature = path / "variables" / "variables", _signature(meta, name)
+    elif path.name in _SAVED:
+        raise GraphError(f"{path.name} is a part of a SavedModel: name the folder, {path.parent}:SIGNATURE")
     else:
         kinds = [tf.compat.v1.MetaGraphDef] if path.suffix == ".meta" else [tf.compat.v1.GraphDef]
         if path.suffix == ".pbtxt":
@@ -84,8 +107,13 @@ def _read(path: Path, name: str) -> tuple[Any, str, Path, Any]:
         checkpoint, signature = path.with_suffix(""), None
     if not hasattr(meta, "graph_def"):
         return meta, "", checkpoint, None
-    there = checkpoint.with_name(f"{checkpoint.name}.index").is_file()
-    return meta.graph_def, meta.saver_def.restore_op_name if there else "", checkpoint, signature
+    restore, index = meta.saver_def.restore_op_name, checkpoint.with_name(f"{checkpoint.name}.index")
+    if restore and not index.is_file():
+        raise GraphError(
+            f"there is no {index}, which has the values of variables: copy it there, with {checkpoint.name}.data-*, or "
+            "write the graph alone, tf.io.write_graph"
+        )
+    return meta.graph_def, restore, checkpoint, signature
 
 
 def _message(path: Path, *kinds: Any) -> Any:

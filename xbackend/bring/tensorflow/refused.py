@@ -77,6 +77,24 @@ def check_rows(
     missing.check(name)
 
 
+def check_run(name: str, fetched: Iterable[Any], function: Callable[[Any, str], Any]) -> None:
+    """Raises `GraphError` that names all operations without a row that a session would run for these tensors and
+    operations: also what inputs and variables wait for, and all of the body of a function."""
+    missing = Missing("TensorFlow")
+    todo, entered = operations((), [getattr(one, "op", one) for one in fetched], {}), set[int]()
+    while todo:
+        operation = todo.pop()
+        named = None if operation.type in ROWS else _named(function, operation)
+        if operation.type not in (*ROWS, "Placeholder") and named is None:
+            missing.add(operation.type, line_of(operation), instead(operation.type))
+            continue
+        for inner in [named] if named else [graph for graph, _ in called(function, operation)]:
+            if id(inner) not in entered:
+                entered.add(id(inner))
+                todo += inner.get_operations()
+    missing.check(name)
+
+
 def _named(function: Callable[[Any, str], Any], operation: Any) -> Any:
     """The graph of a function that an operation is named after; `None` where there is none."""
     try:
