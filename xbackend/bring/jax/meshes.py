@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -83,7 +84,8 @@ class Mesh:
 
 def mesh_of(mesh: Any, manual: Iterable[str]) -> Mesh:
     """A mesh of JAX without the axes that are left to its compiler. Devices of a mesh that has none are numbered."""
-    axes = {name: int(length) for name, length in mesh.shape.items() if name in set(manual)}
+    # Meshes whose axes are in another order are not equal.
+    axes = OrderedDict((name, int(length)) for name, length in mesh.shape.items() if name in set(manual))
     devices = getattr(mesh, "devices", None) if type(mesh).__name__ == "Mesh" else None
     if devices is None:
         return Mesh(axes, tuple(f"dev{i}" for i in range(prod(axes.values()))))

@@ -31,14 +31,17 @@ def ive(v: Any, x: Any) -> Any:
         raise GraphError(f"Bessel functions of fractional orders below 0, and of orders over {_LARGEST:g}, have no row")
     bound = max(30.0, float(np.max(order, initial=0.0)) ** 2 / 2)
     wide = xb.astype(x, DType.float64)
-    size = xb.abs(wide)
-    near = xb.where(xb.logical_and(xb.greater(size, 0.0), xb.less(size, bound)), size, 1.0)
-    far = xb.where(xb.less(size, bound), bound, size)
-    large = xb.greater_equal(size, bound)
-    nonzero = xb.where(large, _asymptotic(order, far), _series(order, near, bound))
-    result = xb.where(xb.equal(size, 0.0), (order == 0).astype(np.float64), nonzero)
-    turned = np.where(whole, 1.0 - 2.0 * (order % 2), np.nan)
-    return xb.astype(xb.where(xb.less(wide, 0.0), xb.multiply(turned, result), result), x.dtype)
+    size = xb.where(xb.less(wide, 0.0), xb.negative(wide), wide)  # at 0, too, its slope is 1
+    small = xb.less(size, bound)  # not so for NaN, which stays one by the asymptotic series
+    near = xb.where(xb.logical_and(xb.greater(size, 0.0), small), size, 1.0)
+    far = xb.where(small, bound, size)
+    nonzero = xb.where(small, _series(order, near, bound), _asymptotic(order, far))
+    zero = xb.add((order == 0).astype(np.float64), xb.multiply(np.where(order == 1, 0.5, 0.0), size))
+    result = xb.where(xb.equal(size, 0.0), zero, nonzero)
+    # Where it is not taken, NaN is a constant: times 0 it would be the gradient.
+    turned = xb.multiply(np.where(whole, 1.0 - 2.0 * (order % 2), 1.0), result)
+    turned = turned if whole.all() else xb.where(whole, turned, np.nan)
+    return xb.astype(xb.where(xb.less(wide, 0.0), turned, result), x.dtype)
 
 
 def _series(order: np.ndarray, x: Any, bound: float) -> Any:

@@ -43,7 +43,11 @@ def computed(operation: Any, values: Sequence[Any], limit: int = FOLDED) -> list
     if kind in _LEFT and limit == FOLDED:
         return None
     if kind in _NUMPY and all(one.dtype.kind in "ib" for one in values) and values[0].dtype == values[-1].dtype:
-        if max(one.size for one in values) <= limit:
+        try:
+            size = prod(np.broadcast_shapes(*(one.shape for one in values)))
+        except ValueError as error:
+            raise GraphError(str(error)) from None
+        if size <= limit:
             return [np.asarray(_NUMPY[kind](*values))]
         return None
     if kind == "Identity":

@@ -152,8 +152,10 @@ def stitch(walk: Walk, operation: Any, values: list[Any]) -> Any:
     inner = array(values[count]).shape[where[0].ndim :]
     rows = [xb.reshape(array(one), (-1, *inner)) for one in values[count:]]
     flat = np.concatenate([one.ravel() for one in where])
-    order = np.full(int(flat.max()) + 1 if flat.size else 0, -1)
-    order[flat] = np.arange(flat.size)
-    if (order < 0).any():
+    count = int(flat.max(initial=-1)) + 1
+    order = np.full(min(count, flat.size), -1)
+    if count <= flat.size:
+        order[flat] = np.arange(flat.size)
+    if count > flat.size or (order < 0).any():
         raise GraphError("a stitch leaves rows out, whose values TensorFlow does not say")
     return xb.take(xb.concat(rows), order, axis=0)
