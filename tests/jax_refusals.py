@@ -76,6 +76,13 @@ def many_steps_over_devices(x: Any) -> Any:
     return over(lambda x: lax.fori_loop(0, 100, lambda n, c: lax.pmean(c, "i") + n, x))(x)
 
 
+def many_steps_together(x: Any) -> Any:
+    def outer(n: Any, c: Any) -> Any:
+        return lax.fori_loop(0, 9, lambda m, c: lax.pmean(c, "i") + m, c)
+
+    return over(lambda x: lax.fori_loop(0, 9, outer, x))(x)
+
+
 def choice_over_devices(x: Any) -> Any:
     def chosen(x: Any) -> Any:
         return lax.cond(lax.psum(x, "i")[0] > 0, lambda x: lax.psum(x, "i"), lambda x: lax.pmax(x, "i"), x)
@@ -131,6 +138,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 FUNCTIONS = (random, callback, printing, several, inside_of_a_loop, half, complex_numbers, applied, signed_shift)
 OVER_DEVICES = (while_over_devices, many_steps_over_devices, choice_over_devices, ragged, one_inside_of_another)
+OVER_DEVICES += (many_steps_together,)
 CALLS |= {
     one.__name__: (lambda one=one: from_jax(one, V))
     for one in (*FUNCTIONS, *OVER_DEVICES, own_solver, own_gradient_of_a_solution, nothing, one_line)

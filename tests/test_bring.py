@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from textwrap import dedent
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -331,6 +332,21 @@ def test_a_file_that_raises_shows_its_own_lines(written) -> None:
     path = written("value = 1\nraise ValueError('of the file')\n")
     with pytest.raises(GraphError, match=r"(?s)raised ValueError.*model.py\", line 2.*of the file"):
         bring("pytensor", f"{path}:value", None)
+
+
+def test_a_file_that_exits_or_leaves_a_process_behind(written) -> None:
+    path = written("import sys\nsys.exit(0)\n")
+    with pytest.raises(GraphError, match='exits when it is imported: put that below if __name__ == "__main__":'):
+        bring("pytensor", f"{path}:value", None)
+    path = written("import os\nos._exit(0)\n")
+    with pytest.raises(GraphError, match="its process ended before it was brought"):
+        bring("pytensor", f"{path}:value", None)
+    path = written(
+        "import subprocess\nsubprocess.Popen(['sleep', '100'])\nout = T.dvector('x').sum()\n", HEADS["pytensor"]
+    )
+    start = monotonic()
+    assert bring("pytensor", f"{path}:out", ["float64[3]"]).inputs[0].shape == (3,)
+    assert monotonic() - start < 60
 
 
 def test_a_folder_of_models_has_a_row_for_each_file(tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ REFUSED = {
     "own_gradient_of_a_solution": "give the loss in place of jax.grad",
     "while_over_devices": "while, once, first at .*jax_refusals.py.*on one device: write lax.fori_loop",
     "many_steps_over_devices": "scan, once, first at .*jax_refusals.py.*64 steps at most",
+    "many_steps_together": "scan, once, first at .*jax_refusals.py.*64 steps at most, together with loops inside",
     "choice_over_devices": "cond \\(at .*jax_refusals.py.*compute both results, and choose with jnp.where",
     "ragged": "ragged_all_to_all, once, first at .*jax_refusals.py.*write jax.shard_map with psum",
     "one_inside_of_another": "shard_map, once, first at .*one inside of another has no row",

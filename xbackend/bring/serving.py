@@ -36,6 +36,8 @@ def main(asked: str) -> None:
         origin = _origin(told)
     except XBackendError as error:
         said: dict[str, Any] = {"error": str(error)}
+    except SystemExit:
+        said = {"error": f'{told["file"]} exits when it is imported: put that below if __name__ == "__main__":'}
     except Exception as error:  # the user's code
         said = {"error": f"{told['file']} raised {type(error).__name__}:\n{_lines(error, told['file'])}"}
     else:

@@ -82,6 +82,8 @@ def _python(place: str) -> Path:
 
 
 def _read(folder: Path, target: str) -> Origin:
+    if not (folder / SAID).is_file():
+        raise GraphError(f"{target}: its process ended before it was brought: look for os._exit in the file")
     said = json.loads((folder / SAID).read_text())
     if "error" in said:
         raise GraphError(f"{target}: {said['error']}")

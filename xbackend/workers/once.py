@@ -6,7 +6,9 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,21 +36,25 @@ def run(python: Path, module: str, asked: Mapping[str, Any], variables: Mapping[
     """Call ``main`` of a module of xbackend with what is asked as JSON, in a session of its own, which ends with this
     call. Raises `GraphError`."""
     bootstrap = PACKAGE / "workers" / "bootstrap.py"
-    process = subprocess.Popen(
-        [str(python), "-c", _START, str(bootstrap), str(PACKAGE), module, json.dumps(asked)],
-        env={**os.environ, **(variables or {})},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        printed, _ = process.communicate(timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        raise GraphError(f"its process was ended after {LIMIT:g} s") from None
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+    with tempfile.TemporaryFile() as printed:  # a pipe would stay open as long as a process of the user's has it
+        process = subprocess.Popen(
+            [str(python), "-c", _START, str(bootstrap), str(PACKAGE), module, json.dumps(asked)],
+            env={**os.environ, **(variables or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            process.wait(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            raise GraphError(f"its process was ended after {LIMIT:g} s") from None
+        finally:
+            with suppress(ProcessLookupError):  # nothing of it is left
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    if process.returncode:
-        raise GraphError(f"its process ended with {process.returncode}:\n{printed.decode(errors='replace')[-4000:]}")
+        if process.returncode:
+            printed.seek(max(printed.seek(0, os.SEEK_END) - 4000, 0))
+            raise GraphError(
+                f"its process ended with {process.returncode}:\n{printed.read(4000).decode(errors='replace')}"
+            )

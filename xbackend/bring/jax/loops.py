@@ -10,7 +10,7 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api import control_flow
 from xbackend.bring.choices import chosen
-from xbackend.bring.jax.walk import Walk, dtype_of, is_literal, opened, row, spreads
+from xbackend.bring.jax.walk import ROWS, Walk, dtype_of, inner_jaxprs, is_literal, opened, row, spreads
 from xbackend.errors import GraphError
 
 _MOST_STEPS = 64  # of a loop over several devices, which is written out
@@ -23,9 +23,21 @@ def _spread(equation: Any) -> bool:
 
 
 def _scan_lacks(equation: Any) -> str:
-    if not _spread(equation) or 0 < int(equation.params["length"]) <= _MOST_STEPS:
+    length = int(equation.params["length"])
+    if not _spread(equation) or (length > 0 and length * _steps_inside(equation) <= _MOST_STEPS):
         return ""
-    return f"{_SPREAD}give it {_MOST_STEPS} steps at most, which are written out, or bring the function of one step"
+    return (
+        f"{_SPREAD}give it {_MOST_STEPS} steps at most, together with loops inside of it, which are written out, or "
+        "bring the function of one step"
+    )
+
+
+def _steps_inside(equation: Any) -> int:
+    """How often the step of a loop inside of an equation is written out, 1 where there is no such loop."""
+    each = [one for jaxpr in inner_jaxprs(equation) for one in jaxpr.eqns if one.primitive.name in ROWS]
+    return max(
+        (int(one.params.get("length", 1) if _spread(one) else 1) * _steps_inside(one) for one in each), default=1
+    )
 
 
 def _while_lacks(equation: Any) -> str:
