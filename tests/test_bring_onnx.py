@@ -85,6 +85,21 @@ def test_large_arrays_are_made_of_few_numbers(oracle: Any, tmp_path: Path) -> No
     assert (tmp_path / "large" / "model.onnx").stat().st_size < 16000
 
 
+def test_powers_wrap_and_logarithms_of_powers_are_whole(oracle: Any, tmp_path: Path) -> None:
+    k, n = np.array([2, -6, 3, -1, 1, 0, 2]), np.array([64, 70, 5, 65, 99, 80, 62])
+    x = np.concatenate([10.0 ** np.arange(-5, 20), [0.0, np.inf, 7.0, np.nan]])
+
+    def function(k: Any, n: Any, x: Any) -> Any:
+        return k**n, k**64, k**65, xb.log10(x), xb.log2(xb.pow(2.0, xb.floor(x)))
+
+    folder = tmp_path / "own"
+    folder.mkdir()
+    one = case(oracle, xb.trace(function, k, n, x), [k, n, x])
+    assert not wrong({"powers": one}, tmp_path)
+    whole = evaluated({"log10": (xb.trace(xb.log10, x[:25]), [x[:25]])}, folder)["log10"][0]
+    assert whole.tolist() == list(range(-5, 20))
+
+
 def test_a_wrong_file_would_be_found(oracle: Any, tmp_path: Path) -> None:
     one = case(oracle, xb.trace(xb.exp, np.ones(3)), [np.ones(3)])
     assert "off by" in wrong({"exp": Case(one.program, one.inputs, [one.expected[0] * 1.001])}, tmp_path)["exp"]

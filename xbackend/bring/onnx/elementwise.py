@@ -64,7 +64,15 @@ def _extreme(name: str) -> Row:
 
 
 def _logarithm(base: float) -> Row:
-    return lambda use: use("Div", use("Log", *use.inputs), use.number(math.log(base)))
+    """By the natural one, whose quotient is not whole where it should be: of a power of the base it is made so."""
+
+    def row(use: Use) -> str:
+        (x,) = use.inputs
+        found = use("Div", use("Log", x), use.number(math.log(base)))
+        whole = use("Round", found)
+        return use("Where", use("Equal", use("Pow", use.number(base), whole), x), whole, found)
+
+    return row
 
 
 def _expm1(use: Use) -> str:

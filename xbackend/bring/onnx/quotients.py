@@ -10,7 +10,7 @@ import numpy as np
 from xbackend.bring.onnx.elementwise import Row, is_negative
 from xbackend.bring.onnx.graph import Use
 
-_BITS = 6  # of an exponent: from the 64th power on only those of 0, 1 and -1 fit into 64 bits
+_BITS = 6  # of an exponent: from the 64th power on those of even numbers are 0, and of odd ones only 1 and -1 fit
 
 
 def _floor_divide(use: Use) -> str:
@@ -80,13 +80,16 @@ def _pow(use: Use) -> str:
 
 
 def _power_of_integers(use: Use) -> str:
-    """A power by squaring: `Pow` may compute it in floating point. Of a negative exponent it is unspecified."""
+    """A power by squaring: `Pow` may compute it in floating point. Of a negative exponent it is unspecified, and so is
+    that of an odd number that does not fit, where the exponent is over 63 and not known."""
     base, exponent = use.inputs
     known = use.known(1)
-    if known is not None and known.size and (known == known.flat[0]).all() and 0 < known.flat[0] < 2**_BITS:
+    if known is not None and known.size and (known == known.flat[0]).all() and known.flat[0] > 0:
         return _by_known(use, base, int(known.flat[0]))
     zero, most = use.number(0), use.number(2**_BITS - 1)
     exponent = use("Where", use("Less", exponent, zero), zero, exponent)
+    beyond = use("And", use("Greater", exponent, most), use("Equal", use("BitwiseAnd", base, use.number(1)), zero))
+    base = use("Where", beyond, zero, base)
     parity = use("Add", use.number(2**_BITS - 2), use("BitwiseAnd", exponent, use.number(1)))
     exponent = use("Where", use("Greater", exponent, most), parity, exponent)
     result = use.number(1)
