@@ -11,7 +11,7 @@ _PREFIXES = (
     *("XLA_", "JAX_", "AESARA_FLAGS", "PYTENSOR_FLAGS", "THEANO_FLAGS", "GLIBC_TUNABLES", "LD_PRELOAD"),
     # TensorFlow's own: other programs' names begin with TF_, too.
     *("TF_ENABLE_", "TF_DISABLE_", "TF_XLA_", "TF_GPU_", "TF_CUDNN_", "TF_NUM_", "TF_USE_", "TF_FORCE_"),
-    *("TF_DETERMINISTIC_", "TF_ONEDNN_", "TF_MKL_"),
+    *("TF_DETERMINISTIC_", "TF_ONEDNN_", "TF_MKL_", "NVIDIA_TF32_OVERRIDE", "CUBLAS_", "CUDNN_"),
 )
 # What each process is given by us, and what is printed or kept in which folder, changes no time.
 _WITHOUT = (*threads.VARIABLES, "NUMBA_CACHE_DIR", "OPENBLAS_VERBOSE", "MKL_VERBOSE")

@@ -1,10 +1,11 @@
 """Replicas: copies of one program on several devices of a placed program, alike but for the device.
 
-The nodes of each device are paired, in their order, with nodes of the *root*, the device that all-reduces are summed
-on. Two nodes are a pair if their ops, parameters, shapes and dtypes are equal and their inputs are pairs. Inputs that
-no replica computes (arguments, shared variables, constants, values from the root) become a pair where they are first
-used. On the root remain sums over all devices, whose terms are counterparts, each times the same share; and slices of
-its arguments that are sent to the replicas. A program with anything else is none of replicas.
+The *root* is the device where all-reduces are summed. Each node of another device is paired with a node of the root, in
+their order: a pair has the same op, parameters, shapes and dtypes, and its inputs are pairs. Values that no replica
+computes (arguments, shared variables, constants, what the root sends) are paired where they are first used.
+
+The root may have two more things: sums over all devices, of terms that are pairs, each times the same share; and slices
+of its arguments, which it sends to the replicas. A program with anything else has no replicas.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ class Unlike(Exception):
 class Replicas:
     """A program of replicas.
 
-    ``one`` is what each of ``devices`` computes, with all nodes on the first one, the root. An all-reduce in it is a
-    sum over as many tasks as there are devices. ``place`` maps values of the program to values of ``one`` and numbers
-    of devices; what a sum over devices is made of has the place of its result. ``given`` has, for each argument and
-    shared variable of ``one``, the values of the program that it is on each device. What the root sends there is on the
-    root: ``before`` computes it, and ``prior`` maps values of the program to those of ``before``.
+    ``one`` is the program of each replica, written for the root, the first of ``devices``. Its all-reduces are sums
+    over the devices. ``place`` maps a value of the whole program to a value of ``one`` and the number of a device; the
+    terms and partial sums of a sum over devices have the place of its result. ``given`` maps each argument and shared
+    variable of ``one`` to its values in the whole program, one for each device.
+
+    ``before`` is the program of the root's own slices, and ``prior`` maps values of the whole program to its values.
     """
 
     devices: tuple[Device, ...]

@@ -20,8 +20,8 @@ from xbackend.program.program import Program, generate
 from xbackend.program.serialization import from_json
 from xbackend.program.shared import SharedVariable
 
-# What a step writes among the whole numbers of a record: places (int64, a column), and the values there. Those that are
-# a version are one: the version before is added on the server.
+# The whole numbers that a step writes into a record: their places (int64, a column) and their values. The value of a
+# version is 1, to which the server adds the version before.
 Marks = tuple[Any, Any]
 Kind = tuple[str, tuple[int, ...]]  # dtype and shape
 _OUTER, _INNER = "xbackend_outer", "xbackend_inner"
