@@ -62,7 +62,7 @@ def test_one_that_cannot_be_used_is_a_reason_and_nothing_is_made(told: str, why:
     assert environments.get(name).state == "broken"
     with pytest.raises(EnvironmentFailed, match=why):
         environments.sync(name)
-    assert "bin/python" in (failure := matrix.ready([("jax", name)], print)[name]) and "jax" in failure
+    assert "bin/python" in (failure := matrix.ready([("jax", name)], print)["jax", name]) and "jax" in failure
 
 
 def test_it_is_not_removed(tmp_path: Path) -> None:

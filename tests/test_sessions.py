@@ -27,7 +27,7 @@ from xbackend.errors import ArgumentError, BackendUnavailable, StoreError, Worke
 from xbackend.measure import candidates, loop, machine, plan, runner, schedule, session, variables
 from xbackend.measure.candidates import Candidate
 from xbackend.measure.candidates import case as traced_case
-from xbackend.measure.measured import Finished, Measured, Visited
+from xbackend.measure.measured import Finished, Measured
 from xbackend.measure.plan import PRESETS, Extent
 from xbackend.measure.runner import Session
 from xbackend.measure.schedule import Schedule
@@ -106,7 +106,7 @@ def answer(seconds: float = 0.01, foreign: Sequence[float] = (0.0,), **changed: 
     of_it: dict[str, Any] = {"relative_error": 1e-7, "ulps": 1.0, "phases": phases, "iterations": 1}
     of_it |= {field.name: changed.pop(field.name) for field in fields(Measured) if field.name in changed}
     measured = Measured(inputs="0" * 64, tolerance=1e-5, **of_it)
-    visits = [asdict(Visited(rounds=[seconds] * 3, foreign_cores=used, own_cores=1.0)) for used in foreign]
+    visits = [{"rounds": [seconds] * 3, "foreign_cores": used, "own_cores": 1.0} for used in foreign]
     finished = Finished(unprofiled="no", **{"affinity": cores.affinity(), **changed})
     return Answer(asdict(measured), visits, asdict(finished))
 

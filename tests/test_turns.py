@@ -26,7 +26,7 @@ def stands(worker: Worker, still: bool) -> bool:
 
 
 def test_one_runs_and_the_others_stand_still() -> None:
-    with Turns[int](lambda _: open_worker("numpy")) as turns:
+    with Turns(lambda _: open_worker("numpy")) as turns:
         workers = []
         for key in range(2):
             with turns.running(key) as worker:
@@ -43,7 +43,7 @@ def test_one_runs_and_the_others_stand_still() -> None:
 
 
 def test_one_that_has_died_is_started_again() -> None:
-    with Turns[str](lambda _: open_worker("numpy")) as turns:
+    with Turns(lambda _: open_worker("numpy")) as turns:
         with turns.running("one") as worker:
             worker.backend.worker.kill()  # type: ignore[attr-defined]
             with pytest.raises(WorkerDied):

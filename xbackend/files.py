@@ -1,19 +1,21 @@
 """Atomic writing of files and folders, the lock on a folder, who else can write to it, and safe reading of a store.
 
 Reading neither hangs at a pipe nor fills the memory. The lock is flock's, on the folder itself: no lock file is left
-behind, and the system releases it when the process ends. Without flock (Windows, some network file systems) nothing is
-locked. Workers import this: it needs the standard library only.
+behind, and the system releases it when the process ends. Without flock (some network file systems) nothing is locked.
+Workers import this: it needs the standard library only.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import glob
+import grp
 import os
+import pwd
 import secrets
 import shutil
 import stat
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,17 +23,10 @@ from pathlib import Path
 
 from xbackend.errors import DamagedStore, StoreError
 
-if sys.platform != "win32":
-    import fcntl
-    import grp
-    import pwd
-
 SHARED = "XBACKEND_SHARED_HOME"
 MOST = 1 << 27  # bytes; the largest runs have some millions
 MADE = ".new-"  # in the name of a folder that is being filled, after the name of its target
 _FORGOTTEN = 60.0  # seconds after which an unlocked folder counts as left behind by a killed writer
-_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def check_place(folder: Path, what: str) -> None:
@@ -72,7 +67,7 @@ def read_file(path: str | os.PathLike[str], most: int = MOST) -> bytes:
         OSError: it cannot be read.
     """
     _check(path, os.stat(path), most)  # before opening it: that may act on a device
-    descriptor = os.open(path, _READ | getattr(os, "O_BINARY", 0))
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         _check(path, status, most)  # the path may name another file by now
@@ -92,7 +87,13 @@ def write_whole(path: Path, data: bytes, replace: bool = True) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_new(temporary, data)
+        # Whatever the umask is, others cannot write to it.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         if replace:
             temporary.replace(path)
         else:
@@ -100,7 +101,11 @@ def write_whole(path: Path, data: bytes, replace: bool = True) -> None:
     finally:
         with suppress(OSError):  # the folder may be a file, or the disk gone
             temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -227,66 +232,29 @@ def _locked(folder: Path, alone: bool, wait: bool) -> int | None:
     """A descriptor with the exclusive (``alone``) or a shared lock; `None` where there are no locks. Raises
     `BlockingIOError` and `FileNotFoundError`."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))  # a pipe would wait for a writer
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # a pipe would wait for a writer
     except FileNotFoundError:
         raise
     except OSError:
         return None
-    locked = False
-    try:
-        locked = lock(descriptor, alone, wait)
-    finally:
-        if not locked:
-            os.close(descriptor)
-    return descriptor if locked else None
-
-
-def lock(descriptor: int, alone: bool = True, wait: bool = True) -> bool:
-    """Lock an open file until it is closed. Returns whether the system has locks.
-
-    Raises `BlockingIOError` without ``wait`` where another process has the lock.
-    """
-    if sys.platform == "win32":
-        return False
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        raise
-    except OSError:  # some network file systems
-        return False
-    return True
-
-
-def write_new(path: Path, data: bytes) -> None:
-    """Write a new file and wait until it is on disk. Whatever the umask is, others cannot write to it. Raises
-    `OSError`."""
-    descriptor = os.open(path, _NEW, 0o644)
-    try:
-        write_all(descriptor, data)
-        os.fsync(descriptor)
-    finally:
+    except BaseException as error:
         os.close(descriptor)
+        if isinstance(error, OSError) and not isinstance(error, BlockingIOError):  # some network file systems
+            return None
+        raise
+    return descriptor
 
 
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all bytes, in as many system calls as that needs. Raises `OSError`."""
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Write all bytes, in as many system calls as that needs."""
     rest = memoryview(data)
     while rest:
         written = os.write(descriptor, rest)
         if not written:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         rest = rest[written:]
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until a folder's entries are on disk, where the system can open folders. Raises `OSError`."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _check(path: str | os.PathLike[str], status: os.stat_result, most: int) -> None:

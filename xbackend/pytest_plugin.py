@@ -112,7 +112,7 @@ class Choices:
     def __init__(self, config: pytest.Config) -> None:
         from xbackend import cores
         from xbackend.backends import registry
-        from xbackend.errors import ArgumentError, DeviceUnavailable, UnknownBackend, UsageError
+        from xbackend.errors import XBackendError
         from xbackend.measure.plan import PRESETS
         from xbackend.measure.session import cores_each
         from xbackend.results import FOLDER
@@ -126,20 +126,17 @@ class Choices:
         try:
             self.backends = [registry.get(name).name for name in given["backends"] or registry.names()]
             self.extent = mode.extent(given["processes"] or mode.each, given["minutes"])  # all alike: runs are compared
-        except (UnknownBackend, ArgumentError) as error:
+            self.devices: list[int] = given["devices"] or ([1, 2] if full else [1])
+            each, shared = given["cores-per-device"], given["shared-cores"]
+            self.cores_per_device = cores_each(max(self.devices), given["threads"], each, shared)
+        except XBackendError as error:
             raise pytest.UsageError(str(error)) from None
         self.baseline: str | None = given["baseline"]
         if self.baseline is not None and self.baseline not in self.backends:
             raise pytest.UsageError(f"--baseline {self.baseline} is none of {', '.join(self.backends)}")
-        self.devices: list[int] = given["devices"] or ([1, 2] if full else [1])
         self.full, self.thorough, self.minutes = full, thorough, given["minutes"]
         self.effort, self.allow_nan = mode.effort, bool(given["allow-nan"])
         self.store: Path = given["store"] or FOLDER
-        try:  # as `xbackend compare` does
-            each, shared = given["cores-per-device"], given["shared-cores"]
-            self.cores_per_device = cores_each(max(self.devices), given["threads"], each, shared)
-        except (UsageError, DeviceUnavailable) as error:
-            raise pytest.UsageError(str(error)) from None
         self.threads: int = self.cores_per_device or given["threads"] or cores.count()
         self.seed: int = given["seed"] or 0
 
@@ -182,20 +179,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             f"{metafunc.definition.nodeid} takes a fixture of xbackend, which needs pytest-benchmark, and that is not "
             "here: pip install pytest-benchmark (or xbackend[bench])"
         )
+    if not {"xbackend_benchmark", "xbackend_workload"} & {*metafunc.fixturenames}:
+        return
+    asked = choices(metafunc.config)
+    pairs = [(backend, devices) for devices in asked.devices for backend in asked.backends]
+    ids = [backend if devices == 1 else f"{backend}-{devices}" for backend, devices in pairs]
     if "xbackend_benchmark" in metafunc.fixturenames:
-        asked = choices(metafunc.config)
-        pairs = [(backend, devices) for devices in asked.devices for backend in asked.backends]
-        ids = [backend if devices == 1 else f"{backend}-{devices}" for backend, devices in pairs]
         metafunc.parametrize("xbackend_benchmark", pairs, ids=ids, indirect=True)
     if "xbackend_workload" in metafunc.fixturenames:
-        asked = choices(metafunc.config)
-        every = [
-            (number, backend, devices)
-            for number in range(len(cases(metafunc.config)))
-            for devices in asked.devices
-            for backend in asked.backends
-        ]
-        metafunc.parametrize("xbackend_workload", every, ids=partial(_id, metafunc.config), indirect=True)
+        there = cases(metafunc.config)
+        every = [(number, *pair) for number in range(len(there)) for pair in pairs]
+        names = [f"{_id(one)}-{pair}" for one in there for pair in ids]
+        metafunc.parametrize("xbackend_workload", every, ids=names, indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -361,13 +356,9 @@ def cases(config: pytest.Config) -> list[Case]:
     return config.stash[_CASES]
 
 
-def _id(config: pytest.Config, key: tuple[int, str, int]) -> str:
-    from xbackend.results.naming import described
-
-    number, backend, devices = key
-    one = cases(config)[number]
-    name = described(one.workload, one.parameters).replace(", ", ",").replace(" ", "[", 1)
-    return f"{name}{']' if '[' in name else ''}-{backend}" + (f"-{devices}" if devices > 1 else "")
+def _id(one: Case) -> str:
+    name = one.label.replace(", ", ",").replace(" ", "[", 1)
+    return f"{name}{']' if '[' in name else ''}"
 
 
 class Recorded:

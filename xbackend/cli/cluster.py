@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import itertools
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from xbackend.backends import registry
 from xbackend.cli import DONE, INCOMPLETE, options
-from xbackend.cli.console import say, table, width
+from xbackend.cli.console import say, say_lines, table, width
 from xbackend.cli.users import calling, job
-from xbackend.cluster.job import Job
 from xbackend.devices import DeviceMap
 from xbackend.engines.registry import ENGINES, checked
 from xbackend.engines.spec import FIRST_PORT, WORKER, Announced, ClusterSpec, found, local, read
 from xbackend.errors import UsageError
 from xbackend.results.clustered import Jobs
 from xbackend.wording import join
-
-if TYPE_CHECKING:
-    from xbackend.cluster.ran import Ran
 
 _ACTION = Parameter(help="run a job, or show the status of those that run")
 _TARGET = Parameter(help="a function of a task, in a file; or of the only job of FILE.py", metavar="FILE.py:FUNCTION")
@@ -63,19 +59,6 @@ _ENGINE = options.option(
 _REPLAY = options.flag("repeat the recorded updates in one process, and compare to the bit")
 
 
-def _job(target: str) -> Job:
-    if not target:
-        raise UsageError("name what to run: xbackend cluster run FILE.py:FUNCTION")
-    return job(target)
-
-
-def _said() -> Announced:
-    said = found()
-    if said is None:
-        raise UsageError("--cluster env: neither TF_CONFIG nor variables of Slurm or MPI say of which cluster this is")
-    return said
-
-
 def _specs(
     cluster: str | None,
     hosts: list[str] | None,
@@ -85,19 +68,19 @@ def _specs(
     *,
     coordinated: bool,
 ) -> tuple[Iterator[ClusterSpec], Announced | None]:
-    """A cluster for each start, and the announcement of a launcher to this process, if it is asked.
-
-    Raises `ClusterError`, `UsageError`.
-    """
+    """A cluster for each start, and a launcher's announcement, if one is asked. Raises `ClusterError`, `UsageError`."""
     from xbackend.cluster import launchers
+    from xbackend.cluster.starting import on_hosts
 
     if cluster is None:
         if port is not None and not hosts:
             raise UsageError("--port is for tasks on --hosts: on one machine they take ports that are free")
         counts = (2 if workers is None else workers, ps or 0)
         firsts = launchers.first_ports(FIRST_PORT if port is None else port, sum(counts) + coordinated)
-        return (_spec(hosts, *counts, first) for first in firsts), None
-    said = _said() if cluster == "env" else None
+        return (on_hosts(hosts, *counts, first) if hosts else local(*counts) for first in firsts), None
+    said = found() if cluster == "env" else None
+    if said is None and cluster == "env":
+        raise UsageError("--cluster env: neither TF_CONFIG nor variables of Slurm or MPI say of which cluster this is")
     spec = read(Path(cluster)) if said is None else said.spec
     spec.check_jobs(coordinated)
     asked = {"--workers": workers, "--ps": ps, "--hosts": hosts}
@@ -108,15 +91,8 @@ def _specs(
     return (itertools.repeat(spec) if said is None else launchers.starts(said, port)), said
 
 
-def _at_home(specs: Iterator[ClusterSpec], here: str) -> Iterator[ClusterSpec]:
-    from xbackend.cluster.starting import at_home
-
-    return (at_home(spec, here) for spec in specs)
-
-
 def _starts(said: Announced | None) -> bool:
-    """Whether this process starts the tasks: under a launcher only the first worker does. Prints that it does not, or
-    what it is bound to."""
+    """Whether this process starts the tasks, as under a launcher the first worker does; prints it, or its cores."""
     from xbackend.cluster import launchers
 
     if said is None:
@@ -124,15 +100,8 @@ def _starts(said: Announced | None) -> bool:
     if (said.task.job, said.task.index) != (WORKER, 0):
         say(f"{said.task} leaves the start to the first worker")
         return False
-    _say(launchers.bound(said))
+    say_lines(launchers.bound(said))
     return True
-
-
-def _spec(hosts: list[str] | None, workers: int, servers: int, port: int) -> ClusterSpec:
-    """A cluster from that port on; on this machine with free ports."""
-    from xbackend.cluster.starting import on_hosts
-
-    return on_hosts(hosts, workers, servers, port) if hosts else local(workers, servers)
 
 
 def cluster(
@@ -165,12 +134,19 @@ def cluster(
 ) -> int:
     """Run a job on a cluster of processes and write a report, or show the clusters that run."""
     if action == "status":
-        return _status()
+        from xbackend.cluster import status
+
+        table(list(status.HEADERS), status.rows())
+        return DONE
     from xbackend.backends.contract import Settings  # slow imports would keep a shell waiting
     from xbackend.cluster.jobspec import JobSpec
+    from xbackend.cluster.ran import words
+    from xbackend.cluster.starting import at_home
     from xbackend.measure import clusters
 
-    chosen = _job(target)
+    if not target:
+        raise UsageError("name what to run: xbackend cluster run FILE.py:FUNCTION")
+    chosen = job(target)
     pairs = checked(backend or ["numpy"], engine or [])
     specs, said = _specs(cluster, hosts, workers, ps, port, coordinated=any(one.coordinated for _, one in pairs))
     if not _starts(said):
@@ -180,7 +156,7 @@ def cluster(
     asked = JobSpec(
         job=chosen,
         backend="",
-        cluster=_at_home(specs, here).__next__,
+        cluster=lambda: at_home(next(specs), here),
         steps=steps or chosen.steps,
         settings=Settings(virtual_devices=devices, cores_per_device=cores_per_device),
         devices=devices_map or DeviceMap(),
@@ -194,22 +170,8 @@ def cluster(
         guard=calling,
         on_line=say,
     )
-    return _ended(clusters.jobs(asked, pairs, replay=replay, allow_nan=allow_nan, on_end=_tell), folder)
-
-
-def _tell(one: Ran) -> None:
-    """Print the outcome of a job on a backend."""
-    from xbackend.cluster.ran import words
-
-    _say(words(one))
-
-
-def _status() -> int:
-    """Show the clusters that run."""
-    from xbackend.cluster import status
-
-    table(list(status.HEADERS), status.rows())
-    return DONE
+    done = clusters.jobs(asked, pairs, replay=replay, allow_nan=allow_nan, on_end=lambda one: say_lines(words(one)))
+    return _ended(done, folder)
 
 
 def _ended(done: Jobs, folder: Path) -> int:
@@ -219,12 +181,7 @@ def _ended(done: Jobs, folder: Path) -> int:
     from xbackend.report.written.terminal import outcomes
 
     told = said(done)
-    _say(outcomes(told, width()))
+    say_lines(outcomes(told, width()))
     say(f"report: {write(done, folder)}")
     wrong = told.ended.apart or [one for one in done.runs if one.replayed is False]
     return INCOMPLETE if told.ended.failures or wrong else DONE
-
-
-def _say(lines: Iterable[str]) -> None:
-    for line in lines:
-        say(line)

@@ -15,7 +15,7 @@ from cyclopts.validators import mutually_exclusive
 from xbackend import report, workloads
 from xbackend.analysis.disturbed import quiet
 from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, graphs, options, users
-from xbackend.cli.console import say, width
+from xbackend.cli.console import say, say_lines, width
 from xbackend.cli.live import progress
 from xbackend.cli.options import option
 from xbackend.errors import StoreError, UsageError
@@ -135,18 +135,10 @@ def compare(
             **vars(measuring),
         )  # fmt: skip
         written = report.write_times(results, reports / results.name, measuring.baseline)
-    for line in [*lines(results, measuring.baseline, width(), wide), *quiet(results)]:
-        say(line)
-    where = (
-        f"report: {written}"
-        if written
-        else (
-            f"it gave no time: the report that was in {reports / results.name} stays; xbackend report --run "
-            f"{results.run} writes one of this run"
-        )
-    )
+    say_lines([*lines(results, measuring.baseline, width(), wide), *quiet(results)])
     say(f"{results.settings.stopped}; run {results.run}")
-    say(where)
+    stays = f"it gave no time: the report that was in {reports / results.name} stays; xbackend report --run {results.run}"
+    say(f"report: {written}" if written else f"{stays} writes one of this run")
     if not results.complete:
         say("xbackend compare: interrupted; the report is of what was measured before", error=True)
         return INTERRUPTED

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -23,6 +23,12 @@ def say(text: object, error: bool = False) -> None:
     """Print text, on standard error if it is one: names, paths and messages come from outside and are shown as text."""
     # In one piece: threads may say something at the same time.
     print(f"{visible(text)}\n", end="", file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Print each line, as `say`."""
+    for line in lines:
+        say(line)
 
 
 def width() -> int | None:

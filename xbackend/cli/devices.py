@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import xbackend as xb
 from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import progress, table
 from xbackend.errors import XBackendError
@@ -21,14 +20,12 @@ def devices(
     selected = matrix.runs(backends, environments)
     rows, well = [], True
     with progress() as shown:
-        matrix.ready(selected, shown)
-        for name, environment in selected:
-            label = naming.label(name, environment)
+        failures = matrix.ready(selected, shown)
+        for one in selected:
+            label = naming.label(*one)
             shown(f"starting {label}")
             try:
-                with xb.open(
-                    name, virtual_devices=virtual_devices, isolated=True, environment=environment or None
-                ) as backend:
+                with matrix.opened(one, failures, virtual_devices) as backend:
                     rows.append([label, ", ".join(map(str, backend.devices)), f"default {backend.default_device}"])
             except XBackendError as error:
                 rows.append([label, "-", str(error).split("\n")[0]])

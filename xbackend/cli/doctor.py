@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from xbackend import environments
 from xbackend.backends import registry, system
 from xbackend.cli import DONE, INCOMPLETE, options
-from xbackend.cli.console import progress, say, table, width
+from xbackend.cli.console import progress, say, say_lines, table, width
 from xbackend.environments import recipes, system_packages
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import matrix
 from xbackend.report.written import columns
-from xbackend.wording import join
+from xbackend.wording import grouped, join
 from xbackend.workers.diagnosis import diagnose, verified
 
 _INSTALL = "install what is missing of the system (with apt-get, as root or by sudo), and make the environments"
@@ -49,17 +48,13 @@ def doctor(
 
 def _say(rows: Sequence[tuple[str, str, str, str]]) -> None:
     """Print backends with the same state in one row, and each command once."""
-    same, remedies = defaultdict[tuple[str, str], list[str]](list), defaultdict[str, list[str]](list)
-    for name, state, why, remedy in rows:
-        same[state, why].append(name)
-        if remedy not in why:  # as the empty one is
-            remedies[remedy].append(name)
-    grouped = [[", ".join(names), state, why] for (state, why), names in same.items()]
-    for line in columns.lines(["backend", "state", "versions, or why not"], [("", grouped)], width() or columns.WIDTH):
-        say(line)
+    same = grouped(((state, why), name) for name, state, why, _ in rows)
+    remedies = grouped((remedy, name) for name, _, why, remedy in rows if remedy not in why)  # as the empty one is
+    cells = [[", ".join(names), state, why] for (state, why), names in same.items()]
+    wide = width() or columns.WIDTH
+    say_lines(columns.lines(["backend", "state", "versions, or why not"], [("", cells)], wide))
     for remedy, names in remedies.items():
-        for line in columns.wrapped(f"for {join(names)}: {remedy}", width() or columns.WIDTH, "  "):
-            say(line)
+        say_lines(columns.wrapped(f"for {join(names)}: {remedy}", wide, "  "))
     if there := [name for name, state, _, _ in rows if state == "available"]:
         say(f"to measure: xbackend compare --quick --backends {shlex.quote(','.join(there))}")
 

@@ -9,17 +9,15 @@ from cyclopts import Parameter
 
 import xbackend as xb
 from xbackend import workloads
-from xbackend.backends.contract import Settings
 from xbackend.cli import DONE, graphs, options
 from xbackend.cli.console import progress, say
 from xbackend.cli.users import program as program_of
 from xbackend.devices import DeviceMap
 from xbackend.drawing import forms
-from xbackend.errors import BackendUnavailable, UsageError
+from xbackend.errors import UsageError
 from xbackend.measure import matrix
 from xbackend.program.binding import bind, spread
 from xbackend.program.program import Program
-from xbackend.workers.remote import RemoteBackend
 
 _TARGET = Parameter(
     help="a function in a file, or a workload, or a program's JSON file",
@@ -65,10 +63,9 @@ def _executed(
     ((name, _),) = selected
     bindings, count = spread(program, asked)
     with progress() as shown:
-        for reason in matrix.ready(selected, shown).values():
-            raise BackendUnavailable(reason)
+        failures = matrix.ready(selected, shown)
         shown(f"running on {name}")
-        with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
+        with matrix.opened(selected[0], failures, count) as backend:
             executable = backend.compile(program, devices=bindings, placement="soft")
             executable(*arrays)
             drawing, placement = executable.draw(form), executable.placement

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated
 
 from xbackend.analysis import gate as gates
@@ -11,7 +11,7 @@ from xbackend.analysis.disturbed import quiet
 from xbackend.analysis.gate import GateOutcome, Judged, Judgement, Limit, words
 from xbackend.cli import graphs, neighbours, options, users
 from xbackend.cli.compare import Measuring
-from xbackend.cli.console import progress, say, width
+from xbackend.cli.console import progress, say_lines, width
 from xbackend.errors import GraphError, UsageError
 from xbackend.measure import matrix, revisions
 from xbackend.measure.candidates import Case
@@ -61,7 +61,10 @@ def gate(
         return _say(*_of_runs(base, head, limits, kept), limits, wide)
     if len(rev) != 2 or base is None or head is not None:
         raise UsageError("write --rev BASE --rev HEAD FILE.py:FUNCTION")
-    return _say(*_of_revisions(_Function(base, inputs, graph, settings), rev, limits, measuring, kept), limits, wide)
+    cases = partial(
+        users.cases, inputs=inputs, asked=dict(settings or ()), quick=measuring.quick, seed=measuring.seed, graph=graph
+    )
+    return _say(*_of_revisions(base, cases, rev, limits, measuring, kept), limits, wide)
 
 
 def _of_runs(base: str, head: str, limits: Sequence[Limit], kept: Store) -> tuple[Judgement, list[str]]:
@@ -77,41 +80,33 @@ def _of_runs(base: str, head: str, limits: Sequence[Limit], kept: Store) -> tupl
     ]
 
 
-@dataclass(frozen=True)
-class _Function:
-    """The function to measure in each revision."""
-
-    target: str
-    inputs: list[str] | None
-    graph: graphs.Graph
-    settings: options.Lists
-
-
 def _of_revisions(
-    function: _Function, rev: Sequence[str], limits: Sequence[Limit], measuring: Measuring, kept: Store
+    target: str,
+    cases_of: Callable[..., list[Case]],
+    rev: Sequence[str],
+    limits: Sequence[Limit],
+    measuring: Measuring,
+    kept: Store,
 ) -> tuple[Judgement, list[str]]:
+    """The second commit judged by the first, and notes; ``cases_of`` gives the cases of the target in a folder."""
     runs = matrix.runs(measuring.backends, measuring.environments)
     cases, commits = dict[str, Sequence[Case]](), list(map(revisions.commit, rev))
     if commits[0] == commits[1]:
         raise UsageError(f"{rev[0]} and {rev[1]} are both the commit {commits[0]}: a commit is not judged by itself")
     for one, commit in zip(rev, commits, strict=True):
         with revisions.checked_out(one) as (root, folder), neighbours.alone(folder, root):
-            if not (folder / function.target).resolve().is_relative_to(root):
-                raise UsageError(f"{function.target} is the same for both revisions: name a file of theirs, from here")
+            if not (folder / target).resolve().is_relative_to(root):
+                raise UsageError(f"{target} is the same for both revisions: name a file of theirs, from here")
             there, elsewhere = neighbours.files(), dict[str, str]()
             try:
-                made = users.cases(
-                    str(folder / function.target), function.inputs, dict(function.settings or ()),
-                    quick=measuring.quick, seed=measuring.seed, folder=folder, graph=function.graph,
-                    on_modules=elsewhere.update,
-                )  # fmt: skip
+                made = cases_of(str(folder / target), folder=folder, on_modules=elsewhere.update)
             except (UsageError, GraphError) as error:
-                raise UsageError(f"{function.target} of {one}: {error}") from None
+                raise UsageError(f"{target} of {one}: {error}") from None
             new = {name: file for name, file in neighbours.files().items() if name not in there}
             mixed = revisions.tracked({**new, **elsewhere})
         if mixed:
             raise UsageError(
-                f"{function.target} of {one} imports {', '.join(mixed)} from the folder that you work in, the "
+                f"{target} of {one} imports {', '.join(mixed)} from the folder that you work in, the "
                 "same for both revisions: keep it beside the file, in the folder that you are in, or in its src"
             )
         cases[commit] = made
@@ -130,16 +125,11 @@ def _say(judged: Judgement, more: Sequence[str], limits: Sequence[Limit], wide: 
     """Print the judgement and ``more`` notes; returns the exit code."""
     fits = width()
     said = gates.power(judged.rows, limits)
-    for line in columns.wrapped(f"{plain(judged.sentence)} {said[0].upper()}{said[1:]}.", fits):
-        say(line)
+    say_lines(columns.wrapped(f"{plain(judged.sentence)} {said[0].upper()}{said[1:]}.", fits))
     if judged.rows:
-        say("")
-        for line in (_wide if wide else _table)(judged.rows, fits):
-            say(line)
-        say("")
+        say_lines(["", *(_wide if wide else _table)(judged.rows, fits), ""])
     for note in [*(f"{row.label}: {row.reason}" for row in judged.rows if row.reason), *judged.notes, *more]:
-        for line in columns.wrapped(plain(note), fits, "  "):
-            say(line)
+        say_lines(columns.wrapped(plain(note), fits, "  "))
     return int(judged.outcome)
 
 

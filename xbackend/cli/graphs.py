@@ -127,8 +127,7 @@ class Graph:
 
 
 def _files(target: str) -> list[tuple[str, str]] | None:
-    """``FILE.py:NAME`` and the file's name for each file of a folder; `None` where the target is no folder. Raises
-    `UsageError` for one without files."""
+    """``FILE.py:NAME`` and the file's name for each file of a folder; `None` of no folder. Raises `UsageError`."""
     path, name = _folder(target)
     if path is None:
         return None

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from xbackend import environments, wording, workloads
+from xbackend import environments, wording
 from xbackend.backends import registry
 from xbackend.devices import DeviceMap
 from xbackend.environments import interpreters
@@ -278,7 +278,6 @@ _WAIT = (
     f"wait at most so long in all, {LONGEST:g} s at once, until other processes leave the cores alone; 0 for not at "
     f"all (default: ${VARIABLE}, else {WAIT:g}, with --quick {QUICK_WAIT:g})"
 )
-_WORKLOAD = f"one of {', '.join(workloads.names())}"
 
 AllowNaN = Annotated[bool, flag("NaN that the right result, or another one, has too is no doubt")]
 Backends = Annotated[list[str] | None, backends_of()]
@@ -312,7 +311,6 @@ Wait = Annotated[
     float | None,
     option(number(lambda value: 0 <= value < 1e6, "of seconds from 0 up"), "SECONDS", _WAIT),
 ]
-Workload = Annotated[str, option(str, "WORKLOAD", _WORKLOAD, lambda _: workloads.names())]
 Wide = Annotated[bool, flag("tables with all columns, as wide as they are, in place of one that fits 80 columns")]
 
 

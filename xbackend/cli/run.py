@@ -11,12 +11,10 @@ from typing import Annotated
 import numpy as np
 from cyclopts import Parameter
 
-from xbackend.backends import registry
-from xbackend.backends.contract import Settings
 from xbackend.cli import DONE, INCOMPLETE, graphs, options
-from xbackend.cli.console import progress, say, width
+from xbackend.cli.console import progress, say, say_lines, width
 from xbackend.cli.users import Traced, traced
-from xbackend.errors import ArgumentError, BackendUnavailable, UsageError, XBackendError
+from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.measure import matrix, variables
 from xbackend.measure.machine import load_warnings
 from xbackend.measure.oracle import Expected
@@ -25,8 +23,7 @@ from xbackend.program.structure import flatten
 from xbackend.report.said import text
 from xbackend.report.written import columns
 from xbackend.results.schema import FOREIGN
-from xbackend.wording import join
-from xbackend.workers.remote import RemoteBackend
+from xbackend.wording import grouped, join
 from xbackend.workloads.agreement import DOUBTFUL, Agreement, Verified, most, verified
 
 _TARGET = Parameter(help="a function in a file", metavar="FILE.py:FUNCTION")
@@ -64,17 +61,16 @@ def run(
     bindings, count = spread(made.program, devices_map, devices)
     right = _right(made, tolerance)
     rows: list[list[str]] = []
-    placed: dict[str, list[str]] = {}  # what is said of a placement -> the backends
+    placed: list[tuple[str, str]] = []  # what is said of a placement, and the backend
     found: dict[str, Verified] = {}
     failed, warnings = dict[str, str](), [*load_warnings(), *variables.warnings()]
     with progress() as shown:
         failures = matrix.ready(selected, shown)
-        for name, _ in selected:
+        for one in selected:
+            name, _ = one
             shown(f"running on {name}")
             try:
-                if registry.get(name).environment in failures:
-                    raise BackendUnavailable(failures[registry.get(name).environment])
-                with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
+                with matrix.opened(one, failures, count) as backend:
                     executable = backend.compile(made.program, devices=bindings)
                     leaves, _ = flatten(executable(*made.arrays), np.asarray)
                     timed = backend.call("xbackend.measure.loop:look", executable, executable.put(*made.arrays))
@@ -83,17 +79,17 @@ def run(
                         _save(drawings / f"{name}.svg", executable.draw("svg"))
             except XBackendError as error:
                 rows.append([name, "failed", text.NOTHING, text.NOTHING])
-                failed[name] = _first_line(error)
+                failed[name] = str(error).split("\n")[0]
                 continue
             found[name] = _verified(leaves, right, allow_nan)
             rows.append([name, *_cells(found[name], right), _times(timed["seconds"])])
-            placed.setdefault(where, []).append(name)
+            placed.append((where, name))
             if timed["foreign_cores"] > FOREIGN:
                 warnings.append(
                     f"other processes kept {timed['foreign_cores']:.1f} cores busy while {name} was measured"
                 )
     _say(answer(found, failed, right if isinstance(right, str) else ""), rows, right)
-    where_on = [f"placement on {join(names)}: {where}" for where, names in placed.items()]
+    where_on = [f"placement on {join(names)}: {where}" for where, names in grouped(placed).items()]
     because = [f"failed: {name}: {why}" for name, why in failed.items()]
     reasons = dict.fromkeys(
         f"{v.agreement}: {v.reason}" for v in found.values() if v.agreement in _WITHOUT or v.error is None
@@ -122,9 +118,7 @@ def _verified(leaves: Sequence[np.ndarray], right: Expected | str, allow_nan: bo
 
 def answer(found: Mapping[str, Verified], failed: Collection[str], without: str = "") -> str:
     """The first line: which results are right. ``without`` says why there is no oracle."""
-    groups: dict[Agreement, list[str]] = {}
-    for name, one in found.items():
-        groups.setdefault(one.agreement, []).append(name)
+    groups = grouped((one.agreement, name) for name, one in found.items())
     said = [f"{_WORDS[agreement]}: {join(groups[agreement])}" for agreement in Agreement if agreement in groups]
     if failed:
         said.append(f"failed: {join(failed)}")
@@ -148,20 +142,14 @@ def _times(seconds: Sequence[float]) -> str:
     return f"{middle:.1f} us ({low:.1f} to {high:.1f})"
 
 
-def _first_line(error: XBackendError) -> str:
-    return str(error).split("\n")[0]
-
-
 def _say(first: str, rows: list[list[str]], right: Expected | str) -> None:
     """The first line, what was computed, and the table."""
-    for line in columns.wrapped(first, width()):
-        say(line)
+    say_lines(columns.wrapped(first, width()))
     for number, leaf in enumerate([] if isinstance(right, str) else right.expected):
         say(f"result {number} of the oracle: {leaf.dtype}{list(leaf.shape)}")
         say(np.array2string(leaf, threshold=20, edgeitems=3))
     headers = ["backend", "result", "relative error / passes", "median call (all rounds)"]
-    for line in columns.lines(headers, [("", rows)], width() or columns.WIDTH, headers[2:]):
-        say(line)
+    say_lines(columns.lines(headers, [("", rows)], width() or columns.WIDTH, headers[2:]))
 
 
 def _besides(said: Sequence[str], count: int, right: Expected | str, warnings: Sequence[str]) -> None:
@@ -178,8 +166,7 @@ def _besides(said: Sequence[str], count: int, right: Expected | str, warnings: S
         )
     for note in [*notes, *(f"warning: {warning}" for warning in warnings)]:
         for part in note.split("\n"):
-            for line in columns.wrapped(part, width(), "  "):
-                say(line)
+            say_lines(columns.wrapped(part, width(), "  "))
 
 
 def _save(path: Path, drawing: str) -> None:

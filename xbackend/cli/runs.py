@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from xbackend.cli import DONE, options
-from xbackend.cli.console import say, table, width
+from xbackend.cli.console import say, say_lines, table, width
 from xbackend.errors import StoreError
 from xbackend.report.written.terminal import lines
 from xbackend.results import FOLDER
@@ -47,8 +47,7 @@ def _lines(store: Store) -> list[list[str]]:
 def _show(store: Store, name: str, wide: bool) -> int:
     running = store.running(name)  # before it is read: one that ends meanwhile is complete
     results = store.load(name)
-    for line in lines(results, None, width(), wide):
-        say(line)
+    say_lines(lines(results, None, width(), wide))
     say(f"run {results.run or results.name}, {results.created}")
     if not results.complete:
         say(f"This run {unfinished(running)}: it has its finished processes only.")

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from xbackend.cli import DONE, INCOMPLETE, options
-from xbackend.cli.console import progress, say, width
+from xbackend.cli.console import progress, say, say_lines, width
 from xbackend.cli.users import calling, model
 from xbackend.devices import DeviceMap
 from xbackend.errors import UsageError
@@ -82,8 +82,7 @@ def train(
     for notice in notices:
         say(notice, error=True)
     told = said(done)
-    for line in outcomes(told, width()):
-        say(line)
+    say_lines(outcomes(told, width()))
     failed = told.ended.failures
     if len(failed) < len(done.runs):
         say(f"report: {write(done, folder)}")

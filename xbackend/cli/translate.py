@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from xbackend import workloads
-from xbackend.backends.contract import Settings
 from xbackend.bring.source import FRAMEWORKS, to_source
 from xbackend.bring.source.exports import EXPORTS, check
 from xbackend.cli import DONE, graphs, options
 from xbackend.cli.console import progress, say
 from xbackend.cli.options import option
 from xbackend.cli.users import program
-from xbackend.errors import BackendUnavailable, UsageError
+from xbackend.errors import UsageError
 from xbackend.measure import matrix
 from xbackend.program.program import Program
 from xbackend.program.serialization import to_json
 from xbackend.wording import suggested
 from xbackend.workers import once
-from xbackend.workers.remote import RemoteBackend
 
 _TARGET = Parameter(
     help="a function in a file, or with --from a graph; or a workload, or a program's JSON file",
@@ -93,28 +90,19 @@ def _exported(made: Program, to: str, write: Path | None) -> list[Path]:
     check(made, to)
     with progress() as shown, tempfile.TemporaryDirectory(prefix="xbackend-export-") as folder:
         path = Path(folder) / "text" if write is None else write.absolute()
-        if EXPORTS[to].backend:
-            _by_backend(made, to, path, shown)
+        if name := EXPORTS[to].backend:
+            chosen = matrix.runs([name])
+            failures = matrix.ready(chosen, shown)
+            shown(f"writing {to} by {name}")
+            with matrix.opened(chosen[0], failures) as backend:
+                backend.call(f"{_WRITER}:write", to, to_json(made), str(path))
         else:
-            _by_environment(made, to, path, Path(folder), shown)
+            python = once.made(EXPORTS[to].environment, shown)
+            stored = Path(folder) / "program.json"
+            stored.write_text(to_json(made))
+            shown(f"writing {to} by {python}")
+            once.run(python, _WRITER, {"kind": to, "program": str(stored), "path": str(path)})
         text = path.read_text() if write is None else ""
     if text:
         say(text.rstrip("\n"))
     return [] if write is None else [write]
-
-
-def _by_backend(made: Program, to: str, path: Path, shown: Callable[[str], None]) -> None:
-    name = EXPORTS[to].backend
-    for reason in matrix.ready(matrix.runs([name]), shown).values():
-        raise BackendUnavailable(reason)
-    shown(f"writing {to} by {name}")
-    with RemoteBackend(name, Settings()) as backend:
-        backend.call(f"{_WRITER}:write", to, to_json(made), str(path))
-
-
-def _by_environment(made: Program, to: str, path: Path, folder: Path, shown: Callable[[str], None]) -> None:
-    python = once.made(EXPORTS[to].environment, shown)
-    program = folder / "program.json"
-    program.write_text(to_json(made))
-    shown(f"writing {to} by {python}")
-    once.run(python, _WRITER, {"kind": to, "program": str(program), "path": str(path)})

@@ -74,18 +74,15 @@ def _missing(error: BaseException) -> str:
     if name is None or "." in name:
         return ""
     if name in KINDS or any(name in entry.packages for entry in registry.entries()):
+        brought = f"; a graph of {name} itself is named with --from {name}" if name in KINDS else ""
         return (
             f"\nxbackend imports this file where it is installed itself, and runs {name} in another process: write the "
-            f"functions with xb, and import {name} in a file of its own{_instead_bring(name)}"
+            f"functions with xb, and import {name} in a file of its own{brought}"
         )
     return (
         f"\n{sys.executable} has no {name}: pip install {PACKAGES.get(name, name)}; a module of your own lies beside "
         "the file that imports it"
     )
-
-
-def _instead_bring(name: str) -> str:
-    return f"; a graph of {name} itself is named with --from {name}" if name in KINDS else ""
 
 
 def _strip(lines: traceback.TracebackException | None) -> None:
@@ -124,23 +121,22 @@ def traced(
     """
     if graph.chosen(settings):
         return _brought_traced(graph, target, inputs, seed)
-    function, module = _weighed(target.removesuffix(GRADIENT))
+    workload, module = _weighed(target.removesuffix(GRADIENT))
     static, gradient = dict(settings or ()), target.endswith(GRADIENT)
-    if gradient:
-        _derived([function if isinstance(function, Workload) else Workload(function)], gradient)
-    if isinstance(function, Workload) and not inputs:
+    _derived([workload], gradient)
+    if module is None and not inputs:
         with calling(target):
-            static = function.resolve(**static)
-            arrays = function.arrays(seed, **static)
+            static = workload.resolve(**static)
+            arrays = workload.arrays(seed, **static)
     else:
         arrays = _arrays(target, module, inputs, seed)
     with _asking(target, arrays):
-        if isinstance(function, Workload):
-            program = trace_twice(function.traced(static, gradient), *arrays)
-            return Traced(program, arrays, function, static, gradient)
-        alone = Workload(function, name=target.rpartition(":")[2])
-        alone.check_numbers(static)
-        return Traced(trace_twice(function, *arrays, **static), arrays, alone, static)
+        if module is None:
+            program = trace_twice(workload.traced(static, gradient), *arrays)
+        else:
+            workload.check_numbers(static)
+            program = trace_twice(workload.function, *arrays, **static)
+    return Traced(program, arrays, workload, static, gradient)
 
 
 def program(
@@ -205,16 +201,17 @@ def cases(
     if graph.chosen(asked):
         return graph.cases(target, inputs, gradient, folder, seed=seed, on_progress=on_progress, on_modules=on_modules)
     if suite is not None:
-        chosen, module = workloads.of_suite(suite), None
+        chosen = workloads.of_suite(suite)
     elif ":" not in target and not target.endswith(".py"):
-        chosen, module = [workloads.get(target)], None
+        chosen = [workloads.get(target)]
     elif target.endswith(".py"):
-        chosen, module = _all_of(target), None
+        chosen = _all_of(target)
     else:
-        function, module = _weighed(target)
-        chosen = [function if isinstance(function, Workload) else Workload(function, name=target.rpartition(":")[2])]
-        if inputs or function is not chosen[0]:
-            (workload,), static = _derived(chosen, gradient), _single(asked)
+        workload, module = _weighed(target)
+        chosen = [workload]
+        if inputs or module is not None:
+            _derived(chosen, gradient)
+            static = _single(asked)
             arrays = _arrays(target, module, inputs, seed)
             with _asking(target, arrays):
                 return [of_file(candidates.given(workload, arrays, static, gradient=bool(gradient)), file)]
@@ -229,10 +226,7 @@ def cases(
 
 def _all_of(target: str) -> list[Workload]:
     """The workloads of ``FILE.py``, models as steps of their training. Raises `UsageError`."""
-    found = list(
-        dict.fromkeys(one for one in vars(_module(Path(target))).values() if isinstance(one, Workload | Model))
-    )
-    chosen = [_workload(one) for one in found]
+    chosen = [_workload(one) for one in _own_of(target, (Workload, Model))]
     twice = [name for name, count in Counter(one.name for one in chosen).items() if count > 1]
     if twice:
         raise UsageError(f"{target} has several workloads called {join(twice)}: give each a name of its own, name=...")
@@ -288,10 +282,13 @@ def _workload(one: Workload | Model) -> Workload:
     return step_of(one) if isinstance(one, Model) else one
 
 
-def _weighed(target: str) -> tuple[Callable[..., Any], Any]:
-    """The function or workload (of a model, that of its step) that ``FILE.py:FUNCTION`` names, and its module."""
+def _weighed(target: str) -> tuple[Workload, Any]:
+    """The workload (of a model, that of its step) that ``FILE.py:FUNCTION`` names, and `None`; or one made of a
+    function, and the module that gives it arrays."""
     function, module = _load(target)
-    return (_workload(function) if isinstance(function, Workload | Model) else function), module
+    if isinstance(function, Workload | Model):
+        return _workload(function), None
+    return Workload(function, name=target.rpartition(":")[2]), module
 
 
 def model(target: str) -> Model:
@@ -315,10 +312,15 @@ def job(target: str) -> Job:
 
 def _only(target: str, kind: type[N], called: str, advice: str) -> N:
     """The only object of that kind in a file."""
-    own = list(dict.fromkeys(one for one in vars(_module(Path(target))).values() if isinstance(one, kind)))
+    own: list[N] = _own_of(target, kind)
     if len(own) != 1:
         raise UsageError(f"{target} has {join([one.name for one in own]) or f'no {called}'}: {advice}")
     return own[0]
+
+
+def _own_of(target: str, kind: type | tuple[type, ...]) -> list[Any]:
+    """The objects of that kind in a file."""
+    return list(dict.fromkeys(one for one in vars(_module(Path(target))).values() if isinstance(one, kind)))
 
 
 def _own(

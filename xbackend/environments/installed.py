@@ -9,14 +9,15 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
 from xbackend.environments import contents, interpreters, recipes
-from xbackend.environments.patched import ARCHIVES, OfTheUser
-from xbackend.environments.recipes import Installed, recipe
+from xbackend.environments.patched import ARCHIVES
+from xbackend.environments.recipes import Recipe, recipe
 from xbackend.errors import EnvironmentFailed
 
 _TOLD = (
@@ -26,18 +27,25 @@ _TOLD = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class InstalledRecipe(OfTheUser):
-    """The framework of the recipe ``base``, installed for an ``interpreter``."""
+@dataclass(frozen=True)
+class Installed:
+    """A user's interpreter with a framework and its dependencies.
+
+    Attributes:
+        interpreter: its path.
+        packages: names and versions of the locked packages, those named after one of them (``jax-cuda13-plugin``) and
+            NVIDIA's.
+        unlocked: packages whose version differs from the lock, as in ``jax 0.11.2 (locked: 0.12.0)``.
+        problem: why it cannot be used, and what to give; empty if it can.
+    """
 
     interpreter: Path
+    packages: Mapping[str, str]
+    unlocked: tuple[str, ...] = ()
+    problem: str = ""
 
-    @property
-    def installed(self) -> Installed:
-        return look(self.interpreter, self.framework)
 
-
-def find(name: str) -> InstalledRecipe | None:
+def find(name: str) -> Recipe | None:
     """The recipe of ``FRAMEWORK=PATH`` if the path is an interpreter, or a folder with ``bin/python`` (a virtual
     environment); else `None`. Raises `EnvironmentFailed` for an unknown framework."""
     framework, _, place = name.partition("=")
@@ -45,7 +53,7 @@ def find(name: str) -> InstalledRecipe | None:
     interpreter = path / "bin" / "python" if path.is_dir() else path
     if not interpreter.is_file() or not os.access(interpreter, os.X_OK) or path.name.endswith(ARCHIVES):
         return None
-    return InstalledRecipe(f"{base.name}={path}", base.newest_python, base.sources, base=base, interpreter=interpreter)
+    return replace(base, name=f"{base.name}={path}", interpreter=interpreter)
 
 
 @functools.cache

@@ -208,10 +208,7 @@ def _uv() -> str:
 
 
 def _environment() -> dict[str, str]:
-    """This process's environment variables, with pip's index and certificates unless uv has its own.
-
-    So a machine that is set up for pip (a company's mirror, a proxy with its own certificate) works unchanged.
-    """
+    """This process's environment variables, with pip's index and certificates: a machine may be set up for pip only."""
     variables = dict(os.environ)
     if "PIP_INDEX_URL" in variables and not {"UV_DEFAULT_INDEX", "UV_INDEX_URL"} & variables.keys():
         variables["UV_DEFAULT_INDEX"] = variables["PIP_INDEX_URL"]

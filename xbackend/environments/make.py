@@ -100,8 +100,12 @@ def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
     """
     say = on_progress or silent
     wanted = versions.find(name)
-    wanted.check_removable()
     name = wanted.name
+    if wanted.folder or wanted.interpreter:
+        raise EnvironmentFailed(
+            f"{name!r} has no environment of its own, and what is there is yours. xbackend env remove "
+            f"{wanted.framework} removes the locked one, and what was unpacked of wheels and source distributions"
+        )
     removed = []
     with _writing(name, folders.directory()):
         for environment in [places.inspect(wanted), *places.others(wanted)]:

@@ -8,8 +8,7 @@ import shutil
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from xbackend.environments import folders
@@ -19,50 +18,6 @@ from xbackend.files import make_own, new_folder
 
 _WRONG = (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, tarfile.TarError)  # of an archive
 ARCHIVES = (".whl", ".zip", ".tar.gz")
-
-
-@dataclass(frozen=True, kw_only=True)
-class OfTheUser(Recipe):
-    """The user's framework, in place of the one that the recipe ``base`` locks."""
-
-    base: Recipe
-
-    @property
-    def framework(self) -> str:
-        return self.base.name
-
-    @property
-    def stem(self) -> str:
-        return self.base.stem
-
-    @property
-    def source(self) -> Path:
-        return self.base.source
-
-    @property
-    def lock(self) -> Path:
-        return self.base.lock
-
-    @property
-    def command(self) -> str:
-        return self.base.command
-
-    def check_removable(self) -> None:
-        raise EnvironmentFailed(
-            f"{self.name!r} has no environment of its own, and what is there is yours. xbackend env remove "
-            f"{self.framework} removes the locked one, and what was unpacked of wheels and source distributions"
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PatchedRecipe(OfTheUser):
-    """The environment of the recipe ``base``, with the framework imported from ``folder``."""
-
-    folder: Path
-
-    @property
-    def modules(self) -> Mapping[str, str]:
-        return {self.framework: str(self.folder)}
 
 
 def find(name: str) -> Recipe:
@@ -76,9 +31,7 @@ def find(name: str) -> Recipe:
     base, path = recipe(framework.strip()), Path(place.strip()).expanduser().absolute()
     folder = _package(_unpacked(path) if path.is_file() else path, base.name)
     if folder is not None:
-        return PatchedRecipe(
-            f"{base.name}={path}", base.newest_python, base.sources, base=base, folder=folder.resolve()
-        )
+        return replace(base, name=f"{base.name}={path}", folder=folder.resolve())
     raise EnvironmentFailed(
         f"{name!r} names no environment: {path} holds no package {base.name} ({base.name}/__init__.py, or "
         f"src/{base.name}/__init__.py) and no interpreter (bin/python): give the folder of a checkout, a wheel or "

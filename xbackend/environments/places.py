@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xbackend.environments import contents, recipes, versions
+from xbackend.environments import contents, installed, recipes, versions
 from xbackend.environments.folders import directory
 from xbackend.environments.installer import Progress, silent
-from xbackend.environments.recipes import Installed, Recipe
+from xbackend.environments.installed import Installed
+from xbackend.environments.recipes import Recipe, framework_of
 from xbackend.errors import EnvironmentFailed
 from xbackend.files import shared, writers
 
@@ -31,7 +32,6 @@ class Environment:
         state: 'ready'; 'absent'; 'stale' (made for other requirements or another Python, or only such a one exists);
             'broken' (present, but cannot be used).
         reason: why it is not ready, and what to type; empty if ready.
-        framework: the name without a version.
         modules: packages imported from elsewhere, name to folder: those of ``pytensor=PATH``.
         installed: the user's interpreter and its packages, if used in place of an environment.
     """
@@ -40,9 +40,13 @@ class Environment:
     path: Path
     state: str
     reason: str
-    framework: str
     modules: Mapping[str, str] = field(default_factory=dict, hash=False)
     installed: Installed | None = field(default=None, hash=False)
+
+    @property
+    def framework(self) -> str:
+        """The name without a version or a path."""
+        return framework_of(self.name)
 
     @property
     def python(self) -> Path:
@@ -87,9 +91,10 @@ def python_in(path: Path) -> Path:
 
 def inspect(recipe: Recipe) -> Environment:
     """The environment of a recipe in its present state, by a quick look."""
-    if (own := recipe.installed) is not None:
+    if recipe.interpreter is not None:
+        own = installed.look(recipe.interpreter, recipe.framework)
         state = "broken" if own.problem else "ready"
-        return Environment(recipe.name, own.interpreter.parent, state, own.problem, recipe.framework, installed=own)
+        return Environment(recipe.name, own.interpreter.parent, state, own.problem, installed=own)
     path = directory() / recipe.directory_name()
     problem = ""
     if path.is_dir():
@@ -100,7 +105,8 @@ def inspect(recipe: Recipe) -> Environment:
     else:
         state, problem = "absent", "it was not made yet"
     reason = problem and f"{problem}; type `{recipe.command}`"
-    return Environment(recipe.name, path, state, reason, recipe.framework, recipe.modules)
+    modules = {} if recipe.folder is None else {recipe.framework: str(recipe.folder)}
+    return Environment(recipe.name, path, state, reason, modules)
 
 
 def others(recipe: Recipe) -> Iterator[Environment]:
@@ -108,8 +114,7 @@ def others(recipe: Recipe) -> Iterator[Environment]:
     current = recipe.directory_name()
     for path in _directories():
         if path.name != current and _stem(path) == recipe.stem:
-            reason = f"{_OTHER}; type `{recipe.command}`"
-            yield Environment(recipe.name, path, "stale", reason, recipe.framework)
+            yield Environment(recipe.name, path, "stale", f"{_OTHER}; type `{recipe.command}`")
 
 
 def everything() -> Iterator[Environment]:

@@ -24,56 +24,42 @@ REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
 
 
 @dataclass(frozen=True)
-class Installed:
-    """A user's interpreter with a framework and its dependencies.
-
-    Attributes:
-        interpreter: its path.
-        packages: names and versions of the locked packages, those named after one of them (``jax-cuda13-plugin``) and
-            NVIDIA's.
-        unlocked: packages whose version differs from the lock, as in ``jax 0.11.2 (locked: 0.12.0)``.
-        problem: why it cannot be used, and what to give; empty if it can.
-    """
-
-    interpreter: Path
-    packages: Mapping[str, str]
-    unlocked: tuple[str, ...] = ()
-    problem: str = ""
-
-
-@dataclass(frozen=True)
 class Recipe:
     """How one environment is made.
 
     Attributes:
-        name: name of the environment and of its two requirements files.
+        name: that of its framework and of its two requirements files, and behind it what is chosen: a version, a path.
         newest_python: the newest (major, minor) for which every locked package has a wheel.
         sources: packages without a wheel, built here with locked tools.
+        folder: the user's package of the framework, imported in place of the locked one.
+        interpreter: the user's interpreter with the framework, used in place of an environment.
     """
 
     name: str
     newest_python: tuple[int, int]
     sources: tuple[str, ...] = ()
+    folder: Path | None = None
+    interpreter: Path | None = None
 
     @property
     def framework(self) -> str:
-        """The name of the recipe, without a version."""
-        return self.name
+        """The name of the framework, without a version or a path."""
+        return framework_of(self.name)
 
     @property
     def stem(self) -> str:
         """The start of the names of its directories."""
-        return self.name
+        return self.framework
 
     @property
     def source(self) -> Path:
         """The requirements as written by hand."""
-        return REQUIREMENTS / f"{self.name}.in"
+        return REQUIREMENTS / f"{self.framework}.in"
 
     @property
     def lock(self) -> Path:
         """The requirements as resolved, with hashes."""
-        return REQUIREMENTS / f"{self.name}.txt"
+        return REQUIREMENTS / f"{self.framework}.txt"
 
     @property
     def python(self) -> Interpreter:
@@ -107,21 +93,21 @@ class Recipe:
         """What to type to make it."""
         asked = interpreters.asked()
         python = f" --python {Interpreter(asked)}" if asked is not None else ""
-        return f"xbackend env sync {self.name}{python}"
+        return f"xbackend env sync {self.framework if self.folder or self.interpreter else self.name}{python}"
 
     @property
     def building(self) -> list[str]:
         """uv's options that allow wheels only, except for ``sources``."""
         return ["--only-binary", ":all:", *(option for name in self.sources for option in ("--no-binary", name))]
 
-    def digest(self) -> str:
-        """12 hexadecimal digits that change with the locked requirements, the Python version and the platform."""
-        identity = "\0".join([self.read(self.lock), self.python_version, sysconfig.get_platform()])
-        return hashlib.sha256(identity.encode()).hexdigest()[:12]
+    def identity(self) -> list[str]:
+        """The texts that its packages depend on: the locked requirements."""
+        return [self.read(self.lock)]
 
     def directory_name(self) -> str:
-        """Name of the environment's directory, different for every content."""
-        return f"{self.stem}-{self.python_version}-{self.digest()}"
+        """Name of the environment's directory, different for other requirements, another Python or platform."""
+        identity = "\0".join([*self.identity(), self.python_version, sysconfig.get_platform()])
+        return f"{self.stem}-{self.python_version}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
 
     def prepare(self, say: Callable[[str], None]) -> Recipe:
         """Make ``lock`` if it is missing. Returns the recipe to go on with: itself, or one with another Python.
@@ -129,19 +115,6 @@ class Recipe:
         The caller holds the lock of the environment's directory.
         """
         return self
-
-    @property
-    def modules(self) -> Mapping[str, str]:
-        """Packages imported from outside of the environment: name to folder."""
-        return {}
-
-    @property
-    def installed(self) -> Installed | None:
-        """The user's interpreter, if used in place of an environment."""
-        return None
-
-    def check_removable(self) -> None:
-        """Raise `EnvironmentFailed` for a recipe without its own environment."""
 
     def forget(self) -> None:
         """Delete the files of ``prepare``."""
@@ -158,6 +131,11 @@ class Recipe:
 
 
 RECIPES = {e.name: Recipe(e.name, e.newest_python, e.sources) for e in registry.ENVIRONMENTS.values()}
+
+
+def framework_of(name: str) -> str:
+    """The framework of an environment's name: ``pytensor``, ``pytensor==2.38.3`` or ``pytensor=PATH``."""
+    return name.partition("=")[0]
 
 
 def recipe(name: str) -> Recipe:

@@ -8,9 +8,7 @@ one Python: the newest of this machine with a solution.
 
 from __future__ import annotations
 
-import hashlib
 import re
-import sysconfig
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -40,10 +38,6 @@ class VersionRecipe(Recipe):
         return self.chosen
 
     @property
-    def framework(self) -> str:
-        return self.base.name
-
-    @property
     def stem(self) -> str:
         return self.name.replace("==", "-")
 
@@ -61,10 +55,9 @@ class VersionRecipe(Recipe):
         kept = [line for line in lines if _package(line) not in ("", self.framework)]
         return "\n".join([*kept, self.name, ""])
 
-    def digest(self) -> str:
-        """Changes with the requirements and with the recipe's lock, the source of the other versions."""
-        asked = self.text(), self.base.read(self.base.lock), self.python_version, sysconfig.get_platform()
-        return hashlib.sha256("\0".join(asked).encode()).hexdigest()[:12]
+    def identity(self) -> list[str]:
+        """The requirements, and the recipe's lock, the source of the other versions."""
+        return [self.text(), *self.base.identity()]
 
     def prepare(self, say: Progress) -> Recipe:
         """Resolve the requirements, unless done before: for this Python, else for an older one, as a release of a

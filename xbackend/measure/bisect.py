@@ -134,9 +134,7 @@ class Bisection:
         """Whether two releases work, each by itself; where both do, they have been measured."""
         base, head = self.releases[low], self.releases[high]
         if all([self._made(base), self._made(head)]):
-            beside = self._beside(base, head, ENDS)
-            if beside is not None:
-                self.found.beside[head] = beside
+            self._note(base, head, ENDS)
         return base not in self.found.reasons, head not in self.found.reasons
 
     def _made(self, name: str) -> bool:
@@ -155,10 +153,7 @@ class Bisection:
             return None
         first, last = self.found.first, self.found.last
         if self.what is What.NUMBERS:
-            beside = self._beside(first, name)
-            if beside is not None:
-                self.found.beside[name] = beside
-            return None if beside is None else beside.differs
+            return self._note(first, name)
         sessions: list[bisection.Session] = []
         for times in TIMES:
             rows = self._measured([first, name, last], times)
@@ -173,7 +168,15 @@ class Bisection:
         self.found.reasons[name] = f"not shown to be nearer to {first} or to {last}"
         return None
 
-    def _beside(self, base: str, head: str, times: int = 1) -> Beside | None:
+    def _note(self, base: str, head: str, times: int = 1) -> bool | None:
+        """Whether a release measured beside another one differs, noted; `None` where that failed."""
+        beside = self._beside(base, head, times)
+        if beside is None:
+            return None
+        self.found.beside[head] = beside
+        return beside.differs
+
+    def _beside(self, base: str, head: str, times: int) -> Beside | None:
         """A release measured beside another one; `None` where that failed, with the reason under its name."""
         if self.what is not What.NUMBERS:
             rows = self._measured([base, head], times)

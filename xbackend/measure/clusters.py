@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+import msgspec
 import numpy as np
-from msgspec import structs
 
-from xbackend.backends import registry
 from xbackend.cluster import replaying, running
 from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.ran import Ran
@@ -22,6 +21,7 @@ from xbackend.measure import matrix
 from xbackend.measure.machine import machine
 from xbackend.program.structure import flatten
 from xbackend.results.clustered import Clustered, Fault, Jobs
+from xbackend.wording import grouped
 from xbackend.workloads.agreement import INFINITE, apart, no_number, not_finite
 
 Told = Callable[[Ran], None]
@@ -43,16 +43,15 @@ def jobs(
     clusters = itertools.chain([spec], iter(asked.cluster, None))
     asked = replace(asked, cluster=partial(next, clusters))
     first: dict[str, np.ndarray] | None = None
-    failures = matrix.ready(list(dict.fromkeys((name, "") for name, _ in pairs)), asked.on_line)
+    failures = matrix.ready([(name, "") for name, _ in pairs], asked.on_line)
     for name, engine in pairs:
         several = [one for one, _ in pairs].count(name) > 1
         label = f"{name}-{engine.name}" if several else name
         folder = asked.folder / label if asked.folder is not None and len(pairs) > 1 else asked.folder
         own = replace(asked, backend=name, engine=engine.name, folder=folder, recorded=replay)
-        where = registry.get(name).environment
         try:
-            if where in failures:
-                raise UsageError(failures[where])
+            if (name, "") in failures:
+                raise UsageError(failures[name, ""])
             ran = running.run(own)
         except XBackendError as error:
             if len(pairs) == 1:
@@ -64,7 +63,7 @@ def jobs(
         became = _became(own, ran, first)
         missing = 0 if allow_nan else _without_number(ran)
         if missing:
-            became = structs.replace(became, status="not verified", reason=no_number(missing, INFINITE))
+            became = msgspec.structs.replace(became, status="not verified", reason=no_number(missing, INFINITE))
         elif first is None:
             first = ran.variables
         found.append(became)
@@ -118,9 +117,7 @@ def _became(asked: JobSpec, ran: Ran, first: dict[str, np.ndarray] | None) -> Cl
         taken=ran.taken,
         pulled=ran.moved.get("pulled", 0),
         pushed=ran.moved.get("pushed", 0),
-        faults=tuple(
-            Fault(task=one.task, step=one.step, why=one.why, again=one.again, seconds=one.seconds) for one in ran.faults
-        ),
+        faults=msgspec.convert(ran.faults, tuple[Fault, ...], from_attributes=True),
         listens={task: tuple(addresses) for task, addresses in ran.listens.items()},
         copies=_copies(ran),
         replayed=replayed,
@@ -130,9 +127,6 @@ def _became(asked: JobSpec, ran: Ran, first: dict[str, np.ndarray] | None) -> Cl
 
 def _copies(ran: Ran) -> bool | None:
     """Whether the variables of one name are equal to the bit on all workers; `None` without any."""
-    found: dict[str, set[bytes]] = {}
-    for place, array in ran.variables.items():
-        _, job, _, name = place.split("/", 3)
-        if job == f"job:{WORKER}":
-            found.setdefault(name, set()).add(array.tobytes())
-    return all(len(copies) == 1 for copies in found.values()) if found else None
+    places = [(place.split("/", 3), array) for place, array in ran.variables.items()]
+    found = grouped((name, array.tobytes()) for (_, job, _, name), array in places if job == f"job:{WORKER}")
+    return all(len(set(copies)) == 1 for copies in found.values()) if found else None

@@ -67,8 +67,7 @@ class Files:
 
 
 def _lasting(candidate: Candidate) -> Path | None:
-    """The folder of code compiled from this program with these versions and settings, for all sessions; `None` where
-    the home belongs to somebody else and cannot be written."""
+    """The folder of this program's compiled code for all sessions; `None` where somebody else's home is read-only."""
     environment = environments.get(registry.get(candidate.backend).environment)
     versions = sorted(environment.versions().items())
     which = [candidate.backend, candidate.devices, versions, own_cache.settings(), candidate.case.text]

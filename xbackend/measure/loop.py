@@ -31,7 +31,7 @@ from xbackend.drawing.graph import LARGEST
 from xbackend.errors import PlacementError, TimingError
 from xbackend.measure import profiles
 from xbackend.measure.checks import ATTEMPTS, SHORT, check_twice, check_waiting, seconds_of
-from xbackend.measure.measured import Finished, Measured, Visited
+from xbackend.measure.measured import Finished, Measured
 from xbackend.measure.memory import Watch
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
@@ -167,7 +167,8 @@ def _hold(
 
 
 def visit(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
-    """Measure the rounds of one visit of the held program: a `Visited` as plain data.
+    """Measure the ``rounds`` of one visit of the held program: seconds per iteration of each, and how many cores others
+    (``foreign_cores``) and this process (``own_cores``) kept busy meanwhile.
 
     Raises `TimingError` where something was compiled in each of `ATTEMPTS`.
     """
@@ -182,7 +183,7 @@ def visit(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         with foreign_load() as foreign, _load(time.process_time) as own:
             seconds = _rounds(held, rounds, backend.compilations)
     held.rounds += seconds
-    return asdict(Visited(rounds=seconds, foreign_cores=foreign[0], own_cores=own[0]))
+    return {"rounds": seconds, "foreign_cores": foreign[0], "own_cores": own[0]}
 
 
 def finish(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
@@ -199,8 +200,7 @@ def finish(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cached(backend: Backend, kept: Path, cold: bool) -> Literal["cold", "warm"]:
-    """Empty the backend's cache of compiled code; unless ``cold``, fill it with the code that an earlier process
-    ``kept``. Returns the state of the cache."""
+    """The state of the backend's cache of compiled code: emptied or, unless ``cold``, as an earlier process ``kept`` it."""
     warm = not cold and kept.exists()
     if backend.cache is not None:
         backend.cache.begin(kept if warm else None)
@@ -295,8 +295,7 @@ def foreign_seconds() -> float:
 
 @contextmanager
 def _load(seconds: Callable[[], float], least: float = 0.0) -> Iterator[list[float]]:
-    """The number of cores kept busy inside of the `with`: one number, there at its end. ``seconds`` gives the processor
-    seconds used so far, with a resolution of ``least``."""
+    """The number of cores kept busy in the block, at its end; from processor ``seconds`` to a resolution of ``least``."""
     cores: list[float] = []
     before, start = seconds(), time.perf_counter()
     yield cores
@@ -335,10 +334,7 @@ def look(backend: Backend, built: Built, values: Sequence[Value]) -> dict[str, A
 
 
 def _rounds(held: ReadyProgram, number: int, compilations: Callable[[], dict[str, int]]) -> list[float]:
-    """Seconds per iteration of so many rounds without a compilation; the watched compilers are noted.
-
-    Raises `TimingError` if each attempt compiled something.
-    """
+    """Seconds per iteration of so many rounds without a compilation, else `TimingError`; notes the compilers."""
     for _ in range(ATTEMPTS):
         before = compilations()
         rounds = [seconds_of(held.call, held.iterations) / held.iterations for _ in range(number)]

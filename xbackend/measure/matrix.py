@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xbackend import environments as rooms
 from xbackend.backends import registry
-from xbackend.errors import ArgumentError, EnvironmentFailed, XBackendError
+from xbackend.backends.contract import Settings
+from xbackend.errors import ArgumentError, BackendUnavailable, EnvironmentFailed, XBackendError
 from xbackend.results import naming
+from xbackend.wording import grouped
+from xbackend.workers.remote import RemoteBackend
 
 Run = tuple[str, str]  # a backend and what its environment is called: '' for the locked one, or 'pytensor==2.38.3'
 
@@ -29,10 +32,8 @@ def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> li
         ArgumentError: no backend is named, or an environment is for none of them.
     """
     rooms.directory()  # before anything is computed or waited for
-    wanted: dict[str, list[str]] = {}
-    for environment in map(rooms.get, dict.fromkeys(environments)):
-        name = "" if environment.name == environment.framework else environment.name
-        wanted.setdefault(environment.framework, []).append(name)
+    each = map(rooms.get, dict.fromkeys(environments))
+    wanted = grouped((one.framework, "" if one.name == one.framework else one.name) for one in each)
     if backends is not None and not (backends := list(backends)):
         raise ArgumentError(f"no backend is named: there is {', '.join(registry.names())}; None is all of them")
     entries = [registry.get(b) for b in dict.fromkeys(registry.names() if backends is None else backends)]
@@ -49,19 +50,30 @@ def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> li
     return chosen
 
 
-def ready(runs: Iterable[Run], on_progress: Callable[[str], None]) -> dict[str, str]:
-    """Make the environments of the runs; returns the reasons of those that failed, by environment.
+def ready(runs: Iterable[Run], on_progress: Callable[[str], None]) -> dict[Run, str]:
+    """Make the environments of the runs; returns the reasons of those that failed, by run.
 
     Raises `EnvironmentFailed` where others can write to their folder.
     """
     rooms.directory()
+    names = {run: run[1] or registry.get(run[0]).environment for run in runs}
     failures = {}
-    for name in dict.fromkeys(environment or registry.get(backend).environment for backend, environment in runs):
+    for name in dict.fromkeys(names.values()):
         try:
             rooms.sync(name, on_progress=on_progress)
         except XBackendError as error:
             failures[name] = str(error)
-    return failures
+    return {run: failures[name] for run, name in names.items() if name in failures}
+
+
+def opened(run: Run, failures: Mapping[Run, str], devices: int = 1) -> RemoteBackend:
+    """The backend of a run in a process of its own, with so many virtual devices.
+
+    Raises `BackendUnavailable` where its environment is one of the ``failures``, and what `RemoteBackend` raises.
+    """
+    if run in failures:
+        raise BackendUnavailable(failures[run])
+    return RemoteBackend(run[0], Settings(virtual_devices=devices), requirement=run[1])
 
 
 def check_baseline(name: str | None, chosen: Iterable[Run]) -> None:

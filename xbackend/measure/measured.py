@@ -10,18 +10,6 @@ from typing import Any, Literal
 
 
 @dataclass(kw_only=True)
-class Visited:
-    """A few timed rounds: seconds per iteration of each.
-
-    ``foreign_cores`` and ``own_cores`` are how many cores others and this process kept busy meanwhile.
-    """
-
-    rounds: list[float]
-    foreign_cores: float = 0.0
-    own_cores: float = 0.0
-
-
-@dataclass(kw_only=True)
 class Finished:
     """The findings after the last round.
 

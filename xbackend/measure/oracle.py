@@ -93,10 +93,8 @@ def expected(
 def _derived(
     name: str, program: Program, inputs: Sequence[np.ndarray], right: list[np.ndarray] | None
 ) -> tuple[float, str, str]:
-    """The tolerance (a relative error), its derivation, and why it is too large for a verdict, if it is.
-
-    It is derived from NumPy in float64 even with another oracle: a wrong one would make everything pass.
-    """
+    """The tolerance (a relative error), its derivation, and why it is too large for a verdict, if it is."""
+    # From NumPy in float64 even with another oracle: a wrong one would make everything pass.
     floating = [program.values[i].dtype for i in program.outputs if program.values[i].dtype.is_floating]
     if not floating:
         return 0.0, "no output is floating-point", ""
@@ -128,9 +126,8 @@ def _derived(
 
 
 def _apart(one: Sequence[np.ndarray], other: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> float:
-    """The largest difference of two results over the largest element of an array of the right one. Elements that are
-    not finite count as 0: moved inputs may leave a function's domain."""
-    found = 0.0
+    """The largest difference of two results over the largest element of an array of the right one."""
+    found = 0.0  # also for elements that are not finite: moved inputs may leave a function's domain
     for a, b, r in zip(one, other, right, strict=True):
         with np.errstate(invalid="ignore"):
             difference = np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64))
@@ -177,11 +174,9 @@ def _check_gradient(
 
 
 def _moved(inputs: Sequence[np.ndarray]) -> Iterator[list[list[np.ndarray]]]:
-    """The inputs with each floating-point number moved by one unit in the last place, up or down by a seeded draw, and
-    by `STEPS` more: a jump at the number itself (`x > 0` at 0) is not between the two.
-
-    Then the same with every other draw reversed, as moves that cancel in one may add up in the other.
-    """
+    """The inputs moved up or down by a seeded draw, by one unit in the last place and by `STEPS` more."""
+    # Two ends: a jump at the number itself (x > 0 at 0) is not between them. With every other draw reversed, too:
+    # moves that cancel in one may add up in the other.
     if not any(array.dtype.kind == "f" for array in inputs):
         return
     ends = np.cumsum([array.size for array in inputs])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from xbackend.backends.placement import ProfiledCall, adds_up
 from xbackend.errors import TimingError, XBackendError
+from xbackend.wording import grouped
 
 if TYPE_CHECKING:
     from xbackend.backends.contract import Executable, Value
@@ -61,10 +62,7 @@ def summary(call: ProfiledCall) -> dict[str, Any]:
     """A profile as plain data: `xbackend.results.schema.Profile` without ``taken``."""
     spans = call.spans
     begin = min(0.0, *(span.start for span in spans))
-    computing: dict[str, list[Stretch]] = {}
-    for span in spans:
-        if span.kind == "compute":
-            computing.setdefault(str(span.device), []).append((span.start, span.end))
+    computing = grouped((str(span.device), (span.start, span.end)) for span in spans if span.kind == "compute")
     merged = {device: union(stretches) for device, stretches in sorted(computing.items())}
     transfers = union((span.start, span.end) for span in spans if span.kind == "transfer")
     covered = union(stretch for stretches in merged.values() for stretch in stretches)

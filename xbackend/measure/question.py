@@ -45,7 +45,8 @@ def spreading(candidates: Sequence[Candidate], baseline: str | None) -> list[Can
     """
     found: list[Candidate] = []
     for part in _by_case(candidates):
-        ratios = {pair: ratio for pair, ratio in _ratios(part, baseline, STOP).items() if _nothing_said(ratio)}
+        found_of = _ratios(part, baseline, STOP)
+        ratios = {pair: ratio for pair, ratio in found_of.items() if ratio.verdict is Verdict.UNKNOWN}
         fastest = sorted(part, key=lambda candidate: time_of(candidate.times))
         near = [pair for pair, ratio in ratios.items() if 1 / FAR < ratio.value < FAR]
         nearest = min(ratios, key=lambda pair: max(ratios[pair].value, 1 / ratios[pair].value), default=())
@@ -53,14 +54,10 @@ def spreading(candidates: Sequence[Candidate], baseline: str | None) -> list[Can
     return found
 
 
-def _nothing_said(ratio: Ratio) -> bool:
-    return ratio.verdict is Verdict.UNKNOWN
-
-
 def without_verdict(candidates: Sequence[Candidate], baseline: str | None) -> bool:
     """Whether a comparison has too few processes for any verdict."""
     ratios = [ratio for part in _by_case(candidates) for ratio in _ratios(part, baseline, STOP).values()]
-    return any(map(_nothing_said, ratios))
+    return any(ratio.verdict is Verdict.UNKNOWN for ratio in ratios)
 
 
 def _ratios(part: Sequence[Candidate], baseline: str | None, level: float) -> dict[tuple[Candidate, Candidate], Ratio]:

@@ -36,8 +36,6 @@ from xbackend.measure.worker import Worker, open_worker
 from xbackend.results.runs import NOT_COME_TO, Run
 from xbackend.results.schema import Process, Results, SessionSettings
 
-Progress = Callable[[str], None]
-Opener = Callable[..., Worker]
 PROCESS_MEMORY = 1 << 30  # bytes reserved for a worker with its framework
 
 
@@ -75,9 +73,9 @@ class Session:
     effort: Effort
     limit: float | None = 600.0
     baseline: str | None = None
-    on_progress: Progress = lambda _: None
+    on_progress: Callable[[str], None] = lambda _: None
     watch: Watch = lambda *_: None
-    opener: Opener = open_worker
+    opener: Callable[..., Worker] = open_worker
     wait: float | None = None
     allow_nan: bool = False
     cold: float | None = None
@@ -173,7 +171,7 @@ class Session:
                     self._fail(candidate, error)
             raise
 
-    def _start(self, turns: Turns[Group], candidate: Candidate, place: str) -> None:
+    def _start(self, turns: Turns, candidate: Candidate, place: str) -> None:
         """Prepare the candidate in its process and visit it once; then it lives, unless it is wrong or fails."""
         at, start = f"[process {self.schedule.generations + 1} each, {place}]", time.perf_counter()
         self.on_progress(f"{at} {candidate.group.label}: starts and compiles{self.schedule.left()}")
@@ -204,7 +202,7 @@ class Session:
             candidate.fail("wrong", f"its inputs are not those of the other processes ({measured.inputs[:12]})")
         return live if candidate.status == "ok" else None
 
-    def _visit(self, turns: Turns[Group], live: Live) -> bool:
+    def _visit(self, turns: Turns, live: Live) -> bool:
         """Visit it once more; returns whether that succeeded. The rounds are kept before they count."""
         visit = None
         with self._failing(turns, live.candidate), turns.running(live.candidate.group):
@@ -218,7 +216,7 @@ class Session:
         self._show(live.candidate)
         return True
 
-    def _take_turns(self, turns: Turns[Group]) -> None:
+    def _take_turns(self, turns: Turns) -> None:
         """Visit all as often as their effort says, again after a disturbed visit. Failures are taken out."""
         while waiting := self._waiting():
             if 2 * sum(live.visits[-1].disturbed for live in waiting) > len(waiting):
@@ -247,7 +245,7 @@ class Session:
         self._keep(live.candidate, process)
 
     @contextmanager
-    def _failing(self, turns: Turns[Group], candidate: Candidate) -> Iterator[None]:
+    def _failing(self, turns: Turns, candidate: Candidate) -> Iterator[None]:
         """Note errors of the block in the candidate; forget a worker that has died."""
         try:
             yield

@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import Any
 
 from xbackend import cores
-from xbackend.backends import registry
 from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.measure import candidates, machine, matrix
 from xbackend.measure.candidates import Candidate, Case, said
+from xbackend.measure.matrix import Run
 from xbackend.measure.plan import PRESETS
 from xbackend.measure.runner import Session
 from xbackend.results import naming
@@ -47,7 +47,7 @@ def compare(
     cores_per_device: int | None = None,
     shared_cores: bool = False,
     seed: int = 0,
-    unready: Mapping[str, str] = MappingProxyType({}),
+    unready: Mapping[Run, str] = MappingProxyType({}),
     name: str = "compare",
     store: Store | None = None,
     partial: bool = False,
@@ -66,7 +66,7 @@ def compare(
         minutes: after which no more processes are begun; 60 if ``thorough``, 1.5 if ``quick``, else 5.
         threads, cores_per_device, shared_cores: see `cores_each`; as many threads as cores if nothing is given.
         baseline: the backend or environment that ratios are taken to; numpy if not given.
-        unready: reasons of environments that cannot be used (`matrix.ready`): rows without a process.
+        unready: reasons of runs whose environment cannot be used (`matrix.ready`): rows without a process.
         name, store, partial: what the results are called, where they are kept, if anywhere; see `kept`.
         of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress``, ``watch`` and ``opener`` of `Session`.
 
@@ -134,12 +134,12 @@ def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | N
 
 
 def _candidates(
-    cases: Sequence[Case], devices: Sequence[int], runs: Sequence[matrix.Run], unready: Mapping[str, str]
+    cases: Sequence[Case], devices: Sequence[int], runs: Sequence[Run], unready: Mapping[Run, str]
 ) -> list[Candidate]:
     every = [(one, b, d, e) for one in cases for d in devices for b, e in runs]
     found = [Candidate(one, b, d, environment=e, warnings=matrix.unlocked(e)) for one, b, d, e in every]
     for candidate in found:
-        why = unready.get(candidate.environment or registry.get(candidate.backend).environment)
+        why = unready.get((candidate.backend, candidate.environment))
         if why is not None and candidate.status == "ok":
             candidate.fail("missing", why)
     return found

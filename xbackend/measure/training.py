@@ -17,10 +17,9 @@ import msgspec
 import numpy as np
 
 from xbackend.api.tracing.repeated import noticing_kept, trace_twice
-from xbackend.backends import registry
-from xbackend.backends.contract import Backend, Settings
+from xbackend.backends.contract import Backend
 from xbackend.devices import DeviceMap
-from xbackend.errors import ArgumentError, BackendUnavailable, UsageError, XBackendError
+from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.measure import matrix
 from xbackend.measure.machine import machine
 from xbackend.measure.matrix import Run
@@ -33,7 +32,6 @@ from xbackend.training.checkpoints import files
 from xbackend.training.model import Model
 from xbackend.training.sources import Stream
 from xbackend.training.workload import MOST
-from xbackend.workers.remote import RemoteBackend
 from xbackend.workloads.agreement import INFINITE, apart, no_number, not_finite
 
 Progress = Callable[[str], None]
@@ -94,14 +92,10 @@ def _each(asked: Asked, made: Made, runs: Sequence[Run], spreads: Sequence[tuple
     failures = matrix.ready(runs, asked.on_progress)
     first: dict[str, np.ndarray] | None = None
     for strategy, count in spreads:
-        for name, environment in runs:
-            called = naming.label(name, environment)
+        for run in runs:
+            called = naming.label(*run)
             try:
-                where = environment or registry.get(name).environment
-                if where in failures:
-                    raise BackendUnavailable(failures[where])
-                settings = Settings(virtual_devices=count)
-                with RemoteBackend(name, settings, requirement=environment) as backend:
+                with matrix.opened(run, failures, count) as backend:
                     one = _One(asked, called, strategy, count, len(spreads) > 1)
                     found, weights = one.on(backend, *made)
             except UsageError:  # of the user's own functions, with their lines
@@ -120,8 +114,7 @@ def _each(asked: Asked, made: Made, runs: Sequence[Run], spreads: Sequence[tuple
             # The largest difference of a weight over the largest element of its array in the first.
             difference = None if first is None else apart((weights[name], other) for name, other in first.items())
             first = weights if first is None else first
-            versions = matrix.own_versions(name, environment)
-            yield msgspec.structs.replace(found, versions=versions, difference=difference)
+            yield msgspec.structs.replace(found, versions=matrix.own_versions(*run), difference=difference)
 
 
 def _check_repeated(asked: Asked, start: Mapping[str, np.ndarray], batch: Sequence[Any]) -> None:
@@ -228,11 +221,7 @@ class _One:
 
 
 def _folder(checkpoints: Path, one: _One) -> Path:
-    """The folder of a training's checkpoints.
-
-    Raises `UsageError` where they lie in the folder for one strategy and several are asked for, or the other way round:
-    the training would begin again beside them.
-    """
+    """The folder of its checkpoints. Raises `UsageError` where others' place has them: it would begin again beside."""
     own = checkpoints / one.own
     other = checkpoints / one.called if one.several else checkpoints / one.called / one.strategy
     if files(other) and not files(own):

@@ -8,26 +8,24 @@ that only wait would disturb the others: idle threads of a BLAS spin. docs/measu
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Generic, TypeVar
+from contextlib import contextmanager
+from typing import Any
 
 from xbackend.measure.worker import Worker
 
-Key = TypeVar("Key", bound=Hashable)
 
-
-class Turns(Generic[Key]):
+class Turns:
     """Workers by key, at most one of which runs at a time. A context manager, which ends them.
 
     Args:
         opener: starts the worker of a key.
     """
 
-    def __init__(self, opener: Callable[[Key], Worker]) -> None:
+    def __init__(self, opener: Callable[[Any], Worker]) -> None:
         self._opener = opener
-        self._live: dict[Key, tuple[Worker, ExitStack]] = {}
+        self._live: dict[Hashable, Worker] = {}
 
-    def __enter__(self) -> Turns[Key]:
+    def __enter__(self) -> Turns:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -37,28 +35,26 @@ class Turns(Generic[Key]):
     @property
     def pids(self) -> set[int]:
         """The process ids of all workers that live."""
-        return {worker.pid for worker, _ in self._live.values() if worker.pid is not None}
+        return {worker.pid for worker in self._live.values() if worker.pid is not None}
 
     @contextmanager
-    def running(self, key: Key) -> Iterator[Worker]:
+    def running(self, key: Hashable) -> Iterator[Worker]:
         """The worker of the key, which runs inside of the `with` only; it is started where there is none.
 
         Raises what ``opener`` does.
         """
         if key not in self._live:
-            worker, stack = self._opener(key), ExitStack()
-            stack.enter_context(worker.backend)
-            self._live[key] = worker, stack
-        worker = self._live[key][0]
+            self._live[key] = self._opener(key)
+        worker = self._live[key]
         worker.signal("SIGCONT")
         try:
             yield worker
         finally:
             worker.signal("SIGSTOP")
 
-    def end(self, key: Key) -> None:
+    def end(self, key: Hashable) -> None:
         """End the worker of the key, if it has one: the next time another one is started."""
         if key in self._live:
-            worker, stack = self._live.pop(key)
+            worker = self._live.pop(key)
             worker.signal("SIGCONT")
-            stack.close()
+            worker.backend.close()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from xbackend.measure.candidates import Candidate, accelerator_warnings, affinity_warnings, awake_warnings
 from xbackend.measure.loop import Effort
-from xbackend.measure.measured import Finished, Measured, Visited
+from xbackend.measure.measured import Finished, Measured
 from xbackend.measure.worker import Worker
 from xbackend.results.schema import Memory, Phases, Process, Profile, Visit, figure
 from xbackend.workers.remote import typed
@@ -43,8 +43,7 @@ class Live:
     def visit(self) -> Visit:
         """Visit it once more."""
         at = max(time.time() - self.begun["started"], 0.0)
-        found = self._ask("visit", {}, Visited)
-        self.visits.append(Visit(found.rounds, at, found.foreign_cores, found.own_cores))
+        self.visits.append(Visit(at=at, **self._ask("visit", {}, dict)))
         return self.visits[-1]
 
     def _ask(self, function: str, job: dict[str, Any], kind: type[T]) -> T:
