@@ -229,8 +229,7 @@ def held(folder: Path) -> bool:
 
 
 def _locked(folder: Path, alone: bool, wait: bool) -> int | None:
-    """A descriptor with the exclusive (``alone``) or a shared lock; `None` where there are no locks. Raises
-    `BlockingIOError` and `FileNotFoundError`."""
+    """A descriptor with the exclusive (``alone``) or a shared lock; `None` where there are no locks."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # a pipe would wait for a writer
     except FileNotFoundError:

@@ -613,8 +613,7 @@ class Bridge:
         return result
 
     def _judge(self, config: pytest.Config) -> None:
-        """Replace pytest-benchmark's decisions, which know no noise, by the gate's; note the undecided ones. Benchmarks
-        without medians of processes are left to pytest-benchmark."""
+        """Replace pytest-benchmark's decisions, which know no noise, by the gate's; note the undecided ones."""
         from xbackend.analysis.gate import GateOutcome, unknown_sessions
         from xbackend.results.runs import Store
 
@@ -679,8 +678,7 @@ def _check_saved(config: pytest.Config, storage: Any, chosen: str | bool) -> Non
 def _sessions(
     ours: Mapping[str, Any], theirs: Mapping[str, Any], measured: Sequence[Results], runs: Sequence[Results]
 ) -> list[float]:
-    """A benchmark's times in the store's earlier runs of the same program, found by its entries saved now and before;
-    none if it was not measured here."""
+    """A benchmark's times in the store's earlier runs of the same program; none if it was not measured here."""
     import msgspec
 
     from xbackend.analysis.between_runs import times_before

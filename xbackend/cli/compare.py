@@ -119,7 +119,9 @@ def compare(
 
     runs = matrix.runs(measuring.backends, measuring.environments)
     matrix.check_baseline(measuring.baseline, runs)  # before environments are made, like all refusals
-    _check_suite(suite, target, inputs)
+    for given, what in ((target, target), (inputs, "--input")):
+        if given and suite is not None:
+            raise UsageError(f"--suite {suite} and {what} say two things that are to be measured: give one of them")
     if name is None:
         name = _called(graph.named(target or _DEFAULT), suite)
         _check_file(reports / name, "" if suite is not None else graph.place(target or _DEFAULT))
@@ -156,13 +158,6 @@ def _asked(settings: dict[str, list[Any]], **short: list[Any] | None) -> dict[st
             values = ",".join(map(str, settings[name]))
             raise UsageError(f"--{name} and --set {name}={values} say the same parameter: give one of them")
     return {**given, **settings}
-
-
-def _check_suite(suite: str | None, target: str | None, inputs: list[str] | None) -> None:
-    """Raises `UsageError` for what does not go with a suite."""
-    for given, what in ((target, target), (inputs, "--input")):
-        if given and suite is not None:
-            raise UsageError(f"--suite {suite} and {what} say two things that are to be measured: give one of them")
 
 
 def _check_file(folder: Path, place: str) -> None:

@@ -104,20 +104,28 @@ class Graph:
         raises; for a folder only where no file comes in.
         """
 
-        def cases(one: str, name: str) -> list[Case]:
+        def cases(one: str, name: str) -> Iterator[Case]:
             origin = self.brought(one, inputs, seed=seed, on_progress=on_progress)
             on_modules(origin.modules)
-            return [*_cases(one, name, origin, gradient, file_of(self.named(one), folder))]
+            workload = workload_of(origin, name)
+            if gradient and not origin.gradient:
+                raise UsageError(f"{one} has no gradient: it is no scalar of floating-point inputs")
+            for derived in [False, True] if gradient is None and origin.gradient else [bool(gradient)]:
+                made = candidates.given(workload, origin.inputs, {}, gradient=derived)
+                if said := apart(origin, list(made.expected), made.program):
+                    say(f"{made.workload}: NumPy in float64 is {said}", error=True)
+                described = replace(made, parameters={**origin.facts, **made.parameters})
+                yield candidates.of_file(described, file_of(self.named(one), folder))
 
         files = None if self._stored(target) else _files(target)
         if files is None:
-            return cases(target, self.named(target).rpartition(":")[2])
+            return [*cases(target, self.named(target).rpartition(":")[2])]
         if inputs:
             raise UsageError(f"--input is for one graph: each file of {target} has its own inputs()")
         made, errors = list[Case](), list[XBackendError]()
         for one, name in files:
             try:
-                made += cases(one, name)
+                made += [*cases(one, name)]
             except XBackendError as error:
                 errors.append(error)
                 made.append(Case(workload=name, parameters={FILE: file_of(one, folder)}, refused=str(error)))
@@ -143,18 +151,6 @@ def _folder(target: str) -> tuple[Path | None, str]:
         return Path(target), MODEL
     before, _, name = target.rpartition(":")
     return (Path(before) if before and Path(before).is_dir() and name.isidentifier() else None), name
-
-
-def _cases(target: str, name: str, origin: Origin, gradient: bool | None, file: str) -> Iterator[Case]:
-    """The cases of a graph that was brought: its value, and its gradient where it has one. Raises `UsageError`."""
-    workload = workload_of(origin, name)
-    if gradient and not origin.gradient:
-        raise UsageError(f"{target} has no gradient: it is no scalar of floating-point inputs")
-    for derived in [False, True] if gradient is None and origin.gradient else [bool(gradient)]:
-        made = candidates.given(workload, origin.inputs, {}, gradient=derived)
-        if said := apart(origin, list(made.expected), made.program):
-            say(f"{made.workload}: NumPy in float64 is {said}", error=True)
-        yield candidates.of_file(replace(made, parameters={**origin.facts, **made.parameters}), file)
 
 
 def file_of(target: str, folder: Path = Path()) -> str:

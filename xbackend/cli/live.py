@@ -12,17 +12,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from xbackend.cli.console import Log, one_line
-from xbackend.measure.standing import Standing
+from xbackend.measure.standing import Standing, Watch
 from xbackend.report.said import text
 from xbackend.wording import counted, visible
 
 Say = Callable[[str], None]
-Show = Callable[[str, Sequence[Standing]], None]
 SECONDS = 0.25  # between two drawings: to draw takes a thousandth, on the cores that are measured
 
 
 @contextmanager
-def progress() -> Iterator[tuple[Say, Show]]:
+def progress() -> Iterator[tuple[Say, Watch]]:
     """Shows, while the block runs, the current step and the progress of the candidates.
 
     On a terminal that is a table with a line below it; in a log, a line for each step and each candidate's first

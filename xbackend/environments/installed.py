@@ -7,17 +7,15 @@ name the versions that differ from the lock.
 from __future__ import annotations
 
 import functools
-import os
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
 from xbackend.environments import contents, interpreters, recipes
-from xbackend.environments.patched import ARCHIVES
-from xbackend.environments.recipes import Recipe, recipe
+from xbackend.environments.recipes import recipe
 from xbackend.errors import EnvironmentFailed
 
 _TOLD = (
@@ -43,17 +41,6 @@ class Installed:
     packages: Mapping[str, str]
     unlocked: tuple[str, ...] = ()
     problem: str = ""
-
-
-def find(name: str) -> Recipe | None:
-    """The recipe of ``FRAMEWORK=PATH`` if the path is an interpreter, or a folder with ``bin/python`` (a virtual
-    environment); else `None`. Raises `EnvironmentFailed` for an unknown framework."""
-    framework, _, place = name.partition("=")
-    base, path = recipe(framework.strip()), Path(place.strip()).expanduser().absolute()
-    interpreter = path / "bin" / "python" if path.is_dir() else path
-    if not interpreter.is_file() or not os.access(interpreter, os.X_OK) or path.name.endswith(ARCHIVES):
-        return None
-    return replace(base, name=f"{base.name}={path}", interpreter=interpreter)
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from xbackend.errors import EnvironmentFailed
 from xbackend.files import MADE, being_made, make_own, new_folder, write_whole
 
 
-def sync(name: str, on_progress: Progress | None = None, *, hashes: bool = False) -> Environment:
+def sync(name: str, on_progress: Progress = silent, *, hashes: bool = False) -> Environment:
     """Return the environment of a name; make it first if it is missing or damaged.
 
     Two processes may do this at once: one makes it, the other waits and uses it. After a failure, a crash or Ctrl-C
@@ -35,8 +35,7 @@ def sync(name: str, on_progress: Progress | None = None, *, hashes: bool = False
     Raises:
         EnvironmentFailed: it could not be made; the message says what failed, uv's last lines and what to do.
     """
-    say = on_progress or silent
-    wanted = versions.find(name)
+    say, wanted = on_progress, versions.find(name)
     name = wanted.name
     present = places.inspect(wanted)
     if present.state == "ready" and not _problems(wanted, present, hashes, say):
@@ -63,7 +62,7 @@ def sync(name: str, on_progress: Progress | None = None, *, hashes: bool = False
     return sync(name, on_progress, hashes=hashes)
 
 
-def problems(name: str, on_progress: Progress | None = None) -> list[str]:
+def problems(name: str, on_progress: Progress = silent) -> list[str]:
     """The problems of the environment of a name: a Python that does not run, packages that differ from the lock, files
     that are missing or have changed. Reads all of its files.
 
@@ -71,7 +70,7 @@ def problems(name: str, on_progress: Progress | None = None) -> list[str]:
         EnvironmentFailed: there is no such name.
     """
     wanted = versions.find(name)
-    return _problems(wanted, places.inspect(wanted), True, on_progress or silent)
+    return _problems(wanted, places.inspect(wanted), True, on_progress)
 
 
 def _problems(wanted: Recipe, present: Environment, hashes: bool, say: Progress) -> list[str]:
@@ -88,7 +87,7 @@ def _problems(wanted: Recipe, present: Environment, hashes: bool, say: Progress)
     return [*contents.unlocked(present.versions(), lock, facts), *map(str, damage)]
 
 
-def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
+def remove(name: str, on_progress: Progress = silent) -> list[Path]:
     """Delete every environment of a name, those for older requirements included. For a framework without a version also
     delete its unpacked wheels and source distributions, and the code that quick sessions compiled. Returns the deleted
     paths.
@@ -98,7 +97,6 @@ def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
     Raises:
         EnvironmentFailed: there is no such name, or something could not be deleted.
     """
-    say = on_progress or silent
     wanted = versions.find(name)
     name = wanted.name
     if wanted.folder or wanted.interpreter:
@@ -110,7 +108,7 @@ def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
     with _writing(name, folders.directory()):
         for environment in [places.inspect(wanted), *places.others(wanted)]:
             if environment.path.is_dir():
-                with _lock(environment.path.name, f"environment {name}", say):
+                with _lock(environment.path.name, f"environment {name}", on_progress):
                     _sweep(environment.path.parent, environment.path.name)
                     _discard(environment.path)
                 removed.append(environment.path)

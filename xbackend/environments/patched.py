@@ -1,4 +1,4 @@
-"""The user's framework on disk: ``pytensor=PATH`` replaces the one in its locked environment."""
+"""The user's framework on disk: ``pytensor=PATH`` replaces the one in its locked environment, or the environment."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from xbackend.errors import EnvironmentFailed
 from xbackend.files import make_own, new_folder
 
 _WRONG = (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, tarfile.TarError)  # of an archive
-ARCHIVES = (".whl", ".zip", ".tar.gz")
+_ARCHIVES = (".whl", ".zip", ".tar.gz")
 
 
 def find(name: str) -> Recipe:
-    """The recipe of ``FRAMEWORK=PATH``. The path is the framework's package; or a checkout, a wheel or a source
-    distribution (unpacked or not) with the package at its top or in ``src``.
+    """The recipe of ``FRAMEWORK=PATH``. The path is an interpreter, or a folder with ``bin/python`` (a virtual
+    environment); or the framework's package; or a checkout, a wheel or a source distribution (unpacked or not) with the
+    package at its top or in ``src``.
 
     Raises:
         EnvironmentFailed: there is no such framework, or no such package, or the file cannot be unpacked.
     """
     framework, _, place = name.partition("=")
     base, path = recipe(framework.strip()), Path(place.strip()).expanduser().absolute()
+    interpreter = path / "bin" / "python" if path.is_dir() else path
+    if interpreter.is_file() and os.access(interpreter, os.X_OK) and not path.name.endswith(_ARCHIVES):
+        return replace(base, name=f"{base.name}={path}", interpreter=interpreter)
     folder = _package(_unpacked(path) if path.is_file() else path, base.name)
     if folder is not None:
         return replace(base, name=f"{base.name}={path}", folder=folder.resolve())

@@ -16,7 +16,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from xbackend.environments import folders, installed, interpreters, patched, recipes
+from xbackend.environments import folders, interpreters, patched, recipes
 from xbackend.environments.installer import Progress, Unresolvable, resolve
 from xbackend.environments.interpreters import Interpreter
 from xbackend.environments.recipes import Recipe
@@ -102,7 +102,7 @@ def find(name: str) -> Recipe:
     if name in recipes.RECIPES:
         return recipes.RECIPES[name]
     if re.match(r"[^=<>!~]*=[^=]", name):
-        return installed.find(name) or patched.find(name)
+        return patched.find(name)
     try:
         asked = Requirement(name)
     except InvalidRequirement as error:

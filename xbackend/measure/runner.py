@@ -118,8 +118,7 @@ class Session:
                 candidate.fail("missing", NOT_COME_TO)
 
     def _together(self) -> int:
-        """How many processes fit into the memory of the machine and of each accelerator at once, each with a framework
-        and the arrays of a program."""
+        """How many processes, each with a framework and a program's arrays, fit into the memory at once."""
         arrays = (sum(a.nbytes for a in (*c.case.inputs, *c.case.expected)) for c in self.candidates)
         free = min([machine.available_memory(), *machine.accelerator_memory()])
         return max(1, free // (PROCESS_MEMORY + 4 * max(arrays, default=0)))

@@ -58,9 +58,8 @@ class Schedule:
         return unanswered(self._well(), self.baseline, self.extent.processes)
 
     def _fitting(self, wanted: Sequence[Candidate]) -> list[Candidate]:
-        """As many as fit into the time left, the nearest to the fastest first. In the second and third generation those
-        of `spreading` always fit: without them there is no verdict at all."""
-        early = self.generations < statistics.FEWEST
+        """As many as fit into the time left, the nearest to the fastest first."""
+        early = self.generations < statistics.FEWEST  # without those of `spreading` there is no verdict at all
         left, chosen = self.remaining, spreading(self._well(), self.baseline) if early else []
         for candidate in nearest_first([candidate for candidate in wanted if candidate not in chosen]):
             if self._takes([*chosen, candidate]) > left:
@@ -74,8 +73,7 @@ class Schedule:
         self._took[candidate] = seconds
 
     def _takes(self, candidates: Sequence[Candidate]) -> float:
-        """Estimated seconds of another process of each: those of its last process, without the compilation where the
-        next one finds the code on disk."""
+        """Estimated seconds of another process of each, as of its last one; code on disk is not compiled again."""
         usual = sum(self._took.values()) / max(len(self._took), 1)
         warm = [c for c in candidates if c.processes and c.processes[-1].cache == "cold" and not c.cold(self.cold)]
         found = sum(c.processes[-1].phases.lower or 0.0 for c in warm)
