@@ -134,8 +134,8 @@ def test_shares_are_parts_of_one(many: list[list[Span]], bound: list[str]) -> No
 
 
 def test_what_only_touches_does_not_overlap() -> None:
-    assert profiles.union([(3.0, 4.0), (0.0, 1.0), (1.0, 2.0), (0.5, 0.7)]) == [(0.0, 2.0), (3.0, 4.0)]
-    assert profiles.overlap([[(0.0, 2.0)], [(2.0, 4.0)], [(3.0, 5.0)]]) == [(3.0, 4.0)]
+    assert profiles.covered([(3.0, 4.0), (0.0, 1.0), (1.0, 2.0), (0.5, 0.7)]) == [(0.0, 2.0), (3.0, 4.0)]
+    assert profiles.covered([(0.0, 2.0), (2.0, 4.0), (3.0, 5.0)], 2) == [(3.0, 4.0)]
 
 
 class Profiled:

@@ -162,19 +162,15 @@ def open_to_others(path: Path) -> str:
     real = Path(os.path.realpath(path))
     for one in () if shared() else (real, *real.parents):
         who = writers(one)
-        if who and (one == real or not _sticky(one)):
+        # A sticky folder, as /tmp: others can write to it, and rename only their own files.
+        sticky = who and one.stat().st_mode & stat.S_ISVTX and one.stat().st_uid in (0, os.geteuid())
+        if who and (one == real or not sticky):
             return (
                 f"{one} is open to others: {who}, and what is kept in {path} is run. Type `chmod go-w {one}` if it is "
                 "yours, or set XBACKEND_HOME to a directory of your own; if you trust all who can write there, set "
                 f"{SHARED}=1"
             )
     return ""
-
-
-def _sticky(path: Path) -> bool:
-    """Whether others can write to a directory but rename only their own files, as in /tmp."""
-    status = path.stat()
-    return bool(status.st_mode & stat.S_ISVTX) and status.st_uid in (0, os.geteuid())
 
 
 def _own_group(number: int) -> bool:

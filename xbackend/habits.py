@@ -16,11 +16,8 @@ R = TypeVar("R")
 
 # Functions that have another name here. Names of NumPy's ufuncs also say which function the ufunc becomes.
 RENAMED = {
-    "absolute": "abs",
-    "fabs": "abs",
-    "true_divide": "divide",
-    "truediv": "divide",
-    "div": "divide",
+    **dict.fromkeys(("absolute", "fabs"), "abs"),
+    **dict.fromkeys(("true_divide", "truediv", "div"), "divide"),
     "power": "pow",
     "arccos": "acos",
     "arccosh": "acosh",
@@ -54,10 +51,8 @@ RENAMED = {
     "inner": "vecdot",
     "batched_dot": "matmul",
     "clip_by_value": "clip",
-    "gradient": "grad",
-    "gradients": "grad",
-    "Variable": "shared",
-    "variable": "shared",
+    **dict.fromkeys(("gradient", "gradients"), "grad"),
+    **dict.fromkeys(("Variable", "variable"), "shared"),
     "ifelse": "cond",
     "switch": "where",
     **dict.fromkeys(("array", "tensor", "constant", "as_tensor_variable", "convert_to_tensor"), "asarray"),
@@ -128,8 +123,8 @@ PACKAGES = {
 _KEYWORDS = {
     **dict.fromkeys(("device_count", "num_devices", "devices", "cpus"), "virtual_devices"),
     **dict.fromkeys(("num_threads", "n_threads", "n_jobs"), "threads"),
-    **dict.fromkeys(("timeout",), "limit"),
-    **dict.fromkeys(("target",), "device"),
+    "timeout": "limit",
+    "target": "device",
     **dict.fromkeys(("dim", "dims", "reduction_indices"), "axis"),
     **dict.fromkeys(("keep_dims", "keepdim"), "keepdims"),
 }

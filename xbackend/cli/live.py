@@ -29,25 +29,25 @@ def progress() -> Iterator[tuple[Say, Watch]]:
     """
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield (log := Log()), _Numbers(log)
+        yield (log := Log()), _numbers(log)
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
         shown = _Table(live)
         yield shown.say, shown.show
 
 
-class _Numbers:
+def _numbers(say: Say) -> Watch:
     """Prints the first number of each candidate, or why it has none."""
+    told: set[tuple[str, str]] = set()
 
-    def __init__(self, say: Say) -> None:
-        self._say, self._told = say, set[tuple[str, str]]()
-
-    def __call__(self, task: str, rows: Sequence[Standing]) -> None:
+    def show(task: str, rows: Sequence[Standing]) -> None:
         for row in rows:
-            if (row.seconds is not None or row.failed) and (task, row.name) not in self._told:
-                self._told.add((task, row.name))
-                told = (row.failed and f"{row.state}: {row.failed}") or text.time(row.seconds)
-                self._say(f"first number of {row.name}: {told}" if row.seconds is not None else f"{row.name}: {told}")
+            if (row.seconds is not None or row.failed) and (task, row.name) not in told:
+                told.add((task, row.name))
+                number = f"first number of {row.name}: {text.time(row.seconds)}"
+                say(f"{row.name}: {row.state}: {row.failed}" if row.failed else number)
+
+    return show
 
 
 class _Table:

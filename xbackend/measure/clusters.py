@@ -61,7 +61,8 @@ def jobs(
             continue
         on_end(ran)
         became = _became(own, ran, first)
-        missing = 0 if allow_nan else _without_number(ran)
+        last = [steps[max(steps)] for steps in ran.outputs.values() if steps]
+        missing = 0 if allow_nan else not_finite([*ran.variables.values(), *flatten(last, np.asarray)[0]])
         if missing:
             became = msgspec.structs.replace(became, status="not verified", reason=no_number(missing, INFINITE))
         elif first is None:
@@ -79,12 +80,6 @@ def jobs(
         machine=machine(),
         runs=tuple(found),
     )
-
-
-def _without_number(ran: Ran) -> int:
-    """The number of NaN or infinite elements in the variables and in each worker's last outputs."""
-    last = [steps[max(steps)] for steps in ran.outputs.values() if steps]
-    return not_finite([*ran.variables.values(), *flatten(last, np.asarray)[0]])
 
 
 def _replayed(asked: JobSpec, ran: Ran) -> tuple[bool | None, str]:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -89,10 +89,10 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         backend: the hosted backend.
         job: ``program``, the traced program as JSON; ``bindings``, the device of each logical device name; ``inputs``
             and ``expected``, the .npy files of the arguments and the expected results, as flat lists; ``tolerance``,
-            the largest relative error that passes, ``undetermined`` and ``allow_nan`` as `verified` has them; ``cold``
-            and ``kept`` as `_cached` has them; ``effort``, an `Effort` as plain data; ``first``, whether the clock is
-            checked; ``profiled``, whether a profile and the memory of a call are taken after the last round; ``label``,
-            its name.
+            the largest relative error that passes, ``undetermined`` and ``allow_nan`` as `verified` has them; ``kept``,
+            the folder of the code that an earlier process compiled, which is found unless ``cold``; ``effort``, an
+            `Effort` as plain data; ``first``, whether the clock is checked; ``profiled``, whether a profile and the
+            memory of a call are taken after the last round; ``label``, its name.
 
     Returns:
         A `Measured` as plain data.
@@ -104,7 +104,9 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     watch = Watch(backend.memory_peaks)
     inputs = _loaded(job["inputs"])
     kept = Path(job["kept"])
-    found = _cached(backend, kept, job["cold"])
+    warm = not job["cold"] and kept.exists()
+    if backend.cache is not None:
+        backend.cache.begin(kept if warm else None)
     before = backend.rewriting()
     executable = backend.compile(from_json(job["program"]), devices=job["bindings"])
     measured = Measured(inputs=hash_of(inputs), tolerance=job["tolerance"])
@@ -112,7 +114,7 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         result = watch.during("first_call", lambda: executable(*inputs))
         if backend.cache is not None and not kept.exists():
             backend.cache.keep(kept)  # for later processes
-        measured.cache = found if kept.exists() else ""
+        measured.cache = "warm" if warm else "cold" if kept.exists() else ""
         expected = _loaded(job["expected"])
         measured.wrong, missing = _compare(executable, result, expected, measured, job), without_number(expected)
         del expected
@@ -197,14 +199,6 @@ def finish(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         held.watch.during("call", held.call)
         found.memory, found.memory_unknown = held.watch.result()
     return asdict(found)
-
-
-def _cached(backend: Backend, kept: Path, cold: bool) -> Literal["cold", "warm"]:
-    """The state of the backend's cache of compiled code: emptied or, unless ``cold``, as an earlier process ``kept`` it."""
-    warm = not cold and kept.exists()
-    if backend.cache is not None:
-        backend.cache.begin(kept if warm else None)
-    return "warm" if warm else "cold"
 
 
 def _loaded(files: Sequence[str]) -> list[np.ndarray]:

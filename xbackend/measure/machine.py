@@ -12,6 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from xbackend import cores
+from xbackend.measure.memory import told
 from xbackend.results.schema import Machine
 
 _DRIVER = "driver"
@@ -109,11 +110,8 @@ def _memory() -> int:
 
 def available_memory() -> int:
     """Bytes of main memory that processes may still take; all of it where the system does not tell."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:  # not Linux
-        return _memory()
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), _memory())
+    available = told(Path("/proc/meminfo"), "MemAvailable")
+    return _memory() if available is None else available
 
 
 def accelerators() -> list[str]:

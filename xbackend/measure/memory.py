@@ -37,7 +37,7 @@ class Watch:
             why = error.strerror or error
             self._why = self._why or f"the system does not count the peak anew ({BEGIN_ANEW}: {why})"
         result = work()
-        peak = _status("VmHWM")
+        peak = told(STATUS, "VmHWM")
         if peak is None or self._before is None:
             self._why = self._why or f"the system does not tell the peak ({STATUS})"
         else:
@@ -60,12 +60,13 @@ def resident() -> int | None:
     gc.collect()
     with suppress(OSError, AttributeError):  # another C library, which gives memory back when it likes
         ctypes.CDLL(None).malloc_trim(0)
-    return _status("VmRSS")
+    return told(STATUS, "VmRSS")
 
 
-def _status(field: str) -> int | None:
+def told(path: Path, field: str) -> int | None:
+    """Bytes that a file of the system tells in a line of kibibytes; `None` where it does not tell."""
     try:
-        lines = STATUS.read_text().splitlines()
+        lines = path.read_text().splitlines()
     except OSError:  # not Linux
         return None
     found = [line.split() for line in lines if line.startswith(f"{field}:")]

@@ -63,21 +63,22 @@ def summary(call: ProfiledCall) -> dict[str, Any]:
     spans = call.spans
     begin = min(0.0, *(span.start for span in spans))
     computing = grouped((str(span.device), (span.start, span.end)) for span in spans if span.kind == "compute")
-    merged = {device: union(stretches) for device, stretches in sorted(computing.items())}
-    transfers = union((span.start, span.end) for span in spans if span.kind == "transfer")
-    covered = union(stretch for stretches in merged.values() for stretch in stretches)
+    merged = {device: covered(stretches) for device, stretches in sorted(computing.items())}
+    of_devices = [stretch for stretches in merged.values() for stretch in stretches]
+    transfers = covered((span.start, span.end) for span in spans if span.kind == "transfer")
+    computed = covered(of_devices)
     first, last = min(span.start for span in spans), max(span.end for span in spans)
     ordered = sorted(spans, key=lambda span: (span.start, span.end, str(span.device)))
     return {
         "wall": wall(call),
         "call": call.seconds,
         "launch": max(first, 0.0) + max(call.seconds - last, 0.0),
-        "compute": length(covered),
+        "compute": length(computed),
         "busy": {device: length(stretches) for device, stretches in merged.items()},
         "transfers": length(transfers),
-        "exposed": length(transfers) - length(overlap([transfers, covered])),
-        "wait": max(0.0, last - first - length(union((span.start, span.end) for span in spans))),
-        "together": length(overlap(merged.values())),
+        "exposed": length(transfers) - length(covered([*transfers, *computed], 2)),
+        "wait": max(0.0, last - first - length(covered((span.start, span.end) for span in spans))),
+        "together": length(covered(of_devices, 2)),
         "count": len(spans),
         "spans": [[str(s.device), s.start - begin, s.end - begin, s.kind, s.what] for s in ordered[:KEPT]],
     }
@@ -88,29 +89,18 @@ def wall(call: ProfiledCall) -> float:
     return max(span.end for span in call.spans) - min(0.0, *(span.start for span in call.spans))
 
 
-def union(stretches: Iterable[Stretch]) -> list[Stretch]:
-    """The same stretches without overlap, in order."""
-    merged: list[Stretch] = []
-    for start, end in sorted(stretches):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def overlap(many: Iterable[Sequence[Stretch]]) -> list[Stretch]:
-    """Where at least two of these sequences, each without overlap in itself, have a stretch."""
-    # At one moment ends come before beginnings: stretches that only touch do not overlap.
-    events = sorted((moment, step) for stretches in many for s, e in stretches for moment, step in ((s, 1), (e, -1)))
-    common, depth, since = list[Stretch](), 0, 0.0
-    for moment, step in events:
-        if depth + step == 2 and step > 0:
+def covered(stretches: Iterable[Stretch], least: int = 1) -> list[Stretch]:
+    """Where so many of the stretches are at least, in order and without overlap."""
+    # At one moment beginnings come before ends, so that stretches that touch are one.
+    events = sorted((moment, -step) for start, end in stretches for moment, step in ((start, 1), (end, -1)))
+    found, depth, since = list[Stretch](), 0, 0.0
+    for moment, ends in events:
+        depth -= ends
+        if ends < 0 and depth == least:
             since = moment
-        elif depth == 2 and step < 0:
-            common.append((since, moment))
-        depth += step
-    return common
+        elif ends > 0 and depth == least - 1 and since < moment:
+            found.append((since, moment))
+    return found
 
 
 def length(stretches: Iterable[Stretch]) -> float:

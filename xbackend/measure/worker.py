@@ -32,10 +32,9 @@ class Worker:
 
     def signal(self, name: str) -> None:
         """``SIGSTOP`` stops its process with all threads, as a pool's waiting ones may spin; ``SIGCONT`` resumes it."""
-        number, pid = getattr(signal, name, None), self.pid
-        if number is not None and pid is not None:  # else another system, or its next answer says that it has ended
+        if (pid := self.pid) is not None:  # else its next answer says that it has ended
             with suppress(ProcessLookupError):
-                os.kill(pid, number)
+                os.kill(pid, getattr(signal, name))
 
 
 def open_worker(
