@@ -142,19 +142,15 @@ def _show(found: Found, what: What) -> None:
     """A row for each release that was looked at."""
     rows = []
     for name in found.releases:
-        beside = found.beside.get(name)
-        if name == found.first:
-            rows.append([name, text.NOTHING, text.NOTHING, "the first", ""])
-        elif beside is not None and beside.ratio is not None and beside.seconds is not None:
-            seconds = " / ".join(map(text.time, beside.seconds))
-            rows.append(
-                [name, seconds, text.ratio(beside.ratio), text.verdict(beside.ratio), found.reasons.get(name, "")]
-            )
+        is_first, why = name == found.first, found.reasons.get(name, "")
+        beside = None if is_first else found.beside.get(name)
+        cells = [text.NOTHING, text.NOTHING, "the first" if is_first else "left out"]
+        if beside is not None and beside.ratio is not None and beside.seconds is not None:
+            cells = [" / ".join(map(text.time, beside.seconds)), text.ratio(beside.ratio), text.verdict(beside.ratio)]
         elif beside is not None:
-            verdict = "differs" if beside.differs else "agrees"
-            rows.append([name, text.NOTHING, text.power(beside.difference), verdict, found.reasons.get(name, "")])
-        elif name in found.reasons:
-            rows.append([name, text.NOTHING, text.NOTHING, "left out", found.reasons[name]])
+            cells = [text.NOTHING, text.power(beside.difference), "differs" if beside.differs else "agrees"]
+        if is_first or beside is not None or why:
+            rows.append([name, *cells, why])
     first = _number(found.first) if found.first else "the first"
     against = "relative difference" if what is What.NUMBERS else "ratio (95 % interval)"
     table(

@@ -139,8 +139,8 @@ def compare(
         written = report.write_times(results, reports / results.name, measuring.baseline)
     say_lines([*lines(results, measuring.baseline, width(), wide), *quiet(results)])
     say(f"{results.settings.stopped}; run {results.run}")
-    stays = f"it gave no time: the report that was in {reports / results.name} stays; xbackend report --run {results.run}"
-    say(f"report: {written}" if written else f"{stays} writes one of this run")
+    stays = f"it gave no time: the report that was in {reports / results.name} stays"
+    say(f"report: {written}" if written else f"{stays}; xbackend report --run {results.run} writes one of this run")
     if not results.complete:
         say("xbackend compare: interrupted; the report is of what was measured before", error=True)
         return INTERRUPTED

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
+import selectors
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -127,8 +126,6 @@ def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
             start_new_session=True,
         )
     except OSError as error:
@@ -169,33 +166,24 @@ def resolve(
         fresh.unlink(missing_ok=True)
 
 
-def _follow(process: subprocess.Popen[str], lines: deque[str], what: str, on_progress: Progress) -> None:
+def _follow(process: subprocess.Popen[bytes], lines: deque[str], what: str, on_progress: Progress) -> None:
     """Pass on uv's lines until it ends. When it is silent, report that it still works."""
-    said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-
-    def read() -> None:
-        assert process.stdout is not None
-        with process.stdout as stream:
-            for line in stream:
-                said.put(line.rstrip())
-        said.put(None)
-
-    threading.Thread(target=read, name="xbackend-uv", daemon=True).start()
-    start = time.monotonic()
-    latest = "working"
-    while True:
-        try:
-            line = said.get(timeout=HEARTBEAT)
-        except queue.Empty:
-            on_progress(f"{what}: {latest} ({time.monotonic() - start:.0f} s so far)")
-            continue
-        if line is None:
-            return
-        lines.append(line)
-        text = line.strip()
-        if text and not text.startswith(("+ ", "- ")):  # the final list of packages is not shown
-            latest = text
-            on_progress(f"{what}: {latest}")
+    assert process.stdout is not None
+    start, latest, data, rest = time.monotonic(), "working", b" ", b""
+    with process.stdout as stream, selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while data:
+            if not selector.select(HEARTBEAT):
+                on_progress(f"{what}: {latest} ({time.monotonic() - start:.0f} s so far)")
+                continue
+            data = os.read(stream.fileno(), 1 << 16)
+            *whole, rest = (rest + data).split(b"\n") if data or not rest else (rest, b"")
+            for line in whole:
+                lines.append(line.decode(errors="replace").rstrip())
+                text = lines[-1].strip()
+                if text and not text.startswith(("+ ", "- ")):  # the final list of packages is not shown
+                    latest = text
+                    on_progress(f"{what}: {latest}")
 
 
 def _uv() -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 
 import uv
@@ -42,13 +43,11 @@ def releases(asked: str) -> list[str]:
 
 def chosen(there: set[str], specifier: SpecifierSet) -> list[str]:
     """The versions that a specifier allows, without pre-releases, the oldest first."""
-    versions = []
+    versions = set()
     for text in there:
-        try:
-            versions.append(Version(text))
-        except InvalidVersion:  # older than the standard form of versions
-            continue
-    return [str(version) for version in sorted(set(versions)) if version in specifier and not version.is_prerelease]
+        with suppress(InvalidVersion):  # older than the standard form of versions
+            versions.add(Version(text))
+    return [str(version) for version in sorted(versions) if version in specifier and not version.is_prerelease]
 
 
 def listed(recipe: Recipe) -> set[str]:

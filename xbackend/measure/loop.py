@@ -289,7 +289,7 @@ def foreign_seconds() -> float:
 
 @contextmanager
 def _load(seconds: Callable[[], float], least: float = 0.0) -> Iterator[list[float]]:
-    """The number of cores kept busy in the block, at its end; from processor ``seconds`` to a resolution of ``least``."""
+    """The number of cores kept busy in the block, there at its end; ``seconds`` have a resolution of ``least``."""
     cores: list[float] = []
     before, start = seconds(), time.perf_counter()
     yield cores
