@@ -94,16 +94,15 @@ def _of_revisions(
     if commits[0] == commits[1]:
         raise UsageError(f"{rev[0]} and {rev[1]} are both the commit {commits[0]}: a commit is not judged by itself")
     for one, commit in zip(rev, commits, strict=True):
-        with revisions.checked_out(one) as (root, folder), neighbours.alone(folder, root):
+        with revisions.checked_out(one) as (root, folder), neighbours.alone(folder, root) as imported:
             if not (folder / target).resolve().is_relative_to(root):
                 raise UsageError(f"{target} is the same for both revisions: name a file of theirs, from here")
-            there, elsewhere = neighbours.files(), dict[str, str]()
+            elsewhere: dict[str, str] = {}
             try:
                 made = cases_of(str(folder / target), folder=folder, on_modules=elsewhere.update)
             except (UsageError, GraphError) as error:
                 raise UsageError(f"{target} of {one}: {error}") from None
-            new = {name: file for name, file in neighbours.files().items() if name not in there}
-            mixed = revisions.tracked({**new, **elsewhere})
+            mixed = revisions.tracked({**imported(), **elsewhere})
         if mixed:
             raise UsageError(
                 f"{target} of {one} imports {', '.join(mixed)} from the folder that you work in, the "

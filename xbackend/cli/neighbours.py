@@ -9,7 +9,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
@@ -74,28 +74,24 @@ def beside(*folders: Path) -> Iterator[None]:
 
 
 @contextmanager
-def alone(folder: Path, root: Path) -> Iterator[None]:
-    """In the block, the user's code imports from a folder and its ``src`` first. At its end modules from below ``root``
-    are forgotten, so that the same names can come from another one."""
-    modules, folders = set(sys.modules), list(_neighbours.folders)
+def alone(folder: Path, root: Path) -> Iterator[Callable[[], dict[str, str]]]:
+    """In the block, the user's code imports from a folder and its ``src`` first. The function that it gets tells the
+    files of the modules that were imported in it, by name. At its end those from below ``root`` are forgotten, so that
+    the same names can come from another one."""
+    before, folders = set(sys.modules), list(_neighbours.folders)
+
+    def imported() -> dict[str, str]:
+        new = [(name, getattr(sys.modules[name], "__file__", None)) for name in list(sys.modules) if name not in before]
+        return {name: file for name, file in new if file}
+
     try:
         with beside(folder, folder / "src"):
-            yield
+            yield imported
     finally:
         _neighbours.folders[:] = folders
-        for name in imported(root) - modules:
-            del sys.modules[name]
-
-
-def imported(folder: Path) -> set[str]:
-    """The names of the modules that were imported from files below a folder."""
-    return {name for name, file in files().items() if Path(file).resolve().is_relative_to(folder.resolve())}
-
-
-def files() -> dict[str, str]:
-    """The files of the imported modules, by name."""
-    found = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
-    return {name: file for name, file in found.items() if file}
+        for name, file in imported().items():
+            if Path(file).resolve().is_relative_to(root.resolve()):
+                del sys.modules[name]
 
 
 def folders() -> list[str]:
