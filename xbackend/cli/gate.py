@@ -64,7 +64,8 @@ def gate(
     cases = partial(
         users.cases, inputs=inputs, asked=dict(settings or ()), quick=measuring.quick, seed=measuring.seed, graph=graph
     )
-    return _say(*_of_revisions(base, cases, rev, limits, measuring, kept), limits, wide)
+    found = _of_revisions(base, cases, rev, limits=limits, measuring=measuring, kept=kept)
+    return _say(*found, limits, wide)
 
 
 def _of_runs(base: str, head: str, limits: Sequence[Limit], kept: Store) -> tuple[Judgement, list[str]]:
@@ -84,6 +85,7 @@ def _of_revisions(
     target: str,
     cases_of: Callable[..., list[Case]],
     rev: Sequence[str],
+    *,
     limits: Sequence[Limit],
     measuring: Measuring,
     kept: Store,

@@ -11,8 +11,8 @@ from typing import Any
 
 from xbackend.environments import contents, installed, recipes, versions
 from xbackend.environments.folders import directory
-from xbackend.environments.installer import Progress, silent
 from xbackend.environments.installed import Installed
+from xbackend.environments.installer import Progress, silent
 from xbackend.environments.recipes import Recipe, framework_of
 from xbackend.errors import EnvironmentFailed
 from xbackend.files import shared, writers
