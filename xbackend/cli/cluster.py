@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -14,12 +14,16 @@ from xbackend.backends import registry
 from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import say, say_lines, table, width
 from xbackend.cli.users import calling, job
+from xbackend.cluster.job import Job
 from xbackend.devices import DeviceMap
 from xbackend.engines.registry import ENGINES, checked
 from xbackend.engines.spec import FIRST_PORT, WORKER, Announced, ClusterSpec, found, local, read
 from xbackend.errors import UsageError
-from xbackend.results.clustered import Jobs
 from xbackend.wording import join
+
+if TYPE_CHECKING:
+    from xbackend.cluster.jobspec import JobSpec
+    from xbackend.engines.contract import Engine
 
 _ACTION = Parameter(help="run a job, or show the status of those that run")
 _TARGET = Parameter(help="a function of a task, in a file; or of the only job of FILE.py", metavar="FILE.py:FUNCTION")
@@ -134,19 +138,12 @@ def cluster(
 ) -> int:
     """Run a job on a cluster of processes and write a report, or show the clusters that run."""
     if action == "status":
-        from xbackend.cluster import status
-
-        table(list(status.HEADERS), status.rows())
-        return DONE
+        return _status()
     from xbackend.backends.contract import Settings  # slow imports would keep a shell waiting
     from xbackend.cluster.jobspec import JobSpec
-    from xbackend.cluster.ran import words
     from xbackend.cluster.starting import at_home
-    from xbackend.measure import clusters
 
-    if not target:
-        raise UsageError("name what to run: xbackend cluster run FILE.py:FUNCTION")
-    chosen = job(target)
+    chosen = _job(target)
     pairs = checked(backend or ["numpy"], engine or [])
     specs, said = _specs(cluster, hosts, workers, ps, port, coordinated=any(one.coordinated for _, one in pairs))
     if not _starts(said):
@@ -170,16 +167,32 @@ def cluster(
         guard=calling,
         on_line=say,
     )
-    done = clusters.jobs(asked, pairs, replay=replay, allow_nan=allow_nan, on_end=lambda one: say_lines(words(one)))
-    return _ended(done, folder)
+    return _ran(asked, pairs, folder, replay=replay, allow_nan=allow_nan)
 
 
-def _ended(done: Jobs, folder: Path) -> int:
-    """Print the outcome, write the report, and return the exit code."""
+def _job(target: str) -> Job:
+    if not target:
+        raise UsageError("name what to run: xbackend cluster run FILE.py:FUNCTION")
+    return job(target)
+
+
+def _status() -> int:
+    """Show the clusters that run."""
+    from xbackend.cluster import status
+
+    table(list(status.HEADERS), status.rows())
+    return DONE
+
+
+def _ran(asked: JobSpec, pairs: Sequence[tuple[str, type[Engine]]], folder: Path, **how: bool) -> int:
+    """Run the job, print the outcomes, write the report, and return the exit code."""
+    from xbackend.cluster.ran import words
+    from xbackend.measure import clusters
     from xbackend.report import write
     from xbackend.report.said.cluster import said
     from xbackend.report.written.terminal import outcomes
 
+    done = clusters.jobs(asked, pairs, on_end=lambda one: say_lines(words(one)), **how)
     told = said(done)
     say_lines(outcomes(told, width()))
     say(f"report: {write(done, folder)}")
