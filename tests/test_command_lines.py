@@ -356,7 +356,7 @@ def test_what_can_be_refused_is_refused_before_anything_is_computed_or_waited_fo
         raise AssertionError("it waited")
 
     monkeypatch.setattr(Patience, "wait", waits)
-    monkeypatch.setattr(matrix, "ready", lambda runs, say: {"numpy": "no room"})
+    monkeypatch.setattr(matrix, "ready", lambda runs, say: {("numpy", ""): "no room"})
     assert ended("compare", "mine.py:double", "--input", "2.0", "--backends", "numpy", "--quick") == INCOMPLETE
     assert "missing: numpy on 1 device: no room" in capsys.readouterr().out
 

@@ -177,7 +177,6 @@ def _job(target: str) -> Job:
 
 
 def _status() -> int:
-    """Show the clusters that run."""
     from xbackend.cluster import status
 
     table(list(status.HEADERS), status.rows())

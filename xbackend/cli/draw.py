@@ -59,7 +59,6 @@ def draw(
 def _executed(
     program: Program, arrays: list[np.ndarray], selected: list[matrix.Run], asked: DeviceMap | None, form: str
 ) -> str:
-    """The drawing of what a backend executed."""
     ((name, _),) = selected
     bindings, count = spread(program, asked)
     with progress() as shown:

@@ -143,7 +143,6 @@ def _times(seconds: Sequence[float]) -> str:
 
 
 def _say(first: str, rows: list[list[str]], right: Expected | str) -> None:
-    """The first line, what was computed, and the table."""
     say_lines(columns.wrapped(first, width()))
     for number, leaf in enumerate([] if isinstance(right, str) else right.expected):
         say(f"result {number} of the oracle: {leaf.dtype}{list(leaf.shape)}")

@@ -311,7 +311,6 @@ def job(target: str) -> Job:
 
 
 def _only(target: str, kind: type[N], called: str, advice: str) -> N:
-    """The only object of that kind in a file."""
     own: list[N] = _own_of(target, kind)
     if len(own) != 1:
         raise UsageError(f"{target} has {join([one.name for one in own]) or f'no {called}'}: {advice}")
@@ -319,7 +318,6 @@ def _only(target: str, kind: type[N], called: str, advice: str) -> N:
 
 
 def _own_of(target: str, kind: type | tuple[type, ...]) -> list[Any]:
-    """The objects of that kind in a file."""
     return list(dict.fromkeys(one for one in vars(_module(Path(target))).values() if isinstance(one, kind)))
 
 

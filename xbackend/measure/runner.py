@@ -146,7 +146,6 @@ class Session:
         self._live = []
 
     def _open(self, group: Group) -> Worker:
-        """A fresh process; raises `XBackendError`."""
         self.patience.wait(self.schedule.remaining)
         self._begun[group] = {
             "started": time.time(),
@@ -260,7 +259,6 @@ class Session:
         self._keep(candidate)
 
     def _show(self, candidate: Candidate, starting: bool = False) -> None:
-        """Show the progress of all candidates of the case."""
         case = candidate.case.compared
         beside = [one for one in self.candidates if one.case.compared == case]
         self.watch(case, standings(beside, self._live, candidate if starting else None))

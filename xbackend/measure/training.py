@@ -233,7 +233,6 @@ def _folder(checkpoints: Path, one: _One) -> Path:
 
 
 def _passed(epoch: Epoch) -> Passed:
-    """An epoch with its finite numbers."""
     train, test = ({k: v for k, v in of.items() if math.isfinite(v)} for of in (epoch.train, epoch.test))
     return Passed(number=epoch.number, steps=epoch.steps, train=train, test=test)
 

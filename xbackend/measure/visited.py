@@ -62,7 +62,6 @@ class Live:
         return not (used or used_up)
 
     def _seconds(self, visits: list[Visit]) -> float:
-        """The seconds of the timed rounds."""
         return self.measured.iterations * sum(sum(visit.rounds) for visit in visits)
 
     @property
