@@ -255,7 +255,7 @@ def test_who_reads_the_output_may_end_before() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "wb") as closed:
-        command = [sys.executable, "-m", "xbackend.cli", "draw", "matpow"]
+        command = [sys.executable, "-m", "xbackend", "draw", "matpow"]
         ended = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, check=False)
     assert (ended.returncode, ended.stderr) == (141, b"")
 
