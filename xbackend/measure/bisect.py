@@ -176,7 +176,7 @@ class Bisection:
         self.found.beside[head] = beside
         return beside.differs
 
-    def _beside(self, base: str, head: str, times: int) -> Beside | None:
+    def _beside(self, base: str, head: str, times: int = 1) -> Beside | None:
         """A release measured beside another one; `None` where that failed, with the reason under its name."""
         if self.what is not What.NUMBERS:
             rows = self._measured([base, head], times)
