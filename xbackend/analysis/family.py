@@ -26,7 +26,7 @@ from functools import cached_property, lru_cache
 from statistics import fmean, median
 
 from xbackend.analysis.generations import FEWEST_DEGREES, Fit, fit
-from xbackend.analysis.statistics import FEWEST, LEVEL, Ratio, logarithms, margin_of_sessions, student, unknown
+from xbackend.analysis.statistics import FEWEST, LEVEL, Ratio, logarithms, margin_of_sessions, student
 from xbackend.interrupts import put_off
 
 _OWN = 0.5  # degrees of freedom: with fewer, nothing is known of a candidate's own spread
@@ -62,10 +62,8 @@ class Family:
         """
         ours, theirs = self._samples[one], self._samples[other]
         processes = (len(ours), len(theirs))
-        if not ours or not theirs:
-            return unknown(math.nan, processes)
-        if one not in self._members or other not in self._members:
-            return unknown(math.exp(fmean(ours) - fmean(theirs)), processes)
+        if not {one, other} <= {*self._members}:
+            return Ratio.of(fmean(ours) - fmean(theirs) if ours and theirs else math.nan, math.nan, processes)
         at, against = self._members.index(one), self._members.index(other)
         difference = self._fit.effects[at] - self._fit.effects[against]
         sessions = margin_of_sessions(earlier)

@@ -27,14 +27,12 @@ Costs = Sequence[tuple[float, float]]  # of each process: seconds to its first r
 
 @dataclass(frozen=True)
 class PayOff:
-    """``row`` has overtaken ``quick``, which has its first result earlier, after so many ``calls``.
+    """A row has overtaken another one, which has its first result earlier, after so many ``calls``.
 
     ``low`` and ``high`` are the interval: nan below `FEWEST` processes a side, ``high`` infinite where no number of
     calls shows it.
     """
 
-    row: Row
-    quick: Row
     calls: float
     low: float
     high: float
@@ -69,7 +67,7 @@ def pay_off(row: Row, quick: Row, comparison: Comparison, from_cache: bool = Fal
     if against is None or against.verdict is not Verdict.FASTER or not (ours and theirs):
         return None
     calls = estimate(ours, theirs)
-    return None if calls is None else PayOff(row, quick, calls, *interval(ours, theirs, calls))
+    return None if calls is None else PayOff(calls, *interval(ours, theirs, calls))
 
 
 def estimate(ours: Costs, theirs: Costs) -> float | None:

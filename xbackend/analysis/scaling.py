@@ -68,16 +68,6 @@ class Scaling:
         return 1 / self.ratio.value
 
     @property
-    def interval(self) -> tuple[float, float] | None:
-        """The interval of the speed-up; `None` where one side has too few processes for one."""
-        return (1 / self.ratio.high, 1 / self.ratio.low) if math.isfinite(self.ratio.low) else None
-
-    @property
-    def processes(self) -> int:
-        """The number of processes of the side with fewer."""
-        return min(self.ratio.processes)
-
-    @property
     def faster(self) -> bool:
         """Whether several devices are shown to be faster than one."""
         return self.ratio.verdict is Verdict.FASTER
@@ -90,28 +80,26 @@ class Scaling:
 
 def scalings(comparison: Comparison) -> list[Scaling]:
     """One for each row on two devices or more whose counterpart on one device has a time, in their order."""
-    single = {row.label: row for row in comparison.ranked if row.devices == 1}
-    pairs = [(single.get(row.label), row) for row in comparison.rows if row.devices > 1]
-    ratios = [(one, many, comparison.ratio(many, one)) for one, many in pairs]
-    each = comparison.cores_per_device
-    return [_scaling(one, many, ratio, each) for one, many, ratio in ratios if one is not None and ratio is not None]
-
-
-def _scaling(one: Row, many: Row, ratio: Ratio, cores_per_device: int | None) -> Scaling:
-    foreign = [median_of(process.foreign_cores for process in row.processes) for row in (one, many)]
-    profiles = [process.profile for process in many.processes if process.profile is not None]
-    bound = many.measurement.bindings.values()
-    return Scaling(
-        many=many,
-        seconds_of_one=time_of(one.times),
-        seconds_of_many=time_of(many.times),
-        ratio=ratio,
-        kind=kind_of(bound, cores_per_device),
-        cores_of_one=median_of(process.own_cores for process in one.processes),
-        foreign_cores=max((cores for cores in foreign if cores is not None), default=None),
-        shares=shares(profiles, bound) if profiles else None,
-        unprofiled=many.measurement.unprofiled or "the results hold no profile: measure again with this version",
-    )
+    single, found = {row.label: row for row in comparison.ranked if row.devices == 1}, []
+    for many in comparison.rows:
+        one, bound = single.get(many.label), many.measurement.bindings.values()
+        if many.devices < 2 or one is None or (ratio := comparison.ratio(many, one)) is None:
+            continue
+        foreign = [median_of(process.foreign_cores for process in row.processes) for row in (one, many)]
+        profiles = [process.profile for process in many.processes if process.profile is not None]
+        scaling = Scaling(
+            many=many,
+            seconds_of_one=time_of(one.times),
+            seconds_of_many=time_of(many.times),
+            ratio=ratio,
+            kind=kind_of(bound, comparison.cores_per_device),
+            cores_of_one=median_of(process.own_cores for process in one.processes),
+            foreign_cores=max((cores for cores in foreign if cores is not None), default=None),
+            shares=shares(profiles, bound) if profiles else None,
+            unprofiled=many.measurement.unprofiled or "the results hold no profile: measure again with this version",
+        )
+        found.append(scaling)
+    return found
 
 
 def kind_of(devices: Iterable[str], cores_per_device: int | None) -> str:
@@ -126,25 +114,15 @@ def kind_of(devices: Iterable[str], cores_per_device: int | None) -> str:
 def shares(profiles: Sequence[Profile], bound: Iterable[str]) -> Shares:
     """The shares of profiles (at least one) of the same program; ``bound`` are devices that may not have computed."""
     devices = dict.fromkeys([*bound, *(device for p in profiles for device in p.busy)])
-    idle = {device: median([_part(p.wall - p.busy.get(device, 0.0), p.wall) for p in profiles]) for device in devices}
+    parts = {part: median([p.parts[part] for p in profiles]) for part in profiles[0].parts}
     return Shares(
         wall=median([p.wall for p in profiles]),
-        transfers=median([_part(p.transfers, p.wall) for p in profiles]),
-        exposed=median([_part(p.exposed, p.wall) for p in profiles]),
-        idle=idle,
+        transfers=median([p.share(p.transfers) for p in profiles]),
+        exposed=median([p.share(p.exposed) for p in profiles]),
+        idle={name: median([p.share(p.wall - p.busy.get(name, 0.0)) for p in profiles]) for name in devices},
         together=median([p.at_once for p in profiles]),
-        parts=_parts([p.parts for p in profiles if p.parts]),
+        parts={part: taken / math.fsum(parts.values()) for part, taken in parts.items()},
     )
-
-
-def _parts(each: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The median of each part, scaled so that all add up to 1."""
-    medians = {part: median([parts[part] for parts in each]) for part in next(iter(each), ())}
-    return {part: value / math.fsum(medians.values()) for part, value in medians.items()}
-
-
-def _part(seconds: float, wall: float) -> float:
-    return min(1.0, max(0.0, seconds / wall))
 
 
 @dataclass(frozen=True)
@@ -185,8 +163,7 @@ def sweeps(ledger: Iterable[Scaling]) -> list[Sweep]:
     series: dict[tuple[str, str, str, int], dict[float, Scaling]] = {}
     for scaling in ledger:
         row = scaling.many.measurement
-        size = size_of(row.parameters)
-        if size is not None:
+        if (size := size_of(row.parameters)) is not None:
             key = row.workload, key_of(without_size(row.parameters)), scaling.many.label, scaling.devices
             series.setdefault(key, {})[size] = scaling
     found = []

@@ -15,7 +15,7 @@ from statistics import fmean, stdev, variance
 from typing import TYPE_CHECKING
 
 from xbackend.interrupts import put_off
-from xbackend.wording import percent
+from xbackend.wording import number, percent
 
 if TYPE_CHECKING:
     from xbackend.results.schema import Results
@@ -57,12 +57,14 @@ class Ratio:
 
     @classmethod
     def of(cls, difference: float, margin: float, processes: tuple[int, int], sessions: int = 0) -> Ratio:
-        """From the difference of the logarithms and half the width of its interval.
+        """From the difference of the logarithms and half the width of its interval, nan where nothing is known.
 
         The interval alone decides: faster or slower where it does not hold 1, else equal where it lies within `SAME`.
         """
         value, low, high = (_exp(each) for each in (difference, difference - margin, difference + margin))
-        if abs(difference) > margin:
+        if math.isnan(margin):
+            verdict = Verdict.UNKNOWN
+        elif abs(difference) > margin:
             verdict = Verdict.FASTER if difference < 0 else Verdict.SLOWER
         else:
             same = abs(difference) + margin <= math.log1p(SAME)
@@ -96,14 +98,14 @@ class Ratio:
         return f"{self.verdict} within {percent(self.furthest)}" if self.verdict is Verdict.EQUAL else str(self.verdict)
 
 
+def between(low: float, high: float) -> str:
+    """An interval in words, as in ``0.95 to 1.2``, or that there is none."""
+    return f"{number(low)} to {number(high)}" if math.isfinite(low) and math.isfinite(high) else "no interval"
+
+
 def level_of(results: Results) -> float:
     """The level of a session's statements."""
     return LOOKED if results.settings.adaptive else LEVEL
-
-
-def unknown(value: float, processes: tuple[int, int]) -> Ratio:
-    """A ratio of too few processes, or of impossible seconds."""
-    return Ratio(value, math.nan, math.nan, Verdict.UNKNOWN, processes)
 
 
 def time_of(medians: Sequence[float]) -> float:
@@ -148,7 +150,7 @@ def logarithms(seconds: Sequence[float]) -> list[float]:
 
 
 def _exp(logarithm: float) -> float:
-    return math.exp(logarithm) if logarithm < 700 else math.inf
+    return math.inf if logarithm >= 700 else math.exp(logarithm)
 
 
 def welch(samples: Sequence[Sequence[float]], level: float, weights: Sequence[float] = (1.0, -1.0)) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, geometric_mean, median, median_low
@@ -17,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import msgspec
 
 from xbackend.backends.description import Description
-from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord, adds_up
+from xbackend.backends.placement import OpRecord, Placement, TransferRecord, adds_up
 from xbackend.devices import Device
 from xbackend.drawing.graph import Graph
 from xbackend.errors import DamagedStore, DeviceSpellingError, StoreError, StoreVersionError
@@ -103,15 +104,17 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def at_once(self) -> float:
         """The part of the time, from 0 to 1, in which at least two devices computed."""
-        return min(1.0, max(0.0, self.together / self.wall))
+        return self.share(self.together)
+
+    def share(self, seconds: float) -> float:
+        """Seconds as a part of ``wall``, from 0 to 1."""
+        return min(1.0, max(0.0, seconds / self.wall))
 
 
 def typical(profiles: Sequence[Profile]) -> Profile | None:
     """The profile whose share of `at_once` is nearest to the median; the first of several, `None` of none."""
-    if not profiles:
-        return None
-    middle = median_low([profile.at_once for profile in profiles])
-    return min(profiles, key=lambda profile: abs(profile.at_once - middle))
+    middle = median_low([profile.at_once for profile in profiles]) if profiles else 0.0
+    return min(profiles, key=lambda profile: abs(profile.at_once - middle), default=None)
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,12 +238,12 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
     derived: str = ""
 
 
-class Evidence(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Evidence(Placement):
     """The placement of an executable as results hold it; ``graph`` is what was executed."""
 
     ops: tuple[OpRecord, ...] = ()
     transfers: tuple[TransferRecord, ...] = ()
-    backward: tuple[BackwardRecord, ...] = ()
     graph: Graph | None = None
 
     def __post_init__(self) -> None:

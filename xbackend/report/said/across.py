@@ -71,7 +71,7 @@ def pairs(matrix: Matrix) -> list[Block]:
 
 
 def _over(mean: Mean) -> str:
-    return text.sure(mean.value, mean.low, mean.high) + " *" * mean.shown
+    return text.ratio(mean) + " *" * mean.shown
 
 
 def as_table(matrix: Matrix) -> Block:

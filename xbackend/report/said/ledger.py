@@ -138,8 +138,8 @@ def figures(comparison: Comparison) -> list[Block]:
 def _row(s: Scaling, unit: tuple[str, float]) -> dict[str, str]:
     shares = dict.fromkeys(("profiled call", "transfers", "idle", "at once"), text.NOTHING)
     if s.shares is not None:
-        parts = ", ".join(f"{part} {share(taken)}" for part, taken in (s.shares.parts or {}).items())
-        shares |= {"profiled call": parts or text.NOTHING, "transfers": share(s.shares.transfers)}
+        parts = ", ".join(f"{part} {share(taken)}" for part, taken in s.shares.parts.items())
+        shares = {"profiled call": parts, "transfers": share(s.shares.transfers)}
         shares |= {"idle": _idle(s.shares.idle), "at once": share(s.shares.together)}
     return {
         "backend": s.many.label,

@@ -116,7 +116,7 @@ def _itself(comparisons: Sequence[Comparison]) -> str:
 
 
 def _smallest(comparisons: Sequence[Comparison]) -> str:
-    between = text.smallest(c.against_baseline(row) for c in comparisons for row in c.ranked if row is not c.baseline)
+    between = text.smallest(c.ratio(row, c.baseline) for c in comparisons for row in c.ranked if row is not c.baseline)
     return between and f"; where no difference from the baseline is shown, the smallest that could be is {between}"
 
 

@@ -37,7 +37,7 @@ def judged(comparison: Comparison, header: str) -> list[tuple[Row, str, str, Rat
     """The rows, the fastest first, those without a time last: ratio and verdict in words, always both, and the
     `Ratio`."""
     references: dict[Row | None, str] = {comparison.baseline: "baseline"}
-    ratios = {row: comparison.against_baseline(row) for row in comparison.rows}
+    ratios = {row: comparison.ratio(row, comparison.baseline) for row in comparison.rows}
     if header == SPEEDUP:
         references = {row: "one device" for row in comparison.ranked if row.devices == 1}
         ratios = {s.many: s.ratio for s in scalings(comparison)}
@@ -68,7 +68,7 @@ def ranking(comparison: Comparison, asked: bool) -> list[Block]:
 def figures(comparison: Comparison) -> list[dict[str, str]]:
     """All figures of each row, times in one unit."""
     unit = text.time_unit(row.time for row in comparison.rows)
-    compile_unit = text.time_unit(row.compile_time for row in comparison.rows)
+    compile_unit = text.time_unit(median_of(row.compilations) for row in comparison.rows)
     verdicts = {row: (ratio, verdict) for row, ratio, verdict, _ in judged(comparison, "")}
     return [
         _named(row)
@@ -79,7 +79,7 @@ def figures(comparison: Comparison) -> list[dict[str, str]]:
             "verdict": verdicts[row][1] if row.times else text.NOTHING,
             "spread (processes)": _spread(row, unit),
             text.ERROR: text.error(row.measurement),
-            "compile": text.time(row.compile_time, compile_unit),
+            "compile": text.time(median_of(row.compilations), compile_unit),
             "compile from cache": text.time(median_of(row.from_cache), compile_unit),
             "status": row.measurement.status,
         }
@@ -111,12 +111,11 @@ def phases(comparison: Comparison) -> list[Block]:
     rewritten = any(p.rewriting is not None for row in rows for p in row.processes)
     found = []
     for row in rows:
-        cells = _named(row)
-        for phase, (name, length) in units.items():
-            seconds = row.phase(phase)
-            scaled = None if seconds is None else seconds / length
-            cells[f"{phase.replace('_', ' ')} ({name})"] = text.number(scaled)
-        found.append(cells | (_rewriting(row) if rewritten else {}))
+        cells = {
+            f"{phase.replace('_', ' ')} ({name})": text.number((seconds := row.phase(phase)) and seconds / length)
+            for phase, (name, length) in units.items()
+        }
+        found.append(_named(row) | cells | (_rewriting(row) if rewritten else {}))
     return records(found, words=("backend",))
 
 
@@ -132,8 +131,8 @@ def _rewriting(row: Row) -> dict[str, str]:
 def parities(comparison: Comparison) -> list[Block]:
     """How far each result is from the oracle's; empty where no comparison was recorded."""
     rows, derived = list[dict[str, str]](), dict[str, None]()
-    for row, parity in ((row, row.measurement.parity) for row in comparison.rows):
-        if parity is not None:
+    for row in comparison.rows:
+        if (parity := row.measurement.parity) is not None:
             passed = "yes" if parity.relative_error <= parity.tolerance else "no"
             unsure = row.measurement.status in ("not verified", "not determined")
             errors = {
@@ -169,17 +168,17 @@ def _worst(which: Callable[[list[float]], float], values: list[float], words: st
 def memory(comparison: Comparison) -> list[Block]:
     """The measured memory of each row, on devices too; empty without any."""
     rows = []
-    for row, used in ((row, row.memory) for row in comparison.rows):
-        if used is not None:
+    for row in comparison.rows:
+        if (used := row.memory) is not None:
             devices = ", ".join(f"{plain(name)} {bytes_text(count)}" for name, count in used.devices.items())
-            peaks = {"a call": _peak(row), "the first call, with compiling": bytes_text(max(0, used.first_call))}
+            peaks = {"a call": _peak(row), "the first call, with compiling": bytes_text(used.first_call)}
             last = {"devices, as the framework tells": devices or text.NOTHING}
             rows.append({"backend": row.name, **peaks, **last})
     return records(rows, right=("a call", "the first call, with compiling"))
 
 
 def _peak(row: Row | None) -> str:
-    return text.NOTHING if row is None or row.memory is None else bytes_text(max(0, row.memory.call))
+    return text.NOTHING if row is None or row.memory is None else bytes_text(row.memory.call)
 
 
 def memory_across(matrix: Matrix) -> list[Block]:
@@ -201,16 +200,15 @@ def memory_unknown(comparisons: Sequence[Comparison]) -> list[Block]:
 
 def not_ok(comparisons: Sequence[Comparison]) -> list[Block]:
     """Everything that was not measured, each whole reason once; empty where all is well."""
-    where: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
-    for comparison in comparisons:
-        for row in comparison.rows:
-            m, kept = row.measurement, len(row.measurement.processes)
-            if m.status != "ok":
-                left = f" ({counted(kept, 'finished process', 'finished processes')} not counted)" if kept else ""
-                there = where.setdefault((row.label, m.status, reason(m) + left), [])
-                there.append((comparison.label, str(row.devices)))
+    bad = [(c.label, row, row.measurement) for c in comparisons for row in c.rows if row.measurement.status != "ok"]
+    where = grouped(((row.label, m.status, reason(m) + _left(m)), (label, str(row.devices))) for label, row, m in bad)
     rows = []
     for (name, state, why), there in where.items():
         on = [f"{label} on {join(n)} device{'' if n == ['1'] else 's'}" for label, n in grouped(there).items()]
         rows.append({"backend": name, "status": state, "reason": why, "where": "; ".join(on)})
     return records(rows)
+
+
+def _left(m: Measurement) -> str:
+    kept = len(m.processes)
+    return f" ({counted(kept, 'finished process', 'finished processes')} not counted)" if kept else ""

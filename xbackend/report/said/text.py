@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from xbackend import wording
-from xbackend.analysis.statistics import LEVEL, Ratio, Verdict
+from xbackend.analysis.across import Mean
+from xbackend.analysis.statistics import LEVEL, Ratio, Verdict, between
 from xbackend.results.schema import Measurement
 from xbackend.wording import counted, few, percent, plain
 
@@ -53,15 +54,9 @@ def error(row: Measurement) -> str:
     return NOTHING if parity is None else f"{power(parity.relative_error)} / {power(parity.tolerance)}"
 
 
-def sure(value: float, low: float, high: float) -> str:
+def ratio(against: Ratio | Mean) -> str:
     """A ratio with its interval, or that there is none."""
-    known = math.isfinite(low) and math.isfinite(high)
-    return f"{number(value)} ({f'{number(low)} to {number(high)}' if known else 'no interval'})"
-
-
-def ratio(against: Ratio) -> str:
-    """A ratio with its interval, or that there is none."""
-    return sure(against.value, against.low, against.high)
+    return f"{number(against.value)} ({between(against.low, against.high)})"
 
 
 def verdict(against: Ratio) -> str:
