@@ -21,7 +21,7 @@ from store_helpers import beside
 
 from xbackend.analysis.comparison import Comparison, comparisons
 from xbackend.analysis.scaling import scalings
-from xbackend.analysis.statistics import Ratio, Verdict
+from xbackend.analysis.statistics import Ratio, Verdict, interval
 from xbackend.backends import registry
 from xbackend.report.drawn import axes as shared
 from xbackend.report.drawn import canvas, ratios, timelines, times
@@ -463,7 +463,7 @@ def test_the_axis_of_times_is_logarithmic_where_an_outlier_would_flatten_the_res
 def test_no_bar_reaches_the_wrong_way(times: list[float], operations: int) -> None:
     (row,) = comparisons(of(measured("a", times, operations=operations)))[0].ranked
     assert row.time is not None and row.gflops is not None
-    first, last = shared.bar(row) or (0.0, 0.0)
+    first, last = interval(row.times) or (0.0, 0.0)
     ((below,), (above,)), ((less,), (more,)) = shared.errors([row]), shared.errors([row], rated=True)
     assert min(below, above, less, more) >= 0.0 and less <= row.gflops and more < math.inf
     assert (row.time - below, row.time + above) == pytest.approx((first, last), rel=1e-6)

@@ -22,19 +22,14 @@ from xbackend.wording import grouped
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """A candidate in a comparison: its row, `None` without one, and the ratio of its time to the reference of the
-    matrix, `None` for the reference itself and without both times.
+    """A candidate in a comparison."""
 
-    ``slowdown`` is its time over the smallest one; ``level``: it is not shown to be slower than that; ``winner``: it is
-    shown to be faster than every other.
-    """
-
-    row: Row | None
-    ratio: Ratio | None = None
+    row: Row | None  # `None` where it was not measured in it
+    ratio: Ratio | None = None  # to the reference of the matrix; `None` of that itself and without both times
     is_reference: bool = False
-    slowdown: float | None = None
-    level: bool = False
-    winner: bool = False
+    slowdown: float | None = None  # its time over the smallest one
+    level: bool = False  # it is not shown to be slower than the smallest one
+    winner: bool = False  # it is shown to be faster than every other
 
 
 @dataclass(frozen=True)
@@ -55,22 +50,16 @@ class Mean:
 
 @dataclass(frozen=True)
 class Matrix:
-    """``lines[i][j]`` is candidate ``columns[j]`` in ``comparisons[i]``, ``wins[j]`` the number of its wins,
-    ``absent[j]`` the number of its rows without a time.
-
-    ``pairs[j, k]`` is the mean ratio of the times of j to those of k, if they share a line. ``order`` ranks the
-    candidates with a time by the number of others that take longer. ``to_baseline``: ratios of cells are to the
-    baseline that was asked for; else each to the smallest time of its comparison.
-    """
+    """``lines[i][j]`` is candidate ``columns[j]`` in ``comparisons[i]``."""
 
     comparisons: tuple[Comparison, ...]
     columns: tuple[str, ...]
     lines: tuple[tuple[MatrixCell, ...], ...]
-    wins: tuple[int, ...]
-    absent: tuple[int, ...]
-    pairs: dict[tuple[int, int], Mean]
-    order: tuple[int, ...]
-    to_baseline: bool
+    wins: tuple[int, ...]  # of each candidate
+    absent: tuple[int, ...]  # its rows without a time
+    pairs: dict[tuple[int, int], Mean]  # of [j, k] the mean ratio of the times of j to those of k, if they share a line
+    order: tuple[int, ...]  # the candidates with a time, by the number of others that take longer
+    to_baseline: bool  # ratios of cells are to the baseline that was asked for, else to the smallest time of the line
 
     def ahead(self, candidate: int) -> list[int]:
         """The others that are shown to be slower than a candidate, over their common lines."""

@@ -23,15 +23,11 @@ _COMPILING = ("trace", "lower", "first_call")
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """A row of a comparison: a measurement with the figures that follow from it; all times in seconds.
-
-    ``place`` are the kinds of devices that its backend computed on, such as ``gpu``; empty where all have the same.
-    ``shift`` is `Family.shift`.
-    """
+    """A row of a comparison: a measurement with the figures that follow from it; all times in seconds."""
 
     measurement: Measurement
-    place: str = ""
-    shift: float = 0.0
+    place: str = ""  # the kinds of devices that its backend computed on, such as ``gpu``; empty where all have the same
+    shift: float = 0.0  # `Family.shift`
 
     @property
     def label(self) -> str:
@@ -72,11 +68,6 @@ class Row:
     def gflops(self) -> float | None:
         """10^9 operations of the program per second; `None` without a time or a count of operations."""
         return self.measurement.operations / self.time / 1e9 if self.time and self.measurement.operations else None
-
-    @property
-    def spread(self) -> tuple[float, float] | None:
-        """The smallest and the largest median of a process."""
-        return (min(self.times), max(self.times)) if self.times else None
 
     @cached_property
     def compilations(self) -> tuple[float, ...]:
@@ -124,20 +115,16 @@ def label(row: Measurement) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The measurements of one workload with the same parameters, in the order of the results.
-
-    ``label`` has the parameters that tell it from the other comparisons, ``family`` judges its rows.
-    ``cores_per_device`` is the number of cores of a CPU device; `None` where several share the cores.
-    """
+    """The measurements of one workload with the same parameters, in the order of the results."""
 
     workload: str
     parameters: dict[str, Any]
-    label: str
+    label: str  # with the parameters that tell it from the other comparisons
     rows: tuple[Row, ...]
     baseline: Row | None
-    baseline_note: str
-    family: Family
-    cores_per_device: int | None = None
+    baseline_note: str  # why it is that one or none
+    family: Family  # judges the rows
+    cores_per_device: int | None = None  # of a CPU device; `None` where several share the cores
 
     @property
     def title(self) -> str:

@@ -16,17 +16,13 @@ from xbackend.wording import counted, grouped, join, plain
 
 @dataclass(frozen=True)
 class Point:
-    """What was measured in one run.
-
-    ``change`` is against the latest earlier point with a time, in a complete run; ``news`` says what versions changed,
-    ``new`` to which.
-    """
+    """What was measured in one run."""
 
     run: Results
     measured: Row
-    change: Ratio | None
-    news: str
-    new: str
+    change: Ratio | None  # against the latest earlier point with a time, in a complete run
+    news: str  # what versions changed
+    new: str  # to which
 
 
 @dataclass(frozen=True)

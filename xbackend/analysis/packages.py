@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from xbackend.backends import registry
 from xbackend.results.schema import Measurement
-from xbackend.wording import plain
+from xbackend.wording import grouped, plain
 
 
 def versions(measurement: Measurement) -> dict[str, str]:
@@ -30,8 +30,5 @@ def words(packages: dict[str, str]) -> str:
 
 def by_package(measurements: Iterable[Measurement]) -> dict[str, list[str]]:
     """The different versions of each framework's packages, in the order of the measurements."""
-    different: dict[str, dict[str, None]] = {}
-    for measurement in measurements:
-        for package, version in frameworks(measurement).items():
-            different.setdefault(package, {})[version] = None
-    return {package: list(each) for package, each in different.items()}
+    different = grouped(of for measurement in measurements for of in frameworks(measurement).items())
+    return {package: list(dict.fromkeys(each)) for package, each in different.items()}

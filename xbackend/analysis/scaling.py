@@ -24,39 +24,29 @@ SIMULATED, SHARING, REAL, UNEQUAL = KINDS = ("simulated by cores", "sharing core
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Shares of the wall time of a profiled execution, medians over the processes; each is 0 to 1.
+    """Shares of the wall time of a profiled execution, medians over the processes; each is 0 to 1."""
 
-    ``transfers``: at least one transfer was under way; ``exposed``: one was, and no device computed, so that it cost
-    time. ``idle``: for each device that was bound or computed, the part without computation. ``together``: at least two
-    devices computed. ``wall`` is in seconds. ``parts`` are those of the call, `Profile.parts`.
-    """
-
-    wall: float
-    transfers: float
-    exposed: float
-    idle: dict[str, float]
-    together: float
-    parts: dict[str, float]
+    wall: float  # seconds
+    transfers: float  # at least one transfer was under way
+    exposed: float  # one was, and no device computed, so that it cost time
+    idle: dict[str, float]  # of each device that was bound or computed, the part without computation
+    together: float  # at least two devices computed
+    parts: dict[str, float]  # of the call, as `Profile.parts`
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """A workload with the same parameters on one device of a backend and on ``devices``.
-
-    ``ratio`` is the time on several over that on one, with its verdict on several; ``kind`` is one of `KINDS`.
-    ``cores_of_one`` are the cores that one device alone keeps busy, ``foreign_cores`` those that other processes did,
-    on the busier side. ``shares`` are those on several devices; where there are none, ``unprofiled`` says why.
-    """
+    """A workload with the same parameters on one device of a backend and on ``devices``."""
 
     many: Row
     seconds_of_one: float
     seconds_of_many: float
-    ratio: Ratio
-    kind: str
-    cores_of_one: float | None
-    foreign_cores: float | None
-    shares: Shares | None
-    unprofiled: str
+    ratio: Ratio  # of the time on several to that on one, with its verdict on several
+    kind: str  # one of `KINDS`
+    cores_of_one: float | None  # that one device alone keeps busy
+    foreign_cores: float | None  # that other processes kept busy, on the busier side
+    shares: Shares | None  # on several devices
+    unprofiled: str  # why there are none
 
     @property
     def devices(self) -> int:

@@ -119,14 +119,14 @@ def time_of(medians: Sequence[float]) -> float:
     return medians[0] if min(medians) == max(medians) else math.exp(fmean(known))
 
 
-def interval(medians: Sequence[float]) -> tuple[float, float]:
-    """The interval at `LEVEL` of the geometric mean of one candidate's seconds; (nan, nan) below `FEWEST` processes.
+def interval(medians: Sequence[float]) -> tuple[float, float] | None:
+    """The interval at `LEVEL` of the geometric mean of one candidate's seconds; `None` below `FEWEST` processes.
 
     It is for error bars. Two of them that overlap or do not are no verdict: that is the ratio's.
     """
     known = logarithms(medians)
     if len(known) < FEWEST:
-        return math.nan, math.nan
+        return None
     middle, half = fmean(known), welch((known,), LEVEL)
     return _exp(middle - half), _exp(middle + half)
 

@@ -30,6 +30,7 @@ from xbackend.files import held, hold, refused
 from xbackend.results import FOLDER, database, schema
 from xbackend.results.packing import SUFFIX
 from xbackend.results.schema import UNPROVEN, Count, Measurement, Process, Results, Visit
+from xbackend.wording import grouped
 
 FILE, REPORTED = "runs.sqlite", f"results{SUFFIX}"  # the latter beside a report
 NOT_COME_TO = "not measured: the run did not come to it"
@@ -282,12 +283,10 @@ def _names(rows: sqlite3.Connection) -> list[str]:
 
 def _name_after(names: Sequence[str]) -> str:
     """The time now, or a second after the newest run if that is later. Raises `StoreError`."""
-    at = datetime.now(UTC).replace(microsecond=0, tzinfo=None)
-    newest = max(names, default="")
+    at, newest = datetime.now(UTC).replace(microsecond=0, tzinfo=None), max(names, default="")
     try:
-        at = max(at, datetime.strptime(newest, _NAME) + timedelta(seconds=1))
-    except ValueError:  # there is none
-        pass
+        with suppress(ValueError):  # there is none
+            at = max(at, datetime.strptime(newest, _NAME) + timedelta(seconds=1))
     except OverflowError as error:
         raise StoreError(f"no run can be made after {newest}, the last time that there is") from error
     return at.strftime(_NAME)
@@ -336,14 +335,10 @@ def _read(rows: sqlite3.Connection, run: str, path: Path) -> Results | StoreErro
 
 def _recorded(rows: sqlite3.Connection, plan: Results) -> Results:
     """A plan with its records. Raises `DamagedStore`."""
-    known = {one.place: one.measurement for one in _rows(rows, _Candidate, plan.run)}
-    visits: dict[int, list[Visit]] = {}
-    for each in _rows(rows, _Visit, plan.run):
-        visits.setdefault(each.place, []).append(each.visit)
-    processes: dict[int, list[Process]] = {}
-    labels: dict[int, str] = {}
-    for one in _rows(rows, _Process, plan.run):
-        labels[one.place] = one.label
+    known = {row.place: row.measurement for row in _rows(rows, _Candidate, plan.run)}
+    visits = grouped((one.place, one.visit) for one in _rows(rows, _Visit, plan.run))
+    recorded, processes = _rows(rows, _Process, plan.run), dict[int, list[Process]]()
+    for one in recorded:
         try:
             process = msgspec.convert({**one.process, "visits": visits.get(one.place)}, Process)
         except msgspec.ValidationError as error:
@@ -354,6 +349,7 @@ def _recorded(rows: sqlite3.Connection, plan: Results) -> Results:
         row = known.get(place, planned)
         own = [] if row.status in UNPROVEN else processes.get(place, row.processes)
         measurements.append(msgspec.structs.replace(row, processes=own))
+    labels = {one.place: one.label for one in recorded}
     last = max(labels, default=-1)
     # A place that no session has comes from a damaged file, and must not make a long list.
     order = [labels.get(place, "") for place in range(last + 1)] if last < 1_000_000 else []

@@ -16,7 +16,7 @@ from xbackend.analysis.packages import versions
 from xbackend.backends.description import Description
 from xbackend.drawing.graph import bytes_text
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, paragraph, records
+from xbackend.report.said.blocks import Block, paragraph, records, table
 from xbackend.results.schema import Process, Results
 from xbackend.wording import counted, grouped, plain
 
@@ -37,11 +37,9 @@ def environment(results: Results) -> list[Block]:
             more = {**({"devices": said.devices} if said.devices else {}), **said.settings, **said.notes}
             cells = _listed(versions(m)), _listed(said.threads), _listed(blas), wording.pairs(more) or text.NOTHING
             answers.append(((label(m), *cells), m.devices))
-    rows = []
-    for (name, *each), devices in grouped(answers).items():
-        on = {"backend": name, "devices": ", ".join(map(str, sorted(set(devices))))}
-        rows.append(on | dict(zip(("versions", "threads", "blas", "else"), each, strict=True)))
-    return records(rows)
+    found = grouped(answers).items()
+    rows = [[name, ", ".join(map(str, sorted(set(devices)))), *each] for (name, *each), devices in found]
+    return [table(("backend", "devices", "versions", "threads", "blas", "else"), rows)] if rows else []
 
 
 def _listed(item: Any) -> str:

@@ -34,19 +34,15 @@ def order(jobs: Jobs) -> str:
     return "asynchronous" if jobs.asynchronous else "in step"
 
 
-def _ended(jobs: Jobs) -> Ended[Clustered]:
-    """The runs that should end alike, in whatever dtype. Several on one backend have the engine in their names."""
+def said(jobs: Jobs) -> Said[Clustered]:
+    """The answer about the variables of all, and a row for each run. Several on one backend have the engine in their
+    names."""
     backends = [run.backend for run in jobs.runs]
 
     def name(run: Clustered) -> str:
         return plain(f"{run.backend} ({run.by})" if backends.count(run.backend) > 1 else run.backend)
 
-    return Ended(jobs.runs, name, "backend" if len({*backends}) == len(backends) else "run", ["float32"])
-
-
-def said(jobs: Jobs) -> Said[Clustered]:
-    """The answer about the variables of all, and a row for each run."""
-    runs = _ended(jobs)
+    runs = Ended(jobs.runs, name, "backend" if len({*backends}) == len(backends) else "run", ["float32"])
     done = runs.done
     answer = f"{plain(jobs.job)}, {tasks(jobs)}, {counted(jobs.steps, 'step')}: {counted(len(done), runs.noun)} ended"
     first = runs.name(done[0]) if done else ""

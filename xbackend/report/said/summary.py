@@ -80,12 +80,10 @@ def _row(comparison: Comparison) -> dict[str, Inline]:
 
 
 def _undecided(comparison: Comparison) -> str:
-    first = named(comparison.ranked[0], comparison)
+    first, *rivals = (named(row, comparison) for row in (comparison.ranked[0], *comparison.rivals))
     if len(comparison.ranked) == 1:
         return f"{first}, the only one that gave a time"
-    if comparison.too_few:
-        return f"not shown (smallest time: {first})"
-    return f"not told apart: {few([first, *(named(rival, comparison) for rival in comparison.rivals)])}"
+    return f"not shown (smallest time: {first})" if comparison.too_few else f"not told apart: {few([first, *rivals])}"
 
 
 def _sure(results: Results, comparisons: Sequence[Comparison]) -> list[list[Inline]]:

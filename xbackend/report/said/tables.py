@@ -92,11 +92,9 @@ def _named(row: Row) -> dict[str, str]:
 
 
 def _spread(row: Row, unit: tuple[str, float]) -> str:
-    if row.spread is None:
-        return text.NOTHING
-    low, high = row.spread
-    between = f"{text.number(low / unit[1], 4)} to {text.time(high, unit)}" if len(row.times) > 1 else text.NOTHING
-    return f"{between} ({len(row.times)})"
+    count, ends = len(row.times), (min(row.times, default=0.0), max(row.times, default=0.0))
+    between = f"{text.number(ends[0] / unit[1], 4)} to {text.time(ends[1], unit)}" if count > 1 else text.NOTHING
+    return f"{between} ({count})" if count else text.NOTHING
 
 
 def reason(measurement: Measurement) -> str:
