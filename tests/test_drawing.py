@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from random_programs import Case, programs
 from report_helpers import check_svg, graphs
 

@@ -255,8 +255,8 @@ def _fastest(comparison: Comparison, alone: bool) -> str:
         how = f"not told apart ({_within(apart)}; a difference of {would} would be)"
         return f"{few(names)} are {f'equal within {percent(same)}' if same else how}"
     # The smallest gain of a group holds for each of its members.
-    gains = [gain for row in top if (gain := comparison.ratio(row, following)) is not None]
-    ratio = max(gains, key=lambda gain: gain.value)
+    gains = [over for row in top if (over := comparison.ratio(row, following)) is not None]
+    ratio = max(gains, key=lambda over: over.value)
     name, interval = named(following, comparison), f"({between(1 / ratio.high, 1 / ratio.low)})"
     times = f"{number(1 / ratio.value)} times as fast as"
     if beyond:

@@ -1,8 +1,5 @@
 """All statements about the candidates of one session, made so that at most one session of twenty holds a wrong one.
 
-    family = Family([row.times for row in rows], generations=[row.generations for row in rows])
-    family.ratio(0, 1)
-
 It is a closed test of ranges (Ryan, Einot, Gabriel and Welsch: Welsch, Stepwise Multiple Comparison Procedures, Journal
 of the American Statistical Association 72 (1977) 566). Two candidates are told apart if every set with both is shown to
 be unequal: by the studentized range of its p candidates, at 1 - level^(p/k) of k candidates, and at 1 - level from k -
@@ -42,10 +39,7 @@ class Family:
     """
 
     def __init__(
-        self,
-        samples: Sequence[Sequence[float]],
-        level: float = LEVEL,
-        generations: Sequence[Sequence[int]] = (),
+        self, samples: Sequence[Sequence[float]], level: float = LEVEL, generations: Sequence[Sequence[int]] = ()
     ) -> None:
         self._samples = [*map(logarithms, samples)]
         self._level = level

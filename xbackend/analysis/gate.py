@@ -135,11 +135,7 @@ def _distance(row: Judged) -> float:
 
 
 def judge(
-    base: Results,
-    head: Results,
-    limits: Sequence[Limit],
-    running: Collection[str] = (),
-    runs: Sequence[Results] = (),
+    base: Results, head: Results, limits: Sequence[Limit], running: Collection[str] = (), runs: Sequence[Results] = ()
 ) -> Judgement:
     """Judge a run by another one, the baseline.
 
@@ -164,7 +160,7 @@ def judge(
     if not any(at in ours for at in wanted) and not partial:
         nothing = "no measurement of BASE is in HEAD: give both the same options"
         return Judgement(GateOutcome.NOTHING, nothing, [], notes)
-    rows = [_judged(base, row, head, ours.get(at), limits, runs) for at, row in wanted.items()]
+    rows = [_judged((base, row), ours.get(at), head, limits, runs) for at, row in wanted.items()]
     if not base.run or base.run != head.run:
         notes += unknown_sessions([row.ratio for row in rows])
     outcome, reason = _overall(rows, partial)
@@ -208,10 +204,10 @@ def _by_key(results: Results, name: str) -> dict[Key, Row]:
 
 
 def _judged(
-    base: Results, before: Row, head: Results, now: Row | None, limits: Sequence[Limit], runs: Sequence[Results]
+    base: between_runs.InRun, now: Row | None, head: Results, limits: Sequence[Limit], runs: Sequence[Results]
 ) -> Judged:
-    name = before.measurement
-    ratio = None if now is None else between_runs.change((base, before), (head, now), runs)
+    before, name = base[1], base[1].measurement
+    ratio = None if now is None else between_runs.change(base, (head, now), runs)
     if now is None or ratio is None:
         reason = "not in HEAD" if now is None else f"{now.measurement.status}: {now.measurement.reason}"
         return Judged(name, GateOutcome.INCOMPLETE, reason, before.time)

@@ -27,15 +27,11 @@ Costs = Sequence[tuple[float, float]]  # of each process: seconds to its first r
 
 @dataclass(frozen=True)
 class PayOff:
-    """A row has overtaken another one, which has its first result earlier, after so many ``calls``.
-
-    ``low`` and ``high`` are the interval: nan below `FEWEST` processes a side, ``high`` infinite where no number of
-    calls shows it.
-    """
+    """A row has overtaken another one, which has its first result earlier, after so many ``calls``."""
 
     calls: float
-    low: float
-    high: float
+    low: float  # the interval: nan below `FEWEST` processes a side
+    high: float  # infinite where no number of calls shows it
 
 
 def first_result(row: Row, from_cache: bool = False) -> float | None:

@@ -1,8 +1,4 @@
-"""One device against several: the ledger of a backend, computed from the stored measurements alone.
-
-for scaling in scalings(comparison):
-    print(scaling.speedup, scaling.efficiency, scaling.shares)
-"""
+"""One device against several: the ledger of a backend, computed from the stored measurements alone."""
 
 from __future__ import annotations
 

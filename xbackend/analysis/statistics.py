@@ -42,18 +42,16 @@ class Verdict(StrEnum):
 class Ratio:
     """The time of a candidate over that of a baseline: below 1 the candidate is faster.
 
-    ``value`` is the ratio of the geometric means, ``low`` and ``high`` its interval, ``processes`` how many the
-    candidate and the baseline had. ``sessions`` is how many earlier sessions show how sessions differ: 0 where there
-    are too few, or where both sides are of one session. Below `FEWEST` processes a side ``low`` and ``high`` are nan
-    and the verdict is ``UNKNOWN``; ``value`` is nan too where seconds cannot be divided.
+    Below `FEWEST` processes a side ``low`` and ``high`` are nan and the verdict is ``UNKNOWN``; ``value`` is nan too
+    where seconds cannot be divided.
     """
 
-    value: float
-    low: float
+    value: float  # the ratio of the geometric means
+    low: float  # its interval
     high: float
     verdict: Verdict
-    processes: tuple[int, int]
-    sessions: int = 0
+    processes: tuple[int, int]  # that the candidate and the baseline had
+    sessions: int = 0  # earlier ones that show how sessions differ; 0: too few, or both sides are of one session
 
     @classmethod
     def of(cls, difference: float, margin: float, processes: tuple[int, int], sessions: int = 0) -> Ratio:

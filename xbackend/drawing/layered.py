@@ -123,68 +123,54 @@ def _top(layer: int) -> float:
     return _HEAD + layer * _ROW + (_ROW - _HEIGHT) / 2
 
 
-def _box(layout: _Layout, i: int, colour: tuple[str, str]) -> str:
-    box, (outline, fill), (left, top, right, _) = layout.graph.boxes[i], colour, layout.rectangle(i)
-    radius, thick = _HEIGHT / 2 if box.mark == "result" else 4, 3.5 if box.mark == "moved" else 1.2
-    return (
-        f'<rect x="{left:.1f}" y="{top:.1f}" width="{layout.box_width[i]:.1f}" height="{_HEIGHT}" rx="{radius}" '
-        f'fill="{fill}" stroke="{outline}" stroke-width="{thick}"{_DASHES.get(box.mark, "")}/>'
-        f'<text x="{layout.x[i]:.1f}" y="{top + _HEIGHT / 2 + 4:.1f}" fill="{INK}" text-anchor="middle">'
-        f"{_text(box.text)}</text>"
-    )
-
-
 def _line(path: str, colour: str, kind: str, arrow: bool = True) -> str:
     looks = {"transfer": ' stroke-width="2.2"', "update": ' stroke-dasharray="4 3"'}.get(kind, "")
     end = ' marker-end="url(#arrow)"' if arrow else ""
     return f'<path d="{path}" fill="none" stroke="{colour}"{looks}{end}/>'
 
 
-class _Lines:
-    """The edges of a layout: first lines, then their labels, which cover nothing if there is room."""
+class _Drawing(_Layout):
+    """The elements of a layout: frames, edges, their labels, which cover nothing if there is room, and boxes."""
 
-    def __init__(self, layout: _Layout, palette: dict[str, tuple[str, str]]) -> None:
-        self.layout, self.palette = layout, palette
-        self.lines: list[str] = []
-        self.notes: list[str] = []
-        self.covered = [layout.rectangle(i) for i in range(len(layout.graph.boxes))]
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.palette, self.lines, self.notes = colours(graph.devices), list[str](), list[str]()
+        self.covered = [self.rectangle(i) for i in range(len(graph.boxes))]
 
-    def draw(self) -> list[str]:
-        """All edges."""
-        for edges in grouped((e.target, e) for e in self.layout.flow).values():
-            edges.sort(key=lambda e: self.layout.tracks.get(e.source, self.layout.x[e.source]))
+    def edges(self) -> list[str]:
+        """Lines, then labels."""
+        for edges in grouped((e.target, e) for e in self.flow).values():
+            edges.sort(key=lambda e: self.tracks.get(e.source, self.x[e.source]))
             for number, e in enumerate(edges):
                 self._edge(e, (number - (len(edges) - 1) / 2) * 12)
-        for e in self.layout.graph.edges:
+        for e in self.graph.edges:
             if e.kind == "update":
                 self._update(e)
         return self.lines + self.notes
 
     def _edge(self, e: Edge, aside: float) -> None:
         """An edge that enters its box ``aside`` pixels from the middle."""
-        layout = self.layout
-        x, y = layout.x[e.target] + aside, layout.top(e.target) - 2
-        from_x, from_y = layout.x[e.source], layout.top(e.source) + _HEIGHT
-        if layout.layers[e.target] > layout.layers[e.source] + 1:
+        x, y = self.x[e.target] + aside, self.top(e.target) - 2
+        from_x, from_y = self.x[e.source], self.top(e.source) + _HEIGHT
+        if self.layers[e.target] > self.layers[e.source] + 1:
             self._track(e.source)
-            from_x, from_y = layout.tracks[e.source], y - 28
-        colour = self.palette[layout.graph.boxes[e.source].device][0] if e.kind == "transfer" else GREY
+            from_x, from_y = self.tracks[e.source], y - 28
+        colour = self.palette[self.graph.boxes[e.source].device][0] if e.kind == "transfer" else GREY
         bow = (y - from_y) / 2
         curve = ((from_x, from_y), (from_x, from_y + bow), (x, y - bow), (x, y))
         self._curve(curve, colour, e)
 
     def _track(self, source: int) -> None:
         """Draw the track of a value down to its last reader, once."""
-        x, y, track = self.layout.x[source], self.layout.top(source) + _HEIGHT, self.layout.tracks[source]
+        x, y, track = self.x[source], self.top(source) + _HEIGHT, self.tracks[source]
         bend = f"M{x:.1f} {y:.1f}C{x:.1f} {y + 18:.1f} {track:.1f} {y + 8:.1f} {track:.1f} {y + 30:.1f}"
-        line = _line(f"{bend}V{_top(self.layout.ends[source]) - 30:.1f}", GREY, "data", arrow=False)
+        line = _line(f"{bend}V{_top(self.ends[source]) - 30:.1f}", GREY, "data", arrow=False)
         if line not in self.lines:
             self.lines.append(line)
 
     def _update(self, e: Edge) -> None:
-        layout = self.layout
-        x1, x2 = (layout.x[i] + layout.box_width[i] / 2 for i in (e.source, e.target))
-        y1, y2 = (layout.top(i) + _HEIGHT / 2 for i in (e.source, e.target))
+        x1, x2 = (self.x[i] + self.box_width[i] / 2 for i in (e.source, e.target))
+        y1, y2 = (self.top(i) + _HEIGHT / 2 for i in (e.source, e.target))
         out = max(x1, x2) + 30
         self._curve(((x1, y1), (out, y1), (out, y2), (x2 + 2, y2)), GREY, e)
 
@@ -211,35 +197,44 @@ class _Lines:
             f'font-size="10" text-anchor="middle">{_text(text)}</text>'
         )
 
+    def elements(self) -> list[str]:
+        """All, the frame of each device first."""
+        bottom = self.height - 22 * len(self.graph.links) - _MARGIN
+        title = _text(self.graph.title)
+        parts = [f'<text x="{_MARGIN}" y="20" fill="{GREY}" font-size="13" font-weight="bold">{title}</text>']
+        for device, left, width in self.lanes:
+            parts.append(
+                f'<rect x="{left - 4:.1f}" y="32" width="{width + 4:.1f}" height="{bottom - 32:.1f}" rx="6" '
+                f'fill="none" stroke="{self.palette[device][0]}" stroke-width="0.8"/>'
+                f'<text x="{left + 4:.1f}" y="48" fill="{GREY}" font-weight="bold">{_text(device)}</text>'
+            )
+        parts += [*self.edges(), *map(self._box, range(len(self.graph.boxes)))]
+        for number, link in enumerate(self.graph.links):
+            words = f"{link.source} to {link.target}: {link.text}"
+            parts.append(f'<text x="{_MARGIN}" y="{bottom + 18 + 22 * number:.1f}" fill="{GREY}">{_text(words)}</text>')
+        return parts
+
+    def _box(self, i: int) -> str:
+        box, (left, top, _, _) = self.graph.boxes[i], self.rectangle(i)
+        outline, fill = self.palette[box.device]
+        radius, thick = _HEIGHT / 2 if box.mark == "result" else 4, 3.5 if box.mark == "moved" else 1.2
+        return (
+            f'<rect x="{left:.1f}" y="{top:.1f}" width="{self.box_width[i]:.1f}" height="{_HEIGHT}" rx="{radius}" '
+            f'fill="{fill}" stroke="{outline}" stroke-width="{thick}"{_DASHES.get(box.mark, "")}/>'
+            f'<text x="{self.x[i]:.1f}" y="{top + _HEIGHT / 2 + 4:.1f}" fill="{INK}" text-anchor="middle">'
+            f"{_text(box.text)}</text>"
+        )
+
 
 def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     """Whether two rectangles (left, top, right, bottom) overlap."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-def _panel(layout: _Layout, palette: dict[str, tuple[str, str]]) -> list[str]:
-    graph = layout.graph
-    bottom = layout.height - 22 * len(graph.links) - _MARGIN
-    parts = [f'<text x="{_MARGIN}" y="20" fill="{GREY}" font-size="13" font-weight="bold">{_text(graph.title)}</text>']
-    for device, left, width in layout.lanes:
-        outline = palette[device][0]
-        parts.append(
-            f'<rect x="{left - 4:.1f}" y="32" width="{width + 4:.1f}" height="{bottom - 32:.1f}" rx="6" fill="none" '
-            f'stroke="{outline}" stroke-width="0.8"/>'
-            f'<text x="{left + 4:.1f}" y="48" fill="{GREY}" font-weight="bold">{_text(device)}</text>'
-        )
-    parts += _Lines(layout, palette).draw()
-    parts += [_box(layout, i, palette[box.device]) for i, box in enumerate(graph.boxes)]
-    for number, link in enumerate(graph.links):
-        words = f"{link.source} to {link.target}: {link.text}"
-        parts.append(f'<text x="{_MARGIN}" y="{bottom + 18 + 22 * number:.1f}" fill="{GREY}">{_text(words)}</text>')
-    return parts
-
-
 def svg(graph: Graph, title: str = "") -> str:
     """A graph as deterministic SVG."""
-    layout = _Layout(graph)
-    width, height = layout.width + _MARGIN, layout.height
+    drawing = _Drawing(graph)
+    width, height = drawing.width + _MARGIN, drawing.height
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="11">',
@@ -247,7 +242,7 @@ def svg(graph: Graph, title: str = "") -> str:
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
         f'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" fill="{GREY}"/></marker></defs>',
         '<g transform="translate(0.0 0)">',
-        *_panel(layout, colours(graph.devices)),
+        *drawing.elements(),
         "</g>",
     ]
     return "\n".join([*parts, *filter(None, [dark.style("".join(parts))]), "</svg>"]) + "\n"

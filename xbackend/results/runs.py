@@ -39,35 +39,28 @@ _NAME = "%Y%m%d-%H%M%S"
 _BACK = re.compile(r"~\d{1,9}$")
 
 
-class _Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A candidate without its processes; ``place`` is its number in the plan."""
-
+class _Record(msgspec.Struct, frozen=True, kw_only=True):
     run: str
-    place: Count
-    measurement: Measurement
+    place: Count  # of a candidate its number in the plan, of a process its ``order``
 
 
-class _Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A process without its visits; ``place`` is its ``order``, ``candidate`` the place of its candidate."""
+class _Candidate(_Record, frozen=True, kw_only=True):
+    measurement: Measurement  # without its processes
 
-    run: str
-    place: Count
-    candidate: Count
+
+class _Process(_Record, frozen=True, kw_only=True):
+    candidate: Count  # the place of that
     label: str
-    process: dict[str, Any]
+    process: dict[str, Any]  # without its visits
 
 
-class _Visit(msgspec.Struct, frozen=True, kw_only=True):
-    """A visit of a process, and its ``number`` among these."""
-
-    run: str
-    place: Count
-    number: Count
+class _Visit(_Record, frozen=True, kw_only=True):
+    number: Count  # among those of its process
     visit: Visit
 
 
-_Row = TypeVar("_Row", _Candidate, _Process, _Visit)
-_TABLES: dict[type[msgspec.Struct], str] = {_Candidate: "candidates", _Process: "processes", _Visit: "visits"}
+_Row = TypeVar("_Row", bound=_Record)
+_TABLES: dict[type[_Record], str] = {_Candidate: "candidates", _Process: "processes", _Visit: "visits"}
 
 
 class Run:

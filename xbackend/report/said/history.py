@@ -102,7 +102,7 @@ def _row(line: Line, point: Point) -> dict[str, str]:
 
 
 def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> list[Block]:
-    rows = []
+    rows = list[tuple[str, ...]]()
     for run in runs:
         state, machine = "complete" if run.complete else "incomplete", run.machine
         last = machine.processor, machine.fingerprint, run.xbackend

@@ -41,15 +41,13 @@ def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Bloc
         other = [(row, evidence) for row, evidence in shown if not evidence.as_asked]
         right, total = right + len(shown) - len(other), total + len(shown)
         title = Heading(3, f"Placement: {comparison.label}")
-        there = [*points(_answers(shown)), *_tables(shown)]
-        drawings = _drawings(comparison, other, pictures, drawn)
-        if drawings:
-            blocks += [title, *points(_answers(other)), *drawings]
-        else:
-            lines += [[Bold(comparison.label), ": ", *answer] for answer in _answers(other)]
-        if there:
-            there = there if drawings else [title, *there]
-            blocks.append(OnPage("the placement of every op and each transfer", tuple(there)))
+        if there := [*points(_answers(shown)), *_tables(shown)]:
+            if drawings := _drawings(comparison, other, pictures, drawn):
+                blocks += [title, *points(_answers(other)), *drawings]
+            else:
+                there.insert(0, title)
+                lines += [[Bold(comparison.label), ": ", *answer] for answer in _answers(other)]
+            blocks.append(OnPage("the placement of every op and each transfer", there))
     said = f"Seen to run as asked, with the transfers of the program alone: {right} of {counted(total, 'row')}."
     return [paragraph(_WHAT), paragraph(said), *points(lines), *blocks] if total else []
 

@@ -133,13 +133,11 @@ def parities(comparison: Comparison) -> list[Block]:
         if (parity := row.measurement.parity) is not None:
             passed = "yes" if parity.relative_error <= parity.tolerance else "no"
             unsure = row.measurement.status in ("not verified", "not determined")
-            errors = {
-                "relative error": text.power(parity.relative_error),
-                "largest that passes": text.power(parity.tolerance),
-                "largest error (ULP)": text.number(parity.ulps),
-            }
-            last = {"passed": row.measurement.status if unsure else passed, "inputs": parity.inputs[:12]}
-            rows.append(_named(row) | errors | last)
+            errors = {"relative error": parity.relative_error, "largest that passes": parity.tolerance}
+            cells = {name: text.power(error) for name, error in errors.items()}
+            cells |= {"largest error (ULP)": text.number(parity.ulps)}
+            cells |= {"passed": row.measurement.status if unsure else passed, "inputs": parity.inputs[:12]}
+            rows.append(_named(row) | cells)
             derived |= {parity.derived: None}
     passes = [paragraph(f"The largest relative error that passes: {why}.") for why in derived if why]
     return [*records(rows, words=("backend", "passed", "inputs")), *passes]
