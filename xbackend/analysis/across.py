@@ -73,10 +73,8 @@ def matrix(comparisons: Sequence[Comparison], to_baseline: bool = False) -> Matr
     several = len({row.devices for comparison in comparisons for row in comparison.rows}) > 1
     by_column = [{(row.name if several else row.label): row for row in c.rows} for c in comparisons]
     columns = tuple(dict.fromkeys(name for rows in by_column for name in rows))
-    lines = tuple(
-        _line(comparison, [rows.get(name) for name in columns], to_baseline)
-        for comparison, rows in zip(comparisons, by_column, strict=True)
-    )
+    rows = [[each.get(name) for name in columns] for each in by_column]
+    lines = tuple(_line(c, each, to_baseline) for c, each in zip(comparisons, rows, strict=True))
     of_each = [[line[j] for line in lines] for j in range(len(columns))]
     wins = tuple(sum(cell.winner for cell in cells) for cells in of_each)
     absent = tuple(sum(cell.row is not None and cell.row.time is None for cell in cells) for cells in of_each)

@@ -76,12 +76,8 @@ def estimate(ours: Costs, theirs: Costs) -> float | None:
 
 def costs(row: Row, from_cache: bool = False) -> Costs:
     """The costs of each process that counts and compiled something, anew or ``from_cache``."""
-    return [
-        (seconds + (p.phases.framework_import or 0.0), p.time)
-        for p in row.processes
-        if (p.cache == "warm") is from_cache
-        for seconds in compilation([p])
-    ]
+    own = [p for p in row.processes if (p.cache == "warm") is from_cache]
+    return [(seconds + (p.phases.framework_import or 0.0), p.time) for p in own for seconds in compilation([p])]
 
 
 def interval(ours: Costs, theirs: Costs, calls: float) -> tuple[float, float]:

@@ -130,10 +130,9 @@ def interval(medians: Sequence[float]) -> tuple[float, float] | None:
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
-    """By how much the mean of the first is above that of the second, and half the width of its interval (Welch's); nan
-    below `FEWEST` in one of them."""
-    value = fmean(first) - fmean(second)
-    return value, welch((first, second), LEVEL) if min(len(first), len(second)) >= FEWEST else math.nan
+    """By how much the mean of the first is above that of the second, and half the width of its interval (Welch's), of
+    two values each at least."""
+    return fmean(first) - fmean(second), welch((first, second), LEVEL)
 
 
 def half_width(medians: Sequence[float]) -> float:

@@ -91,9 +91,8 @@ class Run:
     def visited(self, order: int, visit: Visit) -> None:
         """Keep another visit of the process of that ``order``, which is recorded."""
         with self._writing() as rows:
-            (last,) = rows.execute(
-                "SELECT max(number) FROM visits WHERE run = ? AND place = ?", (self.name, order)
-            ).fetchone()
+            newest = "SELECT max(number) FROM visits WHERE run = ? AND place = ?"
+            (last,) = rows.execute(newest, (self.name, order)).fetchone()
             if last is None:
                 raise StoreError(f"the run {self.name} in {self.path} has no process {order} that was visited")
             one = _Visit(run=self.name, place=order, number=last + 1, visit=visit)
@@ -193,10 +192,8 @@ class Store:
 
         ``plan`` has the candidates; the processes, status and reason of its rows are left out. Raises `StoreError`.
         """
-        rows = [
-            msgspec.structs.replace(row, status="missing", reason=NOT_COME_TO, processes=[], parity=None)
-            for row in plan.measurements
-        ]
+        nothing: dict[str, Any] = {"status": "missing", "reason": NOT_COME_TO, "processes": [], "parity": None}
+        rows = [msgspec.structs.replace(row, **nothing) for row in plan.measurements]
         with refused(f"no run can be made in {self.folder}"):
             database.make(self.path)
             with database.writing(self.path, checked=True) as file:
@@ -239,10 +236,9 @@ class Store:
             return meant[0]
         if meant:
             raise StoreError(f"{name!r} is the beginning of {len(meant)} runs: {', '.join(meant)}; give more of it")
-        there = f"the newest are {', '.join(names[-3:])}" if names else "it has none"
+        has = (f"the newest are {', '.join(names[-3:])}" if names else "it has none") + self._lost()
         raise StoreError(
-            f"there is no run {name!r} in {self.folder} ({there}{self._lost()}), and no such file; xbackend runs lists "
-            "them"
+            f"there is no run {name!r} in {self.folder} ({has}), and no such file; xbackend runs lists them"
         )
 
     def _titled(self, rows: sqlite3.Connection, names: Sequence[str], title: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from xbackend.report.said import text
 from xbackend.report.said.blocks import Block, Bold, Hyperlink, Inline, anchor, notice, paragraph, points, records
 from xbackend.report.said.doubts import doubts
 from xbackend.results.schema import Results
-from xbackend.wording import counted, few, join
+from xbackend.wording import counted, few, grouped, join
 
 _NEXT, _BASELINE = f"ratio to the next ({text.INTERVAL})", "ratio to the baseline"
 NOT_MEASURED = "What was not measured, and why"
@@ -124,7 +124,8 @@ def _on(results: Results) -> list[list[Inline]]:
     threads = f", {counted(settings.threads, 'thread')} {each}" if settings.threads is not None else ""
     memory, accelerators = f"{bytes_text(machine.memory_bytes)} of memory", join(machine.accelerators)
     on = [machine.processor, counted(machine.cores, "core"), memory, accelerators or "no accelerator"]
-    used = [f"{name} {join(versions)}" for name, versions in packages.by_package(results.measurements).items()]
+    versions = grouped(of for m in results.measurements for of in packages.frameworks(m).items())
+    used = [f"{package} {join(dict.fromkeys(different))}" for package, different in versions.items()]
     when = text.moment(results.created) + (f", run {results.run}" if results.run else "")
     said = {
         "On": f"{', '.join(on)}; {machine.system}{threads}",

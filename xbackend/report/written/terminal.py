@@ -64,16 +64,12 @@ def _table(found: Sequence[Comparison], against: str, width: int) -> list[str]:
     headers = ["backend on devices" if telling else "backend", "time", against, *[text.ERROR] * known, "verdict"]
     groups = []
     for each in found:
-        unit = text.time_unit(row.time for row in each.rows)
+        unit, rows = text.time_unit(row.time for row in each.rows), []
         judged = tables.judged(each, against)
-        rows = [
-            [
-                f"{row.label} on {row.devices}" if telling else row.label,
-                *(text.time(row.time, unit), said, *[text.error(row.measurement)] * known),
-                ratio.words if ratio is not None else verdict,
-            ]
-            for row, said, verdict, ratio in judged
-        ]
+        for row, said, verdict, ratio in judged:
+            name = f"{row.label} on {row.devices}" if telling else row.label
+            cells = [text.time(row.time, unit), said, *[text.error(row.measurement)] * known]
+            rows.append([name, *cells, verdict if ratio is None else ratio.words])
         groups.append((_title(each, found, [ratio for *_, ratio in judged]), rows))
     return columns.lines(headers, groups, width, headers[1:-1])
 
@@ -90,10 +86,8 @@ def _title(comparison: Comparison, found: Sequence[Comparison], ratios: Sequence
 
 def _not_measured(found: Sequence[Comparison]) -> list[str]:
     rows = [row for each in found for row in each.rows if row.measurement.status != "ok"]
-    why = grouped(((row.measurement.status, tables.reason(row.measurement)), row.name) for row in rows)
-    return [
-        f"{status}: {text.names(names)}: {text.shorten(reason, _REASON)}" for (status, reason), names in why.items()
-    ]
+    causes = grouped(((row.measurement.status, tables.reason(row.measurement)), row.name) for row in rows)
+    return [f"{state}: {text.names(names)}: {text.shorten(why, _REASON)}" for (state, why), names in causes.items()]
 
 
 def matrix_lines(matrix: Matrix, width: int) -> list[str]:
@@ -107,9 +101,7 @@ def matrix_lines(matrix: Matrix, width: int) -> list[str]:
     titles = [*_titles(matrix, max(width // 2 - 2, _HEAD)), *(("", label) for label, _ in shown[len(matrix.lines) :])]
     found: list[str] = []
     for band in _bands(widths, width - max(len("workload"), *(len(label) for _, label in titles))):
-        lined = [
-            (group, [label, *(cells[j] for j in band)]) for (group, label), cells in zip(titles, rows, strict=True)
-        ]
+        lined = [(group, [label, *(row[j] for j in band)]) for (group, label), row in zip(titles, rows, strict=True)]
         groups = [(group, [row for _, row in each]) for group, each in groupby(lined, key=lambda row: row[0])]
         found += [""] if found else []
         found += columns.lines(["workload", *(heads[j] for j in band)], groups, width, heads)
