@@ -1,14 +1,9 @@
 """The store: a folder with a file of runs, each named by the time of its start, so that the newest is the last.
 
-    store = Store(Path(".xbackend/runs"))    # the file is <store>/runs.sqlite
-    run = store.create(plan)                 # what is going to be measured
-    run.record(measurement)                  # a process of a candidate, with the visits that it had
-    run.visited(order, visit)                # another visit of that process
-    run.finish(results)                      # the results, in the place of all that
-
-What a call was given is on disk when it returns. An unfinished run is being measured or was cut off: it is its plan
-with the recorded processes, and not complete. A row that differs from what was written is damage: its run cannot be
-read, and no older one stands in for it.
+`Store.create` begins a run, `Run.record` and `Run.visited` keep what its processes measure, and `Run.finish` puts the
+results in the place of all that. What a call was given is on disk when it returns. An unfinished run is being measured
+or was cut off: it is its plan with the recorded processes, and not complete. A row that differs from what was written
+is damage: its run cannot be read, and no older one stands in for it.
 """
 
 from __future__ import annotations

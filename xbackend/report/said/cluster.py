@@ -63,13 +63,8 @@ def _cells(run: Clustered, jobs: Jobs, unit: tuple[str, float]) -> dict[str, str
         return {}
     steps = run.taken or jobs.steps * jobs.workers
     served = {"updates": f"{run.updates:,}", "moved": bytes_text((run.pulled + run.pushed) // steps)}
-    return {
-        "variables": _agrees(run, jobs),
-        "step": text.time(_step(run), unit),
-        "start": f"{run.start:.1f} s",
-        "lost": str(len(run.faults)),
-        **(served if jobs.servers else {}),
-    }
+    cells = {"variables": _agrees(run, jobs), "step": text.time(_step(run), unit), "start": f"{run.start:.1f} s"}
+    return cells | {"lost": str(len(run.faults)), **(served if jobs.servers else {})}
 
 
 def _step(run: Clustered) -> float | None:
@@ -96,8 +91,6 @@ def build(jobs: Jobs, _: str | None = None) -> tuple[list[Block], Pictures]:
         copies = {None: text.NOTHING, True: "equal to the bit", False: "differ"}[run.copies]
         joined.append(backend | {"engine": run.engine, "listened on": addresses, "copies of workers": copies})
     how = f"{order(jobs)}, on {join(map(plain, jobs.hosts))}"
-    after = [
-        *section("What was lost", records(lost, right=("step", "until it went on"))),
-        *section("What joined the tasks", records(joined)),
-    ]
+    after = section("What was lost", records(lost, right=("step", "until it went on")))
+    after += section("What joined the tasks", records(joined))
     return document(what, jobs, (f"{plain(jobs.job)} on a cluster", jobs.job, how), (), after), Pictures()

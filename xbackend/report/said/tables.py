@@ -181,10 +181,9 @@ def memory_across(matrix: Matrix) -> list[Block]:
     """The memory of a call, a line for each comparison, a column for each candidate; empty where none was measured."""
     lines = zip(matrix.comparisons, matrix.lines, strict=True)
     rows = [[comparison.label, *(_peak(one.row) for one in line)] for comparison, line in lines]
-    if all(set(cells) <= {text.NOTHING} for _, *cells in rows):
-        return []
     measured = table(("workload", *matrix.columns), rows, right=matrix.columns)
-    return [paragraph(MEMORY), measured, *memory_unknown(matrix.comparisons)]
+    known = any({*cells} - {text.NOTHING} for _, *cells in rows)
+    return [paragraph(MEMORY), measured, *memory_unknown(matrix.comparisons)] if known else []
 
 
 def memory_unknown(comparisons: Sequence[Comparison]) -> list[Block]:

@@ -74,9 +74,7 @@ def smallest(ratios: Iterable[Ratio | None]) -> str:
 def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
     """The unit in which the median of these times is read best, and its length in seconds."""
     usable = sorted(v for v in values if v is not None and math.isfinite(v) and v > 0)
-    if not usable:
-        return _TIMES[0]
-    middle = usable[(len(usable) - 1) // 2]
+    middle = usable[(len(usable) - 1) // 2] if usable else 1.0
     return next((unit for unit in _TIMES if middle >= unit[1]), _TIMES[-1])
 
 
