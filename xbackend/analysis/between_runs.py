@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from xbackend.analysis.comparison import Row
+from xbackend.analysis.comparison import Row, level_of
 from xbackend.analysis.family import ratio
-from xbackend.analysis.statistics import Ratio, level_of
+from xbackend.analysis.statistics import Ratio
 from xbackend.results.schema import Measurement, Results, key
 
 InRun = tuple[Results, Row]

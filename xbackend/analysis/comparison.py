@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from xbackend.analysis.family import Family
-from xbackend.analysis.statistics import Ratio, Verdict, level_of, time_of
+from xbackend.analysis.statistics import LEVEL, LOOKED, Ratio, Verdict, time_of
 from xbackend.devices import Device, is_device
 from xbackend.errors import UsageError
 from xbackend.results import naming
@@ -175,6 +175,11 @@ class Comparison:
     def too_few(self) -> bool:
         """Whether a row has too few processes to be told from the one with the smallest time."""
         return any(against.verdict is Verdict.UNKNOWN for _, against in self.against_first)
+
+
+def level_of(results: Results) -> float:
+    """The level of a session's statements."""
+    return LOOKED if results.settings.adaptive else LEVEL
 
 
 def comparisons(results: Results, baseline: str | None = None) -> list[Comparison]:

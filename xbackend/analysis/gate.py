@@ -104,7 +104,8 @@ class Judgement:
     @property
     def sentence(self) -> str:
         """The verdict with its reason and the ratios of the rows that decide it: of a pass, the one furthest from 1."""
-        deciding = sorted((row for row in self.rows if row.outcome is self.outcome), key=_distance, reverse=True)
+        deciding = [row for row in self.rows if row.outcome is self.outcome]
+        deciding.sort(key=lambda row: abs(math.log(row.ratio.value)) if row.ratio else 0.0, reverse=True)
         more = few([self._said(row) for row in deciding], 3)
         if self.outcome is GateOutcome.PASSED and deciding:
             more = f"the one furthest from its time in BASE is {self._said(deciding[0])}"
@@ -127,11 +128,6 @@ class Judgement:
 def words(outcome: GateOutcome) -> str:
     """An outcome as it is written."""
     return outcome.name.lower().replace("_", " ")
-
-
-def _distance(row: Judged) -> float:
-    """How far a row's time is from that in BASE, whether longer or shorter."""
-    return abs(math.log(row.ratio.value)) if row.ratio is not None else 0.0
 
 
 def judge(

@@ -12,13 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean, stdev, variance
-from typing import TYPE_CHECKING
 
 from xbackend.interrupts import put_off
 from xbackend.wording import number, percent
-
-if TYPE_CHECKING:
-    from xbackend.results.schema import Results
 
 LEVEL = 0.95  # of every interval that is shown
 LOOKED = 0.96  # of the verdicts of a session that may stop early: looking on the way has an error of its own
@@ -99,11 +95,6 @@ class Ratio:
 def between(low: float, high: float) -> str:
     """An interval in words, as in ``0.95 to 1.2``, or that there is none."""
     return f"{number(low)} to {number(high)}" if math.isfinite(low) and math.isfinite(high) else "no interval"
-
-
-def level_of(results: Results) -> float:
-    """The level of a session's statements."""
-    return LOOKED if results.settings.adaptive else LEVEL
 
 
 def time_of(medians: Sequence[float]) -> float:

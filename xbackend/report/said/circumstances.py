@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from xbackend import wording
 from xbackend.analysis.comparison import label
 from xbackend.analysis.disturbed import disturbed
 from xbackend.analysis.packages import versions
@@ -18,7 +17,7 @@ from xbackend.drawing.graph import bytes_text
 from xbackend.report.said import text
 from xbackend.report.said.blocks import Block, paragraph, records, table
 from xbackend.results.schema import Process, Results
-from xbackend.wording import counted, grouped, plain
+from xbackend.wording import counted, grouped, pairs, plain, value
 
 _ORDER = (
     "The first process that finished began at {}; the others' beginnings count from there. Cores: those it could use. "
@@ -35,7 +34,7 @@ def environment(results: Results) -> list[Block]:
         if said != Description() or m.versions:
             blas = [{k: v for k, v in asdict(pool).items() if v is not None and k != "api"} for pool in said.blas]
             more = {**({"devices": said.devices} if said.devices else {}), **said.settings, **said.notes}
-            cells = _listed(versions(m)), _listed(said.threads), _listed(blas), wording.pairs(more) or text.NOTHING
+            cells = _listed(versions(m)), _listed(said.threads), _listed(blas), pairs(more) or text.NOTHING
             answers.append(((label(m), *cells), m.devices))
     found = grouped(answers).items()
     rows = [[name, ", ".join(map(str, sorted(set(devices)))), *each] for (name, *each), devices in found]
@@ -47,8 +46,8 @@ def _listed(item: Any) -> str:
     if item is None or item in ({}, []):
         return text.NOTHING
     if isinstance(item, Mapping):
-        return ", ".join(f"{plain(key)} {_listed(value)}" for key, value in item.items())
-    return "; ".join(map(_listed, item)) if isinstance(item, list | tuple) else wording.value(item)
+        return ", ".join(f"{plain(key)} {_listed(each)}" for key, each in item.items())
+    return "; ".join(map(_listed, item)) if isinstance(item, list | tuple) else value(item)
 
 
 def machine(results: Results) -> list[Block]:
@@ -64,7 +63,7 @@ def settings(results: Results) -> list[Block]:
 
 
 def _facts(name: str, facts: Mapping[str, Any]) -> list[Block]:
-    return records([{name: key, "value": wording.value(value)} for key, value in facts.items()])
+    return records([{name: key, "value": value(fact)} for key, fact in facts.items()])
 
 
 def order(results: Results) -> list[Block]:

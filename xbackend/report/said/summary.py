@@ -11,9 +11,8 @@ from xbackend.analysis.answer import answer, named
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.statistics import FEWEST
 from xbackend.drawing.graph import bytes_text
-from xbackend.report.said import text
+from xbackend.report.said import doubts, text
 from xbackend.report.said.blocks import Block, Bold, Hyperlink, Inline, anchor, notice, paragraph, points, records
-from xbackend.report.said.doubts import doubts
 from xbackend.results.schema import Results
 from xbackend.wording import counted, few, grouped, join
 
@@ -92,7 +91,7 @@ def _sure(results: Results, comparisons: Sequence[Comparison]) -> list[list[Inli
         each = " to ".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
         of = f"{each} fresh {'process' if each == '1' else 'processes'} of each candidate"
         said.append([Bold("How sure"), f": 95 % intervals over {of}{_itself(comparisons)}{_smallest(comparisons)}."])
-    if causes := len(doubts(comparisons)):
+    if causes := len(doubts.doubts(comparisons)):
         said.append([Bold("Doubts"), ": ", Hyperlink(counted(causes, "warning"), f"#{anchor(WARNINGS)}"), "."])
     said += [[Bold("Warning"), f": {warning}."] for warning in results.settings.warnings or []]
     bad = Counter(f"{Row(m).name} ({m.status})" for m in results.measurements if m.status != "ok")
@@ -104,12 +103,11 @@ def _sure(results: Results, comparisons: Sequence[Comparison]) -> list[list[Inli
 
 def _itself(comparisons: Sequence[Comparison]) -> str:
     """The result of the check of the machine against itself: of several comparisons, the one furthest from 1."""
-    known = [(same, c) for c in comparisons if c.baseline is not None and (same := c.itself) is not None]
+    known = [(same, c.baseline, c) for c in comparisons if c.baseline and (same := c.itself) is not None]
     if not known:
         return "; the baseline was not compared with itself, which takes four processes"
-    same, where = max(known, key=lambda one: abs(math.log(one[0].value)))
-    of = "" if len(known) == 1 else f" at most ({where.label}, of {len(known)})"
-    name = named(where.baseline, where) if where.baseline is not None else ""
+    same, baseline, where = max(known, key=lambda one: abs(math.log(one[0].value)))
+    of, name = "" if len(known) == 1 else f" at most ({where.label}, of {len(known)})", named(baseline, where)
     return f"; {name} against itself, every second process over the others: {text.ratio(same)}{of}"
 
 

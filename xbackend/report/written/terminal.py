@@ -11,8 +11,7 @@ from xbackend.analysis.across import Matrix, matrix
 from xbackend.analysis.answer import APART, answer, named
 from xbackend.analysis.comparison import Comparison, comparisons
 from xbackend.analysis.statistics import Ratio
-from xbackend.report.said import across, tables, text
-from xbackend.report.said.doubts import doubts
+from xbackend.report.said import across, doubts, tables, text
 from xbackend.report.said.outcomes import Said
 from xbackend.report.written import columns
 from xbackend.report.written.columns import wrapped
@@ -43,7 +42,7 @@ def lines(results: Results, baseline: str | None = None, width: int | None = Non
     elif found and (whole is None or len(found) <= APART):
         said += [*_table(found, tables.against(found, baseline is not None), width or columns.WIDTH), ""]
     below = [*_not_measured(found), *(f"warning: {plain(warning)}" for warning in results.settings.warnings or ())]
-    below += [f"warning: {text.names(name for _, name in doubt.concerned)}: {doubt.cause}" for doubt in doubts(found)]
+    below += [f"warning: {text.names(name for _, name in d.concerned)}: {d.cause}" for d in doubts.doubts(found)]
     return [*said, *(line for each in below for line in wrapped(each, width, "  "))]
 
 
