@@ -84,7 +84,7 @@ def test_an_end_that_no_number_of_calls_shows_is_none() -> None:
     """The calls differ by less than their spread."""
     low, high = payoff.interval([(5.0, 0.9), (5.0, 1.0), (5.0, 1.1)], [(1.0, 1.0), (1.0, 1.1), (1.0, 1.2)], 40.0)
     assert 0 < low < 40 and math.isinf(high)
-    found = payoff.PayOff(*pair(spread(5, 1), spread(1, 2))[1:], calls=40.0, low=low, high=high)
+    found = payoff.PayOff(calls=40.0, low=low, high=high)
     assert payoffs.calls(found).endswith(" to any number)")
 
 

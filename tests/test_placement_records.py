@@ -190,4 +190,4 @@ def test_stored_placements_from_before_have_no_backward_ops() -> None:
     read = msgspec.convert(data, Evidence)
     assert [r.framework_op for r in read.backward] == ["c"]
     del data["backward"]
-    assert msgspec.convert(data, Evidence) == msgspec.structs.replace(read, backward=())
+    assert msgspec.convert(data, Evidence) == replace(read, backward=())

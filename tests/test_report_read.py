@@ -21,7 +21,7 @@ from store_helpers import beside
 
 from xbackend.analysis.comparison import Comparison, comparisons
 from xbackend.analysis.scaling import scalings
-from xbackend.analysis.statistics import Ratio, Verdict
+from xbackend.analysis.statistics import Ratio, Verdict, interval
 from xbackend.backends import registry
 from xbackend.report.drawn import axes as shared
 from xbackend.report.drawn import canvas, ratios, timelines, times
@@ -190,8 +190,9 @@ def test_of_several_numbers_of_devices_each_has_a_row() -> None:
     (comparison,) = comparisons(of(*rows))
     table = table_of(comparison)
     assert [row[:2] for row in table.rows] == [("a", "4"), ("a", "2"), ("a", "1"), ("b", "1"), ("b", "2"), ("b", "4")]
-    low, high = next(s.interval for s in scalings(comparison) if s.devices == 4) or (0.0, 0.0)
-    assert low < 4 < high and table.rows[0][3] == f"4.00 ({text.number(low)} to {text.number(high)})"
+    over = next(s.ratio.inverse for s in scalings(comparison) if s.devices == 4)
+    assert over.low < 4 < over.high
+    assert table.rows[0][3] == f"4.00 ({text.number(over.low)} to {text.number(over.high)})"
     assert [row[2] for row in table.rows] == [
         blocks.Bold("1.000 s"),
         "2.000 s",
@@ -338,8 +339,7 @@ def test_the_first_picture_shows_the_figures_of_the_analysis(everything: Results
     assert drawn is not None and drawn.more_is_better
     assert [panel.title for panel in drawn.panels] == ["size=128", "size=512"]
     for panel, comparison in zip(drawn.panels, compared, strict=True):
-        expected = {s.many.label: (s.speedup, *(s.interval or ())) for s in scalings(comparison)}
-        assert {label: (ratio.value, ratio.low, ratio.high) for label, ratio in panel.ratios.items()} == expected
+        assert panel.ratios == {s.many.label: s.ratio.inverse for s in scalings(comparison)}
         assert panel.ideal == 2
         assert set(without(panel).values()) == {"missing", "failed"}
     words = ratios.picture(drawn, "t").decode()
@@ -463,7 +463,7 @@ def test_the_axis_of_times_is_logarithmic_where_an_outlier_would_flatten_the_res
 def test_no_bar_reaches_the_wrong_way(times: list[float], operations: int) -> None:
     (row,) = comparisons(of(measured("a", times, operations=operations)))[0].ranked
     assert row.time is not None and row.gflops is not None
-    first, last = shared.bar(row) or (0.0, 0.0)
+    first, last = interval(row.times) or (0.0, 0.0)
     ((below,), (above,)), ((less,), (more,)) = shared.errors([row]), shared.errors([row], rated=True)
     assert min(below, above, less, more) >= 0.0 and less <= row.gflops and more < math.inf
     assert (row.time - below, row.time + above) == pytest.approx((first, last), rel=1e-6)

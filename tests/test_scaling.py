@@ -234,7 +234,7 @@ def test_the_ledger_of_two_devices() -> None:
     means = math.prod([2.0, 2.2, 2.1]) ** (1 / 3), math.prod([1.0, 1.1, 1.2]) ** (1 / 3)
     assert s.speedup == pytest.approx(means[0] / means[1]) and s.efficiency == pytest.approx(s.speedup / 2)
     assert (s.seconds_of_one, s.seconds_of_many) == pytest.approx(means)
-    assert s.interval is not None and 1.5 < s.interval[0] < s.speedup < s.interval[1] < 2.4
+    assert 1.5 < s.ratio.inverse.low < s.speedup < s.ratio.inverse.high < 2.4
     assert s.kind == scaling.SHARING and s.cores_of_one == 1.0 and s.shares is not None
     assert s.shares.idle == pytest.approx({"cpu:0": 0.2, "cpu:1": 0.3})
     assert s.shares.transfers == pytest.approx(0.1) and s.shares.together == pytest.approx(0.6)
@@ -242,7 +242,7 @@ def test_the_ledger_of_two_devices() -> None:
 
 def test_two_processes_give_no_interval() -> None:
     (s,) = scalings(of(*pair([2.0, 2.0], [1.0, 1.0], None)))
-    assert s.interval is None and s.processes == 2 and s.shares is None
+    assert math.isnan(s.ratio.low) and min(s.ratio.processes) == 2 and s.shares is None
     assert s.ratio.verdict is Verdict.UNKNOWN
     assert ledger.verdict(s, 2).startswith(
         "Too few processes, 2.00 (no interval) times as fast as one device: there is no profile"

@@ -17,23 +17,19 @@ from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.statistics import FEWEST, LEVEL, Ratio, student
 from xbackend.interrupts import put_off
 from xbackend.results.naming import GRADIENT
+from xbackend.wording import grouped
 
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """A candidate in a comparison: its row, `None` without one, and the ratio of its time to the reference of the
-    matrix, `None` for the reference itself and without both times.
+    """A candidate in a comparison."""
 
-    ``slowdown`` is its time over the smallest one; ``level``: it is not shown to be slower than that; ``winner``: it is
-    shown to be faster than every other.
-    """
-
-    row: Row | None
-    ratio: Ratio | None = None
+    row: Row | None  # `None` where it was not measured in it
+    ratio: Ratio | None = None  # to the reference of the matrix; `None` of that itself and without both times
     is_reference: bool = False
-    slowdown: float | None = None
-    level: bool = False
-    winner: bool = False
+    slowdown: float | None = None  # its time over the smallest one
+    level: bool = False  # it is not shown to be slower than the smallest one
+    winner: bool = False  # it is shown to be faster than every other
 
 
 @dataclass(frozen=True)
@@ -54,22 +50,16 @@ class Mean:
 
 @dataclass(frozen=True)
 class Matrix:
-    """``lines[i][j]`` is candidate ``columns[j]`` in ``comparisons[i]``, ``wins[j]`` the number of its wins,
-    ``absent[j]`` the number of its rows without a time.
-
-    ``pairs[j, k]`` is the mean ratio of the times of j to those of k, if they share a line. ``order`` ranks the
-    candidates with a time by the number of others that take longer. ``to_baseline``: ratios of cells are to the
-    baseline that was asked for; else each to the smallest time of its comparison.
-    """
+    """``lines[i][j]`` is candidate ``columns[j]`` in ``comparisons[i]``."""
 
     comparisons: tuple[Comparison, ...]
     columns: tuple[str, ...]
     lines: tuple[tuple[MatrixCell, ...], ...]
-    wins: tuple[int, ...]
-    absent: tuple[int, ...]
-    pairs: dict[tuple[int, int], Mean]
-    order: tuple[int, ...]
-    to_baseline: bool
+    wins: tuple[int, ...]  # of each candidate
+    absent: tuple[int, ...]  # its rows without a time
+    pairs: dict[tuple[int, int], Mean]  # of [j, k] the mean ratio of the times of j to those of k, if they share a line
+    order: tuple[int, ...]  # the candidates with a time, by the number of others that take longer
+    to_baseline: bool  # ratios of cells are to the baseline that was asked for, else to the smallest time of the line
 
     def ahead(self, candidate: int) -> list[int]:
         """The others that are shown to be slower than a candidate, over their common lines."""
@@ -83,10 +73,8 @@ def matrix(comparisons: Sequence[Comparison], to_baseline: bool = False) -> Matr
     several = len({row.devices for comparison in comparisons for row in comparison.rows}) > 1
     by_column = [{(row.name if several else row.label): row for row in c.rows} for c in comparisons]
     columns = tuple(dict.fromkeys(name for rows in by_column for name in rows))
-    lines = tuple(
-        _line(comparison, [rows.get(name) for name in columns], to_baseline)
-        for comparison, rows in zip(comparisons, by_column, strict=True)
-    )
+    rows = [[each.get(name) for name in columns] for each in by_column]
+    lines = tuple(_line(c, each, to_baseline) for c, each in zip(comparisons, rows, strict=True))
     of_each = [[line[j] for line in lines] for j in range(len(columns))]
     wins = tuple(sum(cell.winner for cell in cells) for cells in of_each)
     absent = tuple(sum(cell.row is not None and cell.row.time is None for cell in cells) for cells in of_each)
@@ -101,13 +89,12 @@ def matrix(comparisons: Sequence[Comparison], to_baseline: bool = False) -> Matr
 def _line(comparison: Comparison, rows: Sequence[Row | None], to_baseline: bool) -> tuple[MatrixCell, ...]:
     first = comparison.ranked[0] if comparison.ranked else None
     other = comparison.baseline if to_baseline else first
-    rivals = comparison.rivals if first is not None else []
     cells = []
     for row in rows:
         if row is None or row.time is None or first is None or first.time is None:
             cells.append(MatrixCell(row))
             continue
-        level = row is first or row in rivals
+        level = row is first or row in comparison.rivals
         ratio = None if row is other else comparison.ratio(row, other)
         cells.append(MatrixCell(row, ratio, row is other, row.time / first.time, level, row is comparison.winner))
     return tuple(cells)
@@ -123,37 +110,26 @@ def means(times: Sequence[Sequence[float | None]], workloads: Sequence[str]) -> 
         times: of each candidate the logarithm of its time on each line; `None` where it has none.
         workloads: that of each line. Lines of one workload are alike, and no independent evidence.
     """
-    found: dict[tuple[int, int], _Estimate] = {}
+    found: dict[tuple[int, int], tuple[float, float, float, int]] = {}
     for (j, ours), (k, theirs) in combinations(enumerate(times), 2):
         lines = zip(ours, theirs, workloads, strict=True)
-        both = [(one - other, name) for one, other, name in lines if one is not None and other is not None]
-        if both:
-            found[j, k] = _estimate(both)
-    tested = sorted((pair for pair in found if found[pair].margin < math.inf), key=lambda pair: found[pair].chance)
+        if both := [(one - other, name) for one, other, name in lines if one is not None and other is not None]:
+            found[j, k] = (*_estimate(both), len(both))
+    tested = sorted((chance, pair) for pair, (_, margin, chance, _) in found.items() if margin < math.inf)
     shown: set[tuple[int, int]] = set()
-    for rank, pair in enumerate(tested):
-        if found[pair].chance > (1 - LEVEL) / (len(tested) - rank):
+    for rank, (chance, pair) in enumerate(tested):
+        if chance > (1 - LEVEL) / (len(tested) - rank):
             break
         shown.add(pair)
     return {
-        ends: Mean(math.exp(value), math.exp(value - e.margin), math.exp(value + e.margin), e.lines, pair in shown)
-        for pair, e in found.items()
-        for ends, value in ((pair, e.value), (pair[::-1], -e.value))
+        ends: Mean(math.exp(value), math.exp(value - margin), math.exp(value + margin), count, pair in shown)
+        for pair, (mean, margin, _, count) in found.items()
+        for ends, value in ((pair, mean), (pair[::-1], -mean))
     }
 
 
-@dataclass(frozen=True)
-class _Estimate:
-    """A mean of logarithms, half the width of its interval, and the p-value of its being 0."""
-
-    value: float
-    margin: float
-    chance: float
-    lines: int
-
-
-def _estimate(both: Sequence[tuple[float, str]]) -> _Estimate:
-    """The estimate from logarithms of ratios, each with its workload.
+def _estimate(both: Sequence[tuple[float, str]]) -> tuple[float, float, float]:
+    """The mean of logarithms of ratios, half the width of its interval, and the p-value of its being 0.
 
     The standard error is that of a mean of clusters (Cameron and Miller, A Practitioner's Guide to Cluster-Robust
     Inference, Journal of Human Resources 50 (2015) 317): the usual one where each line has a workload of its own.
@@ -161,18 +137,16 @@ def _estimate(both: Sequence[tuple[float, str]]) -> _Estimate:
     with put_off():
         from scipy import stats
 
-    value, lines = fmean(ratio for ratio, _ in both), len(both)
-    left: dict[str, float] = {}
-    for ratio, workload in both:
-        left[workload] = left.get(workload, 0.0) + ratio - value
+    value = fmean(ratio for ratio, _ in both)
+    left = [sum(each) for each in grouped((workload, ratio - value) for ratio, workload in both).values()]
     degrees = len(left) - 1
     if degrees < FEWEST - 1:
-        return _Estimate(value, math.inf, 1.0, lines)
-    error = math.sqrt(len(left) / degrees * math.fsum(part**2 for part in left.values())) / lines
+        return value, math.inf, 1.0
+    error = math.sqrt(len(left) / degrees * math.fsum(part**2 for part in left)) / len(both)
     chance = 2 * float(stats.t.sf(abs(value) / error, degrees)) if error else float(value == 0.0)
-    return _Estimate(value, error * student(LEVEL, degrees), chance, lines)
+    return value, error * student(LEVEL, degrees), chance
 
 
 def _logarithm(cell: MatrixCell) -> float | None:
     """The logarithm of its time; `None` without one."""
-    return math.log(cell.row.time) if cell.row is not None and cell.row.time and math.isfinite(cell.row.time) else None
+    return math.log(cell.row.time) if cell.row is not None and cell.row.time is not None else None

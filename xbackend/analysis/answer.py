@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.sampling import in_pymc
 from xbackend.analysis.scaling import REAL, Scaling, scalings
-from xbackend.analysis.statistics import FEWEST, Ratio, Verdict
+from xbackend.analysis.statistics import FEWEST, Ratio, Verdict, between
 from xbackend.backends.description import IN_TURN
 from xbackend.results.naming import GRADIENT
 from xbackend.results.schema import Process
-from xbackend.wording import counted, few, join, number, percent, plain
+from xbackend.wording import counted, few, grouped, join, number, percent, plain
 from xbackend.workloads.agreement import DOUBTFUL, most
 
 _NAMED = 4  # rows that are named one by one; more are counted
@@ -36,8 +37,7 @@ def answer(comparisons: Sequence[Comparison]) -> str:
     said = "; ".join(_of_devices(comparisons, many) for many in more) if more else _of_backends(comparisons)
     timings = [process for c in comparisons for row in c.ranked for process in row.processes]
     doubts = in_doubt(timings, {named(row, c): ratio for c in comparisons for row, ratio in c.against_first})
-    against = "".join(f"; {words}" for words in _against_the_oracle(comparisons))
-    against += "".join(f"; {words}" for words in in_pymc(comparisons))
+    against = "".join(f"; {words}" for words in (*_against_the_oracle(comparisons), *in_pymc(comparisons)))
     few_processes = "; there are too few processes: " + _MORE if _TOO_FEW in said else ""
     said = doubts + said
     return f"{said[0].upper() if more or doubts else said[0]}{said[1:]}{few_processes}{against}."
@@ -62,11 +62,10 @@ def _against_the_oracle(comparisons: Sequence[Comparison]) -> list[str]:
     """Where most candidates disagree with the oracle, and how many."""
     said = []
     for c in comparisons:
-        there = [row for row in c.rows if row.measurement.status in ("ok", "wrong")]
-        wrong = [row for row in there if row.measurement.status == "wrong"]
-        if most(len(wrong), len(there)):
-            where = _where(c, comparisons)
-            said.append(f"{f'{where}: ' if where else ''}{len(wrong)} of {len(there)} are wrong, {DOUBTFUL}")
+        counts = Counter(row.measurement.status for row in c.rows)
+        wrong, there = counts["wrong"], counts["wrong"] + counts["ok"]
+        if most(wrong, there):
+            said.append(f"{_where(c, comparisons)}{wrong} of {there} are wrong, {DOUBTFUL}")
     return said
 
 
@@ -107,13 +106,9 @@ def why_in_turn(row: Row) -> str:
 
 
 def _of_devices(comparisons: Sequence[Comparison], many: int) -> str:
-    cases, absent = list[tuple[str, list[Scaling], int]](), list[tuple[str, str]]()
-    for comparison in comparisons:
-        found, without = _scaled(comparison, many)
-        absent += without
-        if found or without:
-            cases.append((_where(comparison, comparisons), found, len(found) + len(without)))
-    found = [s for _, each, _ in cases for s in each]
+    scaled = [(_where(comparison, comparisons), *_scaled(comparison, many)) for comparison in comparisons]
+    cases = [(where, each, len(each) + len(without)) for where, each, without in scaled if each or without]
+    found, absent = [s for _, each, _ in scaled for s in each], [one for *_, without in scaled for one in without]
     place, total = "", len(found) + len(absent)
     if len(cases) > APART:
         place, cases = f" in {len(cases)} comparisons", [("", found, total)]
@@ -128,11 +123,12 @@ def _of_devices(comparisons: Sequence[Comparison], many: int) -> str:
 
 
 def _where(comparison: Comparison, comparisons: Sequence[Comparison]) -> str:
-    """What tells a comparison from the others; empty where it is the only one."""
+    """What tells a comparison from the others, as in ``size=8: ``; empty where it is the only one."""
     if len(comparisons) == 1:
         return ""
     one = len({each.workload for each in comparisons}) == 1
-    return comparison.label.removeprefix(plain(comparison.workload)).strip() if one else comparison.label
+    where = comparison.label.removeprefix(plain(comparison.workload)).strip() if one else comparison.label
+    return f"{where}: " if where else ""
 
 
 def _scaled(comparison: Comparison, many: int) -> tuple[list[Scaling], list[tuple[str, str]]]:
@@ -163,26 +159,26 @@ def _counts(absent: Sequence[tuple[str, str]]) -> str:
 
 def _said(where: str, found: Sequence[Scaling], total: int, by_name: bool, alone: bool) -> str:
     """The outcome of one comparison of ``total`` rows; with the reasons if it stands ``alone``."""
-    said: list[str] = []
+    said = list[str]()
     for verdict in Verdict:
         group = sorted((s for s in found if s.ratio.verdict is verdict), key=lambda s: -s.speedup)
         if by_name:
             said += map(_one, group)
         elif group:
             said.append(_all_of(verdict, group, "" if said else f" of {total}", alone))
-    return f"{where}: {', '.join(said)}" if where else ", ".join(said)
+    return where + ", ".join(said)
 
 
 def _one(s: Scaling) -> str:
     times, label, why = number(s.speedup), s.many.label, why_in_turn(s.many)
-    between = " to ".join(map(number, s.interval or ()))
+    sure = between(1 / s.ratio.high, 1 / s.ratio.low)
     if s.ratio.verdict is Verdict.FASTER:
-        return f"{times} times as fast on {label} ({between})"
+        return f"{times} times as fast on {label} ({sure})"
     if s.ratio.verdict is Verdict.SLOWER:
-        return f"slower on {label} ({times} times as fast, {between}{'; ' if why else ''}{why})"
+        return f"slower on {label} ({times} times as fast, {sure}{'; ' if why else ''}{why})"
     if s.ratio.verdict is Verdict.UNKNOWN:
-        return f"{_TOO_FEW} on {label} ({times} times as fast in {s.processes})"
-    return f"{s.ratio.words} on {label} ({why or f'{times}, {between}'})"
+        return f"{_TOO_FEW} on {label} ({times} times as fast in {min(s.ratio.processes)})"
+    return f"{s.ratio.words} on {label} ({why or f'{times}, {sure}'})"
 
 
 def _all_of(verdict: Verdict, group: Sequence[Scaling], of: str, reasons: bool) -> str:
@@ -204,8 +200,7 @@ def _of_backends(comparisons: Sequence[Comparison]) -> str:
     if len(comparisons) > APART:
         said = _wins(comparisons)
     else:
-        each = [(_where(c, comparisons), _fastest(c, len(comparisons) == 1)) for c in comparisons]
-        said = "; ".join(f"{where}: {words}" if where else words for where, words in each)
+        said = "; ".join(_where(c, comparisons) + _fastest(c, len(comparisons) == 1) for c in comparisons)
     absent = [(named(row, c), _status(row)) for c in comparisons for row in c.rows if not row.times]
     if not absent:
         return said
@@ -215,19 +210,14 @@ def _of_backends(comparisons: Sequence[Comparison]) -> str:
 
 def _wins(comparisons: Sequence[Comparison]) -> str:
     """How often each is the fastest, of many comparisons."""
-    of = f" of {of_how_many(comparisons)}"
-    gains: dict[str, list[float]] = {}
-    without = Counter[str]()
-    said: list[str] = []
-    for c in comparisons:
-        if c.winner is not None:
-            gains.setdefault(named(c.winner, c), []).append(1 / c.against_first[0][1].value)
-        else:
-            without[_unrivalled(c) or (_TOO_FEW if c.too_few else "the fastest are not told apart")] += 1
+    of, said = f" of {of_how_many(comparisons)}", list[str]()
+    gains = grouped((named(c.winner, c), 1 / c.against_first[0][1].value) for c in comparisons if c.winner is not None)
+    undecided = [c for c in comparisons if c.winner is None]
+    why_not = [_unrivalled(c) or (_TOO_FEW if c.too_few else "the fastest are not told apart") for c in undecided]
     for name, each in sorted(gains.items(), key=lambda item: -len(item[1])):
         times = " to ".join(dict.fromkeys(number(gain) for gain in (min(each), max(each))))
         said.append(f"{name} is the fastest in {len(each)}{'' if said else of} ({times} times as fast as the next)")
-    for why, count in without.items():
+    for why, count in Counter(why_not).items():
         said.append(f"{why} in {count}{'' if said else of}")
     return ", ".join(said)
 
@@ -259,16 +249,15 @@ def _fastest(comparison: Comparison, alone: bool) -> str:
     if following is None and comparison.too_few:
         fewest = min(len(row.times) for row in comparison.ranked)
         return f"{names[0]} has the smallest time, and is not told apart ({_TOO_FEW}: {fewest})"
-    apart = [against[row] for row in top[1:]]
+    apart, same = [against[row] for row in top[1:]], _equal(top, comparison)
     if following is None:
-        if same := _equal(top, comparison):
-            return f"{few(names)} are equal within {percent(same)}"
         would = percent(max(ratio.smallest for ratio in apart))
-        return f"{few(names)} are not told apart ({_within(apart)}; a difference of {would} would be)"
+        how = f"not told apart ({_within(apart)}; a difference of {would} would be)"
+        return f"{few(names)} are {f'equal within {percent(same)}' if same else how}"
     # The smallest gain of a group holds for each of its members.
-    gains = [ratio for row in top if (ratio := comparison.ratio(row, following)) is not None]
-    ratio = max(gains, key=lambda ratio: ratio.value)
-    name, interval = named(following, comparison), f"({number(1 / ratio.high)} to {number(1 / ratio.low)})"
+    gains = [over for row in top if (over := comparison.ratio(row, following)) is not None]
+    ratio = max(gains, key=lambda over: over.value)
+    name, interval = named(following, comparison), f"({between(1 / ratio.high, 1 / ratio.low)})"
     times = f"{number(1 / ratio.value)} times as fast as"
     if beyond:
         others = few([named(row, comparison) for row in beyond]) if alone else counted(len(beyond), "other")
@@ -277,7 +266,6 @@ def _fastest(comparison: Comparison, alone: bool) -> str:
         return f"{names[0]} has the smallest time{then}{maybe}{then}{names[0]} is {times} {name} {interval}"
     gain = f"{times} the next, {name} {interval}"
     if apart:
-        same = _equal(top, comparison)
         how = f"equal within {percent(same)}" if same else f"not told apart ({_within(apart)})"
         return f"{few(names)} are the fastest, {how}{then}{gain}"
     return f"{names[0]} is the fastest: {gain}"
@@ -285,10 +273,9 @@ def _fastest(comparison: Comparison, alone: bool) -> str:
 
 def _equal(rows: Sequence[Row], comparison: Comparison) -> float | None:
     """The factor within which all of these are shown to be equal; `None` where they are not."""
-    ratios = [comparison.ratio(a, b) for i, a in enumerate(rows) for b in rows[:i]]
-    if not all(ratio is not None and ratio.verdict is Verdict.EQUAL for ratio in ratios):
-        return None
-    return max(ratio.furthest for ratio in ratios if ratio is not None)
+    ratios = [ratio for a, b in combinations(rows, 2) if (ratio := comparison.ratio(b, a)) is not None]
+    equal = all(ratio.verdict is Verdict.EQUAL for ratio in ratios)
+    return max((ratio.furthest for ratio in ratios), default=None) if equal else None
 
 
 def _within(ratios: Sequence[Ratio]) -> str:
@@ -296,5 +283,5 @@ def _within(ratios: Sequence[Ratio]) -> str:
     known = [ratio for ratio in ratios if math.isfinite(ratio.low)]
     if not known:
         return _TOO_FEW
-    between = f"{number(1 / max(r.high for r in known))} to {number(1 / min(r.low for r in known))}"
-    return f"ratio {number(1 / known[0].value)}, {between}" if len(ratios) == 1 else f"ratios within {between}"
+    bounds = between(1 / max(r.high for r in known), 1 / min(r.low for r in known))
+    return f"ratio {number(1 / known[0].value)}, {bounds}" if len(ratios) == 1 else f"ratios within {bounds}"

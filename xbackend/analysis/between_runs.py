@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
-from xbackend.analysis.comparison import Row
+from xbackend.analysis.comparison import Row, level_of
 from xbackend.analysis.family import ratio
-from xbackend.analysis.statistics import Ratio, level_of
+from xbackend.analysis.statistics import Ratio
 from xbackend.results.schema import Measurement, Results, key
 
 InRun = tuple[Results, Row]
-# The machine's fingerprint, the number of threads, the cores of a device, and the variables that choose code.
-Place = tuple[str, int | None, int | None, tuple[tuple[str, str], ...]]
 
 
 def change(base: InRun, head: InRun, runs: Sequence[Results]) -> Ratio | None:
@@ -42,7 +40,8 @@ def times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> l
     return [time for time in times if time is not None]
 
 
-def place_of(run: Results) -> Place:
-    """What two runs need in common for their times to be compared."""
+def place_of(run: Results) -> Hashable:
+    """What two runs need in common for their times to be compared: the machine, the threads, the cores of a device, and
+    the variables that choose code."""
     asked = run.settings
     return run.machine.fingerprint, asked.threads, asked.cores_per_device, tuple(sorted(asked.variables.items()))

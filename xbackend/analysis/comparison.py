@@ -10,12 +10,12 @@ from statistics import median
 from typing import Any
 
 from xbackend.analysis.family import Family
-from xbackend.analysis.statistics import Ratio, Verdict, level_of, time_of
+from xbackend.analysis.statistics import LEVEL, LOOKED, Ratio, Verdict, time_of
 from xbackend.devices import Device, is_device
 from xbackend.errors import UsageError
 from xbackend.results import naming
 from xbackend.results.schema import Measurement, Memory, Process, Results, key_of
-from xbackend.wording import counted, join, pairs, plain, value
+from xbackend.wording import counted, grouped, join, pairs, plain, value
 
 ORACLE = "numpy"  # the backend that says what is right, and the baseline where the reader names none
 _COMPILING = ("trace", "lower", "first_call")
@@ -23,15 +23,11 @@ _COMPILING = ("trace", "lower", "first_call")
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """A row of a comparison: a measurement with the figures that follow from it; all times in seconds.
-
-    ``place`` are the kinds of devices that its backend computed on, such as ``gpu``; empty where all have the same.
-    ``shift`` is `Family.shift`.
-    """
+    """A row of a comparison: a measurement with the figures that follow from it; all times in seconds."""
 
     measurement: Measurement
-    place: str = ""
-    shift: float = 0.0
+    place: str = ""  # the kinds of devices that its backend computed on, such as ``gpu``; empty where all have the same
+    shift: float = 0.0  # `Family.shift`
 
     @property
     def label(self) -> str:
@@ -72,16 +68,6 @@ class Row:
     def gflops(self) -> float | None:
         """10^9 operations of the program per second; `None` without a time or a count of operations."""
         return self.measurement.operations / self.time / 1e9 if self.time and self.measurement.operations else None
-
-    @property
-    def spread(self) -> tuple[float, float] | None:
-        """The smallest and the largest median of a process."""
-        return (min(self.times), max(self.times)) if self.times else None
-
-    @property
-    def compile_time(self) -> float | None:
-        """The median of `compilations`."""
-        return median_of(self.compilations)
 
     @cached_property
     def compilations(self) -> tuple[float, ...]:
@@ -129,20 +115,16 @@ def label(row: Measurement) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The measurements of one workload with the same parameters, in the order of the results.
-
-    ``label`` has the parameters that tell it from the other comparisons, ``family`` judges its rows.
-    ``cores_per_device`` is the number of cores of a CPU device; `None` where several share the cores.
-    """
+    """The measurements of one workload with the same parameters, in the order of the results."""
 
     workload: str
     parameters: dict[str, Any]
-    label: str
+    label: str  # with the parameters that tell it from the other comparisons
     rows: tuple[Row, ...]
     baseline: Row | None
-    baseline_note: str
-    family: Family
-    cores_per_device: int | None = None
+    baseline_note: str  # why it is that one or none
+    family: Family  # judges the rows
+    cores_per_device: int | None = None  # of a CPU device; `None` where several share the cores
 
     @property
     def title(self) -> str:
@@ -167,10 +149,6 @@ class Comparison:
         if other is None or not (row.times and other.times):
             return None
         return self.family.ratio(self.rows.index(row), self.rows.index(other))
-
-    def against_baseline(self, row: Row) -> Ratio | None:
-        """The ratio of a row to the baseline; `None` where there is none."""
-        return self.ratio(row, self.baseline)
 
     @cached_property
     def itself(self) -> Ratio | None:
@@ -199,6 +177,11 @@ class Comparison:
         return any(against.verdict is Verdict.UNKNOWN for _, against in self.against_first)
 
 
+def level_of(results: Results) -> float:
+    """The level of a session's statements."""
+    return LOOKED if results.settings.adaptive else LEVEL
+
+
 def comparisons(results: Results, baseline: str | None = None) -> list[Comparison]:
     """The measurements by workload and parameters, each comparison with its baseline.
 
@@ -210,17 +193,18 @@ def comparisons(results: Results, baseline: str | None = None) -> list[Compariso
     if baseline is not None and baseline not in measured:
         there = f"there is {join(map(plain, measured))}" if measured else "nothing was measured"
         raise UsageError(f"the baseline {plain(baseline)!r} is not in the results {plain(results.name)!r}; {there}")
-    parts: dict[tuple[str, str], list[Measurement]] = {}
-    for measurement in results.measurements:
-        parts.setdefault((measurement.workload, key_of(measurement.parameters)), []).append(measurement)
-    firsts = [part[0] for part in parts.values()]
-    places = _places(results)
-    groups = [tuple(Row(m, places.get(label(m), "")) for m in part) for part in parts.values()]
+    places, cores = _places(results), results.settings.cores_per_device
+    rows_of = (((m.workload, key_of(m.parameters)), Row(m, places.get(label(m), ""))) for m in results.measurements)
+    groups = [*grouped(rows_of).values()]
+    firsts = [rows[0].measurement for rows in groups]
     level = level_of(results) ** (1 / max(sum(sum(bool(row.times) for row in rows) > 1 for rows in groups), 1))
-    return [
-        _compared(rows, told_apart(first, firsts), baseline, level, results.settings.cores_per_device)
-        for first, rows in zip(firsts, groups, strict=True)
-    ]
+    found = []
+    for first, rows in zip(firsts, groups, strict=True):
+        family = Family([row.times for row in rows], level, [row.generations for row in rows])
+        shifted = tuple(replace(row, shift=family.shift(i)) for i, row in enumerate(rows))
+        known, title = _baseline(shifted, baseline), told_apart(first, firsts)
+        found.append(Comparison(first.workload, first.parameters, title, shifted, *known, family, cores))
+    return found
 
 
 def _places(results: Results) -> dict[str, str]:
@@ -232,16 +216,6 @@ def _places(results: Results) -> dict[str, str]:
         kinds.setdefault(label(m), set()).update(Device.parse(device).kind for device in ran if is_device(device))
     places = {name: join(sorted(each)) for name, each in kinds.items()}
     return places if results.machine.accelerators or len({*places.values()} - {""}) > 1 else {}
-
-
-def _compared(
-    rows: Sequence[Row], label: str, baseline: str | None, level: float, cores_per_device: int | None
-) -> Comparison:
-    family = Family([row.times for row in rows], level, [row.generations for row in rows])
-    shifted = tuple(replace(row, shift=family.shift(i)) for i, row in enumerate(rows))
-    first = rows[0].measurement
-    known = _baseline(shifted, baseline)
-    return Comparison(first.workload, first.parameters, label, shifted, *known, family, cores_per_device)
 
 
 def generations(processes: Iterable[Process]) -> list[int]:

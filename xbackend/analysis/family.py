@@ -1,8 +1,5 @@
 """All statements about the candidates of one session, made so that at most one session of twenty holds a wrong one.
 
-    family = Family([row.times for row in rows], generations=[row.generations for row in rows])
-    family.ratio(0, 1)
-
 It is a closed test of ranges (Ryan, Einot, Gabriel and Welsch: Welsch, Stepwise Multiple Comparison Procedures, Journal
 of the American Statistical Association 72 (1977) 566). Two candidates are told apart if every set with both is shown to
 be unequal: by the studentized range of its p candidates, at 1 - level^(p/k) of k candidates, and at 1 - level from k -
@@ -26,7 +23,7 @@ from functools import cached_property, lru_cache
 from statistics import fmean, median
 
 from xbackend.analysis.generations import FEWEST_DEGREES, Fit, fit
-from xbackend.analysis.statistics import FEWEST, LEVEL, Ratio, logarithms, margin_of_sessions, student, unknown
+from xbackend.analysis.statistics import FEWEST, LEVEL, Ratio, logarithms, margin_of_sessions, student
 from xbackend.interrupts import put_off
 
 _OWN = 0.5  # degrees of freedom: with fewer, nothing is known of a candidate's own spread
@@ -42,10 +39,7 @@ class Family:
     """
 
     def __init__(
-        self,
-        samples: Sequence[Sequence[float]],
-        level: float = LEVEL,
-        generations: Sequence[Sequence[int]] = (),
+        self, samples: Sequence[Sequence[float]], level: float = LEVEL, generations: Sequence[Sequence[int]] = ()
     ) -> None:
         self._samples = [*map(logarithms, samples)]
         self._level = level
@@ -62,10 +56,8 @@ class Family:
         """
         ours, theirs = self._samples[one], self._samples[other]
         processes = (len(ours), len(theirs))
-        if not ours or not theirs:
-            return unknown(math.nan, processes)
-        if one not in self._members or other not in self._members:
-            return unknown(math.exp(fmean(ours) - fmean(theirs)), processes)
+        if not {one, other} <= {*self._members}:
+            return Ratio.of(fmean(ours) - fmean(theirs) if ours and theirs else math.nan, math.nan, processes)
         at, against = self._members.index(one), self._members.index(other)
         difference = self._fit.effects[at] - self._fit.effects[against]
         sessions = margin_of_sessions(earlier)

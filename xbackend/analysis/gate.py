@@ -16,7 +16,7 @@ from enum import IntEnum
 from xbackend.analysis import between_runs, statistics
 from xbackend.analysis.answer import in_doubt
 from xbackend.analysis.comparison import Row, told_apart
-from xbackend.analysis.statistics import Ratio, Verdict
+from xbackend.analysis.statistics import Ratio, Verdict, between
 from xbackend.errors import StoreError, UsageError
 from xbackend.results import naming
 from xbackend.results.schema import Key, Measurement, Results, key, key_of
@@ -34,6 +34,12 @@ class GateOutcome(IntEnum):
     PASSED = 0
 
 
+_MEANING = {
+    GateOutcome.REGRESSION: "beyond the limit",
+    GateOutcome.INCOMPLETE: "of BASE not measured in HEAD",
+    GateOutcome.NO_VERDICT: "cannot be judged",
+    GateOutcome.PASSED: "within the limits",
+}
 _NINE_OF_TEN = 1.282 / 1.960  # of half an interval: at that further distance a change fails in 9 of 10 cases
 _LIMIT = re.compile(r"(slower|faster):(\d{1,6}(?:\.\d{1,6})?)%")
 
@@ -98,7 +104,8 @@ class Judgement:
     @property
     def sentence(self) -> str:
         """The verdict with its reason and the ratios of the rows that decide it: of a pass, the one furthest from 1."""
-        deciding = sorted((row for row in self.rows if row.outcome is self.outcome), key=_distance, reverse=True)
+        deciding = [row for row in self.rows if row.outcome is self.outcome]
+        deciding.sort(key=lambda row: abs(math.log(row.ratio.value)) if row.ratio else 0.0, reverse=True)
         more = few([self._said(row) for row in deciding], 3)
         if self.outcome is GateOutcome.PASSED and deciding:
             more = f"the one furthest from its time in BASE is {self._said(deciding[0])}"
@@ -108,17 +115,14 @@ class Judgement:
     def _said(self, row: Judged) -> str:
         """A row by what tells it from the others, with its ratio."""
         measurements = [each.measurement for each in self.rows]
-        where = told_apart(row.measurement, measurements)
         name = naming.label(row.measurement.backend, row.measurement.environment)
         if len({each.devices for each in measurements}) > 1:
             name += f" on {counted(row.measurement.devices, 'device')}"
         if len({(each.workload, key_of(each.parameters)) for each in measurements}) > 1:
-            name += f", {where}"
-        if row.ratio is None or not math.isfinite(row.ratio.value):
+            name += f", {told_apart(row.measurement, measurements)}"
+        if row.ratio is None:
             return f"{name} ({row.reason})"
-        ratio, low, high = (number(each) for each in (row.ratio.value, row.ratio.low, row.ratio.high))
-        sure = f"{low} to {high}" if math.isfinite(row.ratio.low) else "no interval"
-        return f"{name} with {ratio} times the time ({sure})"
+        return f"{name} with {number(row.ratio.value)} times the time ({between(row.ratio.low, row.ratio.high)})"
 
 
 def words(outcome: GateOutcome) -> str:
@@ -126,17 +130,8 @@ def words(outcome: GateOutcome) -> str:
     return outcome.name.lower().replace("_", " ")
 
 
-def _distance(row: Judged) -> float:
-    """How far a row's time is from that in BASE, whether longer or shorter."""
-    return abs(math.log(row.ratio.value)) if row.ratio is not None and math.isfinite(row.ratio.value) else 0.0
-
-
 def judge(
-    base: Results,
-    head: Results,
-    limits: Sequence[Limit],
-    running: Collection[str] = (),
-    runs: Sequence[Results] = (),
+    base: Results, head: Results, limits: Sequence[Limit], running: Collection[str] = (), runs: Sequence[Results] = ()
 ) -> Judgement:
     """Judge a run by another one, the baseline.
 
@@ -148,23 +143,19 @@ def judge(
     Raises:
         StoreError: a run has a measurement twice.
     """
-    different = _different(base, head)
-    if different:
+    sides = {"BASE": base, "HEAD": head}
+    if different := _different(sides):
         return Judgement(GateOutcome.NO_VERDICT, different)
     ours, theirs = _by_key(head, "HEAD"), _by_key(base, "BASE")
     notes = [f"only in HEAD: {label(row.measurement)}" for at, row in ours.items() if at not in theirs]
     without = [row.measurement for row in theirs.values() if not row.times]
     notes += [f"not measured in BASE: {label(m)}: {m.status}: {m.reason}" for m in without]
     wanted = {at: row for at, row in theirs.items() if row.times}
-    partial = [
-        f"{name} ({run.run or run.name}) {unfinished(name in running)}"
-        for name, run in (("BASE", base), ("HEAD", head))
-        if not run.complete
-    ]
+    cut_off = [(name, run) for name, run in sides.items() if not run.complete]
+    partial = [f"{name} ({run.run or run.name}) {unfinished(name in running)}" for name, run in cut_off]
     if not any(at in ours for at in wanted) and not partial:
-        return Judgement(
-            GateOutcome.NOTHING, "no measurement of BASE is in HEAD: give both the same options", [], notes
-        )
+        nothing = "no measurement of BASE is in HEAD: give both the same options"
+        return Judgement(GateOutcome.NOTHING, nothing, [], notes)
     rows = [_judged((base, row), ours.get(at), head, limits, runs) for at, row in wanted.items()]
     if not base.run or base.run != head.run:
         notes += unknown_sessions([row.ratio for row in rows])
@@ -180,27 +171,22 @@ def label(row: Measurement) -> str:
     return f"{case} | {name} | {counted(row.devices, 'device')}"
 
 
-def _different(base: Results, head: Results) -> str:
+def _different(sides: dict[str, Results]) -> str:
     """Why the two cannot be compared; empty where they can."""
-    if base.machine.fingerprint != head.machine.fingerprint or not head.machine.fingerprint:
-        both = (
-            f"{name} on {run.machine.processor}, {run.machine.cores} cores, {run.machine.system} "
-            f"({run.machine.fingerprint})"
-            for name, run in (("BASE", base), ("HEAD", head))
-        )
+    machines = [(name, run.machine) for name, run in sides.items()]
+    prints = {machine.fingerprint for _, machine in machines}
+    if "" in prints or len(prints) > 1:
+        both = (f"{name} on {m.processor}, {m.cores} cores, {m.system} ({m.fingerprint})" for name, m in machines)
         return f"different machines: {'; '.join(both)}"
-    for name, option in (("threads", "threads"), ("cores_per_device", "cores-per-device")):
-        before, after = (getattr(run.settings, name) for run in (base, head))
+    for name in ("threads", "cores_per_device"):
+        before, after = (getattr(run.settings, name) for run in sides.values())
         if before != after:
-            words = name.replace("_", " ")
+            words, option = name.replace("_", " "), name.replace("_", "-")
             return f"different {words}: BASE with {before}, HEAD with {after}; give both the same --{option}"
-    before, after = (dict(run.settings.variables) for run in (base, head))
-    if before != after:
-        words = " and ".join(
-            f"{name} with {', '.join(f'{v}={value}' for v, value in found.items()) or 'none'}"
-            for name, found in (("BASE", before), ("HEAD", after))
-        )
-        return f"different variables that choose a library's code: {words}; measure both with the same"
+    variables = {name: run.settings.variables for name, run in sides.items()}
+    if variables["BASE"] != variables["HEAD"]:
+        both = (f"{name} with {', '.join(map('='.join, found.items())) or 'none'}" for name, found in variables.items())
+        return f"different variables that choose a library's code: {' and '.join(both)}; measure both with the same"
     return ""
 
 
@@ -216,8 +202,7 @@ def _by_key(results: Results, name: str) -> dict[Key, Row]:
 def _judged(
     base: between_runs.InRun, now: Row | None, head: Results, limits: Sequence[Limit], runs: Sequence[Results]
 ) -> Judged:
-    before = base[1]
-    name = before.measurement
+    before, name = base[1], base[1].measurement
     ratio = None if now is None else between_runs.change(base, (head, now), runs)
     if now is None or ratio is None:
         reason = "not in HEAD" if now is None else f"{now.measurement.status}: {now.measurement.reason}"
@@ -234,11 +219,9 @@ def decision(ratio: Ratio, limits: Sequence[Limit]) -> tuple[GateOutcome, str]:
     if ratio.verdict is Verdict.UNKNOWN:
         processes = f"{ratio.processes[1]} in BASE, {ratio.processes[0]} in HEAD"
         return GateOutcome.NO_VERDICT, f"too few processes ({processes}): at least {statistics.FEWEST} each are needed"
-    broken = [limit for limit in limits if limit.ends(ratio)[0] > limit.factor]
-    if broken:
+    if broken := [limit for limit in limits if limit.ends(ratio)[0] > limit.factor]:
         return GateOutcome.REGRESSION, ", ".join(map(str, broken))
-    open_ = [limit for limit in limits if not limit.ends(ratio)[1] < limit.factor]
-    if open_:
+    if open_ := [limit for limit in limits if not limit.ends(ratio)[1] < limit.factor]:
         return GateOutcome.NO_VERDICT, (
             f"{number(ratio.low)} to {number(ratio.high)} holds {', '.join(map(str, open_))}: measure both with more "
             "processes (--thorough) on a quieter machine, or both in one session (--rev), or allow more (--fail)"
@@ -257,24 +240,17 @@ def power(rows: Sequence[Judged], limits: Sequence[Limit]) -> str:
 def unknown_sessions(ratios: Sequence[Ratio | None]) -> list[str]:
     """A warning that a change may be one of the session, where the store does not show how much sessions differ."""
     count = sum(ratio is not None and not ratio.sessions for ratio in ratios)
-    if not count:
-        return []
-    return [
+    words = (
         f"warning: how much sessions differ is not known for {count} of {counted(len(ratios), 'measurement')}: it "
         f"takes {statistics.FEWEST_SESSIONS} complete runs before HEAD, on this machine with the same versions; a "
         "change may be one of the session"
-    ]
+    )
+    return [words] if count else []
 
 
 def _overall(rows: Sequence[Judged], partial: Sequence[str]) -> tuple[GateOutcome, str]:
     counts = Counter(row.outcome for row in rows)
-    of_all = f"of {counted(len(rows), 'measurement')}"
-    if counts[GateOutcome.REGRESSION]:
-        return GateOutcome.REGRESSION, f"{counts[GateOutcome.REGRESSION]} {of_all} beyond the limit"
-    if partial:
+    worst = next((outcome for outcome in _MEANING if counts[outcome]), GateOutcome.PASSED)
+    if partial and worst is not GateOutcome.REGRESSION:
         return GateOutcome.INCOMPLETE, "; ".join(partial)
-    if counts[GateOutcome.INCOMPLETE]:
-        return GateOutcome.INCOMPLETE, f"{counts[GateOutcome.INCOMPLETE]} {of_all} of BASE not measured in HEAD"
-    if counts[GateOutcome.NO_VERDICT]:
-        return GateOutcome.NO_VERDICT, f"{counts[GateOutcome.NO_VERDICT]} {of_all} cannot be judged"
-    return GateOutcome.PASSED, f"{len(rows)} {of_all} within the limits"
+    return worst, f"{counts[worst]} of {counted(len(rows), 'measurement')} {_MEANING[worst]}"

@@ -19,19 +19,13 @@ _NONE = 1e-9  # degrees of freedom that count as 0
 
 @dataclass(frozen=True)
 class Fit:
-    """The fitted model, of each candidate.
+    """The fitted model, of each candidate."""
 
-    ``effects`` are logarithms of seconds in the mean generation. ``spreads`` are the residual variance of a process and
-    its degrees of freedom. ``without_generations`` are the logarithms of the processes' seconds less the effect of
-    their generations. ``blocked`` says whether generations are part of the model; ``between`` is the largest difference
-    of the effects of two of them.
-    """
-
-    effects: list[float]
-    spreads: list[tuple[float, float]]
-    without_generations: list[list[float]]
-    blocked: bool
-    between: float
+    effects: list[float]  # logarithms of seconds in the mean generation
+    spreads: list[tuple[float, float]]  # the residual variance of a process, and its degrees of freedom
+    without_generations: list[list[float]]  # logarithms of the processes' seconds less the effect of their generations
+    blocked: bool  # whether generations are part of the model
+    between: float  # the largest difference of the effects of two of them
     _weights: Any  # of each process in each effect, (candidates, processes)
     _candidate: Any  # of each process, (processes,)
 

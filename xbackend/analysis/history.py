@@ -6,27 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xbackend.analysis import packages
-from xbackend.analysis.between_runs import Place, change, place_of
+from xbackend.analysis.between_runs import change, place_of
 from xbackend.analysis.comparison import Row, titled
 from xbackend.analysis.statistics import Ratio
 from xbackend.errors import UsageError
 from xbackend.results.schema import Measurement, Results, key_of
-from xbackend.wording import counted, join, plain
+from xbackend.wording import counted, grouped, join, plain
 
 
 @dataclass(frozen=True)
 class Point:
-    """What was measured in one run.
-
-    ``change`` is against the latest earlier point with a time, in a complete run; ``news`` says what versions changed,
-    ``new`` to which.
-    """
+    """What was measured in one run."""
 
     run: Results
     measured: Row
-    change: Ratio | None
-    news: str
-    new: str
+    change: Ratio | None  # against the latest earlier point with a time, in a complete run
+    news: str  # what versions changed
+    new: str  # to which
 
 
 @dataclass(frozen=True)
@@ -58,21 +54,15 @@ def series(runs: Sequence[Results], workload: str | None = None) -> list[Series]
     if workload is not None and workload not in there:
         words = f"there is {join(map(plain, there))}" if there else "nothing was measured"
         raise UsageError(f"there is no workload {plain(workload)!r} in {counted(len(runs), 'run')}; {words}")
-    members: dict[tuple[str, str], dict[Place, list[tuple[Results, Measurement]]]] = {}
-    for run in runs:
-        for m in run.measurements:
-            if workload in (None, m.workload):
-                places = members.setdefault((m.workload, key_of(m.parameters)), {})
-                places.setdefault(place_of(run), []).append((run, m))
-    return [_series(each) for places in members.values() for each in places.values()]
+    members = ((place_of(run), (run, m)) for run in runs for m in run.measurements if workload in (None, m.workload))
+    compared = grouped(((m.workload, key_of(m.parameters)), (place, (run, m))) for place, (run, m) in members)
+    return [_series(each) for places in compared.values() for each in grouped(places).values()]
 
 
 def _series(members: Sequence[tuple[Results, Measurement]]) -> Series:
     run, first = members[0]
-    lines: dict[tuple[str, int], list[tuple[Results, Row]]] = {}
-    for each, measurement in members:
-        measured = Row(measurement)
-        lines.setdefault((measured.label, measured.devices), []).append((each, measured))
+    measured = [(each, Row(measurement)) for each, measurement in members]
+    lines = grouped(((row.label, row.devices), (each, row)) for each, row in measured)
     threads = run.settings.threads
     of_device = "" if run.settings.cores_per_device is None else " a device"
     variables = "".join(f", {plain(name)}={plain(value)}" for name, value in sorted(run.settings.variables.items()))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from xbackend.backends import registry
 from xbackend.results.schema import Measurement
 from xbackend.wording import plain
@@ -26,12 +24,3 @@ def frameworks(measurement: Measurement) -> dict[str, str]:
 def words(packages: dict[str, str]) -> str:
     """As in ``pytensor 3.0.7, numba 0.65.1``."""
     return ", ".join(f"{package} {version}" for package, version in packages.items())
-
-
-def by_package(measurements: Iterable[Measurement]) -> dict[str, list[str]]:
-    """The different versions of each framework's packages, in the order of the measurements."""
-    different: dict[str, dict[str, None]] = {}
-    for measurement in measurements:
-        for package, version in frameworks(measurement).items():
-            different.setdefault(package, {})[version] = None
-    return {package: list(each) for package, each in different.items()}

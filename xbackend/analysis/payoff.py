@@ -27,17 +27,11 @@ Costs = Sequence[tuple[float, float]]  # of each process: seconds to its first r
 
 @dataclass(frozen=True)
 class PayOff:
-    """``row`` has overtaken ``quick``, which has its first result earlier, after so many ``calls``.
+    """A row has overtaken another one, which has its first result earlier, after so many ``calls``."""
 
-    ``low`` and ``high`` are the interval: nan below `FEWEST` processes a side, ``high`` infinite where no number of
-    calls shows it.
-    """
-
-    row: Row
-    quick: Row
     calls: float
-    low: float
-    high: float
+    low: float  # the interval: nan below `FEWEST` processes a side
+    high: float  # infinite where no number of calls shows it
 
 
 def first_result(row: Row, from_cache: bool = False) -> float | None:
@@ -69,7 +63,7 @@ def pay_off(row: Row, quick: Row, comparison: Comparison, from_cache: bool = Fal
     if against is None or against.verdict is not Verdict.FASTER or not (ours and theirs):
         return None
     calls = estimate(ours, theirs)
-    return None if calls is None else PayOff(row, quick, calls, *interval(ours, theirs, calls))
+    return None if calls is None else PayOff(calls, *interval(ours, theirs, calls))
 
 
 def estimate(ours: Costs, theirs: Costs) -> float | None:
@@ -82,12 +76,8 @@ def estimate(ours: Costs, theirs: Costs) -> float | None:
 
 def costs(row: Row, from_cache: bool = False) -> Costs:
     """The costs of each process that counts and compiled something, anew or ``from_cache``."""
-    return [
-        (seconds + (p.phases.framework_import or 0.0), p.time)
-        for p in row.processes
-        if (p.cache == "warm") is from_cache
-        for seconds in compilation([p])
-    ]
+    own = [p for p in row.processes if (p.cache == "warm") is from_cache]
+    return [(seconds + (p.phases.framework_import or 0.0), p.time) for p in own for seconds in compilation([p])]
 
 
 def interval(ours: Costs, theirs: Costs, calls: float) -> tuple[float, float]:

@@ -27,8 +27,9 @@ def in_pymc(comparisons: Iterable[Comparison]) -> Iterator[str]:
         if not of_pymc(comparison) or not comparison.workload.endswith(GRADIENT) or not ways:
             continue
         first, *others = ways
-        equal = [row for row in others if not _slower(comparison, row, first)]
-        beside = f", and {join([_mode(row) for row in equal])} may be as fast" if equal else ""
+        against = [(row, comparison.ratio(first, row)) for row in others]
+        equal = [_mode(row) for row, ratio in against if ratio is None or ratio.verdict is not Verdict.FASTER]
+        beside = f", and {join(equal)} may be as fast" if equal else ""
         time = number(1e6 * (first.time or 0.0))
         yield f'in PyMC type compile_kwargs={{"mode": "{_mode(first)}"}} ({time} us for a call{beside})'
         totals = [(seconds, row) for row in ways if (seconds := total(row, CALLS)) is not None]
@@ -40,9 +41,3 @@ def in_pymc(comparisons: Iterable[Comparison]) -> Iterator[str]:
 def _mode(row: Row) -> str:
     entry = registry.REGISTRY.get(row.measurement.backend)  # one with options is none of PyMC's ways
     return entry.pymc if entry is not None else ""
-
-
-def _slower(comparison: Comparison, row: Row, first: Row) -> bool:
-    """Whether a row is shown to be slower than the first."""
-    ratio = comparison.ratio(first, row)
-    return ratio is not None and ratio.verdict is Verdict.FASTER

@@ -1,8 +1,4 @@
-"""One device against several: the ledger of a backend, computed from the stored measurements alone.
-
-for scaling in scalings(comparison):
-    print(scaling.speedup, scaling.efficiency, scaling.shares)
-"""
+"""One device against several: the ledger of a backend, computed from the stored measurements alone."""
 
 from __future__ import annotations
 
@@ -24,39 +20,29 @@ SIMULATED, SHARING, REAL, UNEQUAL = KINDS = ("simulated by cores", "sharing core
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Shares of the wall time of a profiled execution, medians over the processes; each is 0 to 1.
+    """Shares of the wall time of a profiled execution, medians over the processes; each is 0 to 1."""
 
-    ``transfers``: at least one transfer was under way; ``exposed``: one was, and no device computed, so that it cost
-    time. ``idle``: for each device that was bound or computed, the part without computation. ``together``: at least two
-    devices computed. ``wall`` is in seconds. ``parts`` are those of the call, `Profile.parts`.
-    """
-
-    wall: float
-    transfers: float
-    exposed: float
-    idle: dict[str, float]
-    together: float
-    parts: dict[str, float]
+    wall: float  # seconds
+    transfers: float  # at least one transfer was under way
+    exposed: float  # one was, and no device computed, so that it cost time
+    idle: dict[str, float]  # of each device that was bound or computed, the part without computation
+    together: float  # at least two devices computed
+    parts: dict[str, float]  # of the call, as `Profile.parts`
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """A workload with the same parameters on one device of a backend and on ``devices``.
-
-    ``ratio`` is the time on several over that on one, with its verdict on several; ``kind`` is one of `KINDS`.
-    ``cores_of_one`` are the cores that one device alone keeps busy, ``foreign_cores`` those that other processes did,
-    on the busier side. ``shares`` are those on several devices; where there are none, ``unprofiled`` says why.
-    """
+    """A workload with the same parameters on one device of a backend and on ``devices``."""
 
     many: Row
     seconds_of_one: float
     seconds_of_many: float
-    ratio: Ratio
-    kind: str
-    cores_of_one: float | None
-    foreign_cores: float | None
-    shares: Shares | None
-    unprofiled: str
+    ratio: Ratio  # of the time on several to that on one, with its verdict on several
+    kind: str  # one of `KINDS`
+    cores_of_one: float | None  # that one device alone keeps busy
+    foreign_cores: float | None  # that other processes kept busy, on the busier side
+    shares: Shares | None  # on several devices
+    unprofiled: str  # why there are none
 
     @property
     def devices(self) -> int:
@@ -66,16 +52,6 @@ class Scaling:
     def speedup(self) -> float:
         """The time on one device over that on several."""
         return 1 / self.ratio.value
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """The interval of the speed-up; `None` where one side has too few processes for one."""
-        return (1 / self.ratio.high, 1 / self.ratio.low) if math.isfinite(self.ratio.low) else None
-
-    @property
-    def processes(self) -> int:
-        """The number of processes of the side with fewer."""
-        return min(self.ratio.processes)
 
     @property
     def faster(self) -> bool:
@@ -90,28 +66,26 @@ class Scaling:
 
 def scalings(comparison: Comparison) -> list[Scaling]:
     """One for each row on two devices or more whose counterpart on one device has a time, in their order."""
-    single = {row.label: row for row in comparison.ranked if row.devices == 1}
-    pairs = [(single.get(row.label), row) for row in comparison.rows if row.devices > 1]
-    ratios = [(one, many, comparison.ratio(many, one)) for one, many in pairs]
-    each = comparison.cores_per_device
-    return [_scaling(one, many, ratio, each) for one, many, ratio in ratios if one is not None and ratio is not None]
-
-
-def _scaling(one: Row, many: Row, ratio: Ratio, cores_per_device: int | None) -> Scaling:
-    foreign = [median_of(process.foreign_cores for process in row.processes) for row in (one, many)]
-    profiles = [process.profile for process in many.processes if process.profile is not None]
-    bound = many.measurement.bindings.values()
-    return Scaling(
-        many=many,
-        seconds_of_one=time_of(one.times),
-        seconds_of_many=time_of(many.times),
-        ratio=ratio,
-        kind=kind_of(bound, cores_per_device),
-        cores_of_one=median_of(process.own_cores for process in one.processes),
-        foreign_cores=max((cores for cores in foreign if cores is not None), default=None),
-        shares=shares(profiles, bound) if profiles else None,
-        unprofiled=many.measurement.unprofiled or "the results hold no profile: measure again with this version",
-    )
+    single, found = {row.label: row for row in comparison.ranked if row.devices == 1}, []
+    for many in comparison.rows:
+        one, bound = single.get(many.label), many.measurement.bindings.values()
+        if many.devices < 2 or one is None or (ratio := comparison.ratio(many, one)) is None:
+            continue
+        foreign = [median_of(process.foreign_cores for process in row.processes) for row in (one, many)]
+        profiles = [process.profile for process in many.processes if process.profile is not None]
+        scaling = Scaling(
+            many=many,
+            seconds_of_one=time_of(one.times),
+            seconds_of_many=time_of(many.times),
+            ratio=ratio,
+            kind=kind_of(bound, comparison.cores_per_device),
+            cores_of_one=median_of(process.own_cores for process in one.processes),
+            foreign_cores=max((cores for cores in foreign if cores is not None), default=None),
+            shares=shares(profiles, bound) if profiles else None,
+            unprofiled=many.measurement.unprofiled or "the results hold no profile: measure again with this version",
+        )
+        found.append(scaling)
+    return found
 
 
 def kind_of(devices: Iterable[str], cores_per_device: int | None) -> str:
@@ -126,25 +100,15 @@ def kind_of(devices: Iterable[str], cores_per_device: int | None) -> str:
 def shares(profiles: Sequence[Profile], bound: Iterable[str]) -> Shares:
     """The shares of profiles (at least one) of the same program; ``bound`` are devices that may not have computed."""
     devices = dict.fromkeys([*bound, *(device for p in profiles for device in p.busy)])
-    idle = {device: median([_part(p.wall - p.busy.get(device, 0.0), p.wall) for p in profiles]) for device in devices}
+    parts = {part: median([p.parts[part] for p in profiles]) for part in profiles[0].parts}
     return Shares(
         wall=median([p.wall for p in profiles]),
-        transfers=median([_part(p.transfers, p.wall) for p in profiles]),
-        exposed=median([_part(p.exposed, p.wall) for p in profiles]),
-        idle=idle,
+        transfers=median([p.share(p.transfers) for p in profiles]),
+        exposed=median([p.share(p.exposed) for p in profiles]),
+        idle={name: median([p.share(p.wall - p.busy.get(name, 0.0)) for p in profiles]) for name in devices},
         together=median([p.at_once for p in profiles]),
-        parts=_parts([p.parts for p in profiles if p.parts]),
+        parts={part: taken / math.fsum(parts.values()) for part, taken in parts.items()},
     )
-
-
-def _parts(each: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The median of each part, scaled so that all add up to 1."""
-    medians = {part: median([parts[part] for parts in each]) for part in next(iter(each), ())}
-    return {part: value / math.fsum(medians.values()) for part, value in medians.items()}
-
-
-def _part(seconds: float, wall: float) -> float:
-    return min(1.0, max(0.0, seconds / wall))
 
 
 @dataclass(frozen=True)
@@ -185,8 +149,7 @@ def sweeps(ledger: Iterable[Scaling]) -> list[Sweep]:
     series: dict[tuple[str, str, str, int], dict[float, Scaling]] = {}
     for scaling in ledger:
         row = scaling.many.measurement
-        size = size_of(row.parameters)
-        if size is not None:
+        if (size := size_of(row.parameters)) is not None:
             key = row.workload, key_of(without_size(row.parameters)), scaling.many.label, scaling.devices
             series.setdefault(key, {})[size] = scaling
     found = []

@@ -12,13 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean, stdev, variance
-from typing import TYPE_CHECKING
 
 from xbackend.interrupts import put_off
-from xbackend.wording import percent
-
-if TYPE_CHECKING:
-    from xbackend.results.schema import Results
+from xbackend.wording import number, percent
 
 LEVEL = 0.95  # of every interval that is shown
 LOOKED = 0.96  # of the verdicts of a session that may stop early: looking on the way has an error of its own
@@ -42,27 +38,27 @@ class Verdict(StrEnum):
 class Ratio:
     """The time of a candidate over that of a baseline: below 1 the candidate is faster.
 
-    ``value`` is the ratio of the geometric means, ``low`` and ``high`` its interval, ``processes`` how many the
-    candidate and the baseline had. ``sessions`` is how many earlier sessions show how sessions differ: 0 where there
-    are too few, or where both sides are of one session. Below `FEWEST` processes a side ``low`` and ``high`` are nan
-    and the verdict is ``UNKNOWN``; ``value`` is nan too where seconds cannot be divided.
+    Below `FEWEST` processes a side ``low`` and ``high`` are nan and the verdict is ``UNKNOWN``; ``value`` is nan too
+    where seconds cannot be divided.
     """
 
-    value: float
-    low: float
+    value: float  # the ratio of the geometric means
+    low: float  # its interval
     high: float
     verdict: Verdict
-    processes: tuple[int, int]
-    sessions: int = 0
+    processes: tuple[int, int]  # that the candidate and the baseline had
+    sessions: int = 0  # earlier ones that show how sessions differ; 0: too few, or both sides are of one session
 
     @classmethod
     def of(cls, difference: float, margin: float, processes: tuple[int, int], sessions: int = 0) -> Ratio:
-        """From the difference of the logarithms and half the width of its interval.
+        """From the difference of the logarithms and half the width of its interval, nan where nothing is known.
 
         The interval alone decides: faster or slower where it does not hold 1, else equal where it lies within `SAME`.
         """
         value, low, high = (_exp(each) for each in (difference, difference - margin, difference + margin))
-        if abs(difference) > margin:
+        if math.isnan(margin):
+            verdict = Verdict.UNKNOWN
+        elif abs(difference) > margin:
             verdict = Verdict.FASTER if difference < 0 else Verdict.SLOWER
         else:
             same = abs(difference) + margin <= math.log1p(SAME)
@@ -96,14 +92,9 @@ class Ratio:
         return f"{self.verdict} within {percent(self.furthest)}" if self.verdict is Verdict.EQUAL else str(self.verdict)
 
 
-def level_of(results: Results) -> float:
-    """The level of a session's statements."""
-    return LOOKED if results.settings.adaptive else LEVEL
-
-
-def unknown(value: float, processes: tuple[int, int]) -> Ratio:
-    """A ratio of too few processes, or of impossible seconds."""
-    return Ratio(value, math.nan, math.nan, Verdict.UNKNOWN, processes)
+def between(low: float, high: float) -> str:
+    """An interval in words, as in ``0.95 to 1.2``, or that there is none."""
+    return f"{number(low)} to {number(high)}" if math.isfinite(low) and math.isfinite(high) else "no interval"
 
 
 def time_of(medians: Sequence[float]) -> float:
@@ -117,23 +108,22 @@ def time_of(medians: Sequence[float]) -> float:
     return medians[0] if min(medians) == max(medians) else math.exp(fmean(known))
 
 
-def interval(medians: Sequence[float]) -> tuple[float, float]:
-    """The interval at `LEVEL` of the geometric mean of one candidate's seconds; (nan, nan) below `FEWEST` processes.
+def interval(medians: Sequence[float]) -> tuple[float, float] | None:
+    """The interval at `LEVEL` of the geometric mean of one candidate's seconds; `None` below `FEWEST` processes.
 
     It is for error bars. Two of them that overlap or do not are no verdict: that is the ratio's.
     """
     known = logarithms(medians)
     if len(known) < FEWEST:
-        return math.nan, math.nan
+        return None
     middle, half = fmean(known), welch((known,), LEVEL)
     return _exp(middle - half), _exp(middle + half)
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
-    """By how much the mean of the first is above that of the second, and half the width of its interval (Welch's); nan
-    below `FEWEST` in one of them."""
-    value = fmean(first) - fmean(second)
-    return value, welch((first, second), LEVEL) if min(len(first), len(second)) >= FEWEST else math.nan
+    """By how much the mean of the first is above that of the second, and half the width of its interval (Welch's), of
+    two values each at least."""
+    return fmean(first) - fmean(second), welch((first, second), LEVEL)
 
 
 def half_width(medians: Sequence[float]) -> float:
@@ -148,7 +138,7 @@ def logarithms(seconds: Sequence[float]) -> list[float]:
 
 
 def _exp(logarithm: float) -> float:
-    return math.exp(logarithm) if logarithm < 700 else math.inf
+    return math.inf if logarithm >= 700 else math.exp(logarithm)
 
 
 def welch(samples: Sequence[Sequence[float]], level: float, weights: Sequence[float] = (1.0, -1.0)) -> float:

@@ -26,14 +26,12 @@ DARK = (
 def style(svg: str) -> str:
     """A style sheet for a standalone picture with the colours that it uses; empty if it uses none."""
     used = {light: dark for light, dark in DARK.items() if light in svg}
-    if not used:
-        return ""
     rules = "".join(
         f'[{name}="{light}"],[style*="{name}: {light}"]{{{name}:{dark}!important}}'
         for light, dark in used.items()
         for name in ("fill", "stroke")
     )
-    return f"<style>@media (prefers-color-scheme: dark){{{rules}}}</style>"
+    return f"<style>@media (prefers-color-scheme: dark){{{rules}}}</style>" if rules else ""
 
 
 def either(value: str) -> str:

@@ -13,12 +13,13 @@ from html import escape
 from itertools import product
 
 from xbackend.drawing import dark
-from xbackend.drawing.graph import GREY, INK, PAPER, Box, Edge, Graph, colours
+from xbackend.drawing.graph import GREY, INK, PAPER, Edge, Graph, colours
+from xbackend.wording import grouped
 
 _LETTER = 6.6  # width in pixels of a letter of 11 px, rounded up
 _ROW, _HEIGHT = 62, 28
 _GAP, _TRACK, _MARGIN = 18, 14, 14
-_WIDEST = 1080  # pixels for the boxes of all graphs of a drawing
+_WIDEST = 1080  # pixels for the boxes of a drawing
 _HEAD = 58  # title and names of the devices
 _DASHES = {"inside": ' stroke-dasharray="5 4"', "unread": ' stroke-dasharray="1 4"'}
 
@@ -29,36 +30,32 @@ def _text(text: str) -> str:
 
 
 class _Layout:
-    """Positions of the parts of one graph, in pixels from its upper left corner."""
+    """Positions of the parts of a graph, in pixels from its upper left corner."""
 
-    def __init__(self, graph: Graph, room: float = _WIDEST) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.room = room
         self.box_width = [max(60.0, len(b.text) * _LETTER + 16) for b in graph.boxes]
         self.flow = [e for e in dict.fromkeys(graph.edges) if e.kind != "update"]
+        self.inputs = grouped((e.target, e.source) for e in self.flow)
         self.layers = self._layers()
         self.tracks: dict[int, float] = {}  # box -> x of its track, for values read further down
         self.lanes: list[tuple[str, float, float]] = []  # device, left, width
         columns = self._columns()
-        ends: dict[int, int] = {}
-        for e in self.flow:
-            if self.layers[e.target] > self.layers[e.source] + 1:
-                ends[e.source] = max(ends.get(e.source, 0), self.layers[e.target])
+        last = {i: max(rows) for i, rows in grouped((e.source, self.layers[e.target]) for e in self.flow).items()}
+        self.ends = {i: row for i, row in last.items() if row > self.layers[i] + 1}  # the last row of a track
         self.x = [0.0] * len(columns)  # centre of each box
         left = float(_MARGIN)
         for device in graph.devices:
-            left = self._lane(device, left, columns, ends)
+            left = self._lane(device, left, columns)
         self.width = max(left, 2 * _MARGIN + len(graph.title) * _LETTER * 1.2)
         self.height = _HEAD + (max(self.layers, default=0) + 1) * _ROW + 22 * len(graph.links) + _MARGIN
 
     def _layers(self) -> list[int]:
         """The row of each box: the longest path from the top, further down where the row of its device is full. Boxes
         without inputs stand above their first reader."""
-        boxes = self.graph.boxes
-        fits = {device: self._fits(device) for device in self.graph.devices}
-        inputs: list[list[int]] = [[] for _ in boxes]
-        for e in self.flow:
-            inputs[e.target].append(e.source)
+        boxes, devices = self.graph.boxes, len(self.graph.devices)
+        widths = grouped((box.device, width) for box, width in zip(boxes, self.box_width, strict=True))
+        fits = {device: max(int(_WIDEST / devices / (max(each) + _GAP)), 1) for device, each in widths.items()}
         layers: dict[int, int] = {}
         taken = Counter[tuple[str, int]]()
 
@@ -68,9 +65,7 @@ class _Layout:
             layers[i] = layer
             taken[boxes[i].device, layer] += 1
 
-        for i, read in enumerate(inputs):  # an edge leads to a later box
-            if not read:
-                continue
+        for i, read in sorted(self.inputs.items()):  # an edge leads to a later box
             own = [j for j in read if j not in layers]
             count = Counter(boxes[j].device for j in own)
             layer = max((layers[j] for j in read if j in layers), default=0) + 1
@@ -87,30 +82,18 @@ class _Layout:
         first = min(layers.values(), default=0)
         return [layers[i] - first for i in range(len(boxes))]
 
-    def _fits(self, device: str) -> int:
-        """The most boxes of a device side by side."""
-        widest = max(
-            (w for w, box in zip(self.box_width, self.graph.boxes, strict=True) if box.device == device), default=1
-        )
-        return max(int(self.room / len(self.graph.devices) / (widest + _GAP)), 1)
-
     def _columns(self) -> list[int]:
         """The column of each box in its lane, by the mean column of its inputs (barycentre)."""
-        rows: dict[tuple[str, int], list[int]] = {}
-        for i, box in enumerate(self.graph.boxes):
-            rows.setdefault((box.device, self.layers[i]), []).append(i)
-        read: dict[int, list[int]] = {}
-        for e in self.flow:
-            read.setdefault(e.target, []).append(e.source)
-        columns = [0] * len(self.graph.boxes)
+        boxes, columns = self.graph.boxes, [0] * len(self.graph.boxes)
+        rows = grouped(((box.device, layer), i) for i, (box, layer) in enumerate(zip(boxes, self.layers, strict=True)))
         for (device, _), members in sorted(rows.items(), key=lambda row: row[0][1]):
-            near = {i: [columns[j] for j in read.get(i, ()) if self.graph.boxes[j].device == device] for i in members}
+            near = {i: [columns[j] for j in self.inputs.get(i, ()) if boxes[j].device == device] for i in members}
             members.sort(key=lambda i: (sum(near[i]) / len(near[i]) if near[i] else i, i))
             for column, i in enumerate(members):
                 columns[i] = column
         return columns
 
-    def _lane(self, device: str, left: float, columns: list[int], ends: dict[int, int]) -> float:
+    def _lane(self, device: str, left: float, columns: list[int]) -> float:
         """Place the boxes and tracks of a device. Returns the left edge of the next lane."""
         members = [i for i, box in enumerate(self.graph.boxes) if box.device == device]
         step = max((self.box_width[i] for i in members), default=0.0) + _GAP
@@ -118,9 +101,9 @@ class _Layout:
             self.x[i] = left + step * (columns[i] + 0.5)
         width = step * (max((columns[i] for i in members), default=0) + 1)
         free: list[int] = []  # the last row of each track
-        for i in sorted((i for i in members if i in ends), key=lambda i: (self.layers[i], i)):
+        for i in sorted((i for i in members if i in self.ends), key=lambda i: (self.layers[i], i)):
             track = next((t for t, last in enumerate(free) if last <= self.layers[i]), len(free))
-            free[track : track + 1] = [ends[i]]
+            free[track : track + 1] = [self.ends[i]]
             self.tracks[i] = left + width + _TRACK * (track + 0.5)
         width = max(width + _TRACK * len(free), len(device) * _LETTER + _GAP)
         self.lanes.append((device, left, width))
@@ -128,7 +111,7 @@ class _Layout:
 
     def top(self, i: int) -> float:
         """The upper edge of a box."""
-        return _HEAD + self.layers[i] * _ROW + (_ROW - _HEIGHT) / 2
+        return _top(self.layers[i])
 
     def rectangle(self, i: int) -> tuple[float, float, float, float]:
         """Left, top, right and bottom of a box."""
@@ -136,15 +119,8 @@ class _Layout:
         return self.x[i] - half, top, self.x[i] + half, top + _HEIGHT
 
 
-def _box(box: Box, x: float, y: float, width: float, colour: tuple[str, str]) -> str:
-    outline, fill = colour
-    radius = _HEIGHT / 2 if box.mark == "result" else 4
-    thick = 3.5 if box.mark == "moved" else 1.2
-    return (
-        f'<rect x="{x - width / 2:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_HEIGHT}" rx="{radius}" fill="{fill}" '
-        f'stroke="{outline}" stroke-width="{thick}"{_DASHES.get(box.mark, "")}/>'
-        f'<text x="{x:.1f}" y="{y + _HEIGHT / 2 + 4:.1f}" fill="{INK}" text-anchor="middle">{_text(box.text)}</text>'
-    )
+def _top(layer: int) -> float:
+    return _HEAD + layer * _ROW + (_ROW - _HEIGHT) / 2
 
 
 def _line(path: str, colour: str, kind: str, arrow: bool = True) -> str:
@@ -153,58 +129,48 @@ def _line(path: str, colour: str, kind: str, arrow: bool = True) -> str:
     return f'<path d="{path}" fill="none" stroke="{colour}"{looks}{end}/>'
 
 
-class _Lines:
-    """The edges of a layout: first lines, then their labels, which cover nothing if there is room."""
+class _Drawing(_Layout):
+    """The elements of a layout: frames, edges, their labels, which cover nothing if there is room, and boxes."""
 
-    def __init__(self, layout: _Layout, palette: dict[str, tuple[str, str]]) -> None:
-        self.layout, self.palette = layout, palette
-        self.lines: list[str] = []
-        self.notes: list[str] = []
-        self.covered = [layout.rectangle(i) for i in range(len(layout.graph.boxes))]
-        self.with_track = set[int]()
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.palette, self.lines, self.notes = colours(graph.devices), list[str](), list[str]()
+        self.covered = [self.rectangle(i) for i in range(len(graph.boxes))]
 
-    def draw(self) -> list[str]:
-        """All edges."""
-        entries: dict[int, list[Edge]] = {}
-        for e in self.layout.flow:
-            entries.setdefault(e.target, []).append(e)
-        for edges in entries.values():
-            edges.sort(key=lambda e: self.layout.tracks.get(e.source, self.layout.x[e.source]))
+    def edges(self) -> list[str]:
+        """Lines, then labels."""
+        for edges in grouped((e.target, e) for e in self.flow).values():
+            edges.sort(key=lambda e: self.tracks.get(e.source, self.x[e.source]))
             for number, e in enumerate(edges):
                 self._edge(e, (number - (len(edges) - 1) / 2) * 12)
-        for e in self.layout.graph.edges:
+        for e in self.graph.edges:
             if e.kind == "update":
                 self._update(e)
         return self.lines + self.notes
 
     def _edge(self, e: Edge, aside: float) -> None:
         """An edge that enters its box ``aside`` pixels from the middle."""
-        layout = self.layout
-        x, y = layout.x[e.target] + aside, layout.top(e.target) - 2
-        from_x, from_y = layout.x[e.source], layout.top(e.source) + _HEIGHT
-        if layout.layers[e.target] > layout.layers[e.source] + 1:
+        x, y = self.x[e.target] + aside, self.top(e.target) - 2
+        from_x, from_y = self.x[e.source], self.top(e.source) + _HEIGHT
+        if self.layers[e.target] > self.layers[e.source] + 1:
             self._track(e.source)
-            from_x, from_y = layout.tracks[e.source], y - 28
-        colour = self.palette[layout.graph.boxes[e.source].device][0] if e.kind == "transfer" else GREY
+            from_x, from_y = self.tracks[e.source], y - 28
+        colour = self.palette[self.graph.boxes[e.source].device][0] if e.kind == "transfer" else GREY
         bow = (y - from_y) / 2
         curve = ((from_x, from_y), (from_x, from_y + bow), (x, y - bow), (x, y))
         self._curve(curve, colour, e)
 
     def _track(self, source: int) -> None:
         """Draw the track of a value down to its last reader, once."""
-        if source in self.with_track:
-            return
-        self.with_track.add(source)
-        layout = self.layout
-        x, y, track = layout.x[source], layout.top(source) + _HEIGHT, layout.tracks[source]
-        last = max(layout.top(e.target) for e in layout.flow if e.source == source) - 30
-        bend = f"M{x:.1f} {y:.1f}C{x:.1f} {y + 18:.1f} {track:.1f} {y + 8:.1f} {track:.1f} {y + 30:.1f}V{last:.1f}"
-        self.lines.append(_line(bend, GREY, "data", arrow=False))
+        x, y, track = self.x[source], self.top(source) + _HEIGHT, self.tracks[source]
+        bend = f"M{x:.1f} {y:.1f}C{x:.1f} {y + 18:.1f} {track:.1f} {y + 8:.1f} {track:.1f} {y + 30:.1f}"
+        line = _line(f"{bend}V{_top(self.ends[source]) - 30:.1f}", GREY, "data", arrow=False)
+        if line not in self.lines:
+            self.lines.append(line)
 
     def _update(self, e: Edge) -> None:
-        layout = self.layout
-        x1, x2 = (layout.x[i] + layout.box_width[i] / 2 for i in (e.source, e.target))
-        y1, y2 = (layout.top(i) + _HEIGHT / 2 for i in (e.source, e.target))
+        x1, x2 = (self.x[i] + self.box_width[i] / 2 for i in (e.source, e.target))
+        y1, y2 = (self.top(i) + _HEIGHT / 2 for i in (e.source, e.target))
         out = max(x1, x2) + 30
         self._curve(((x1, y1), (out, y1), (out, y2), (x2 + 2, y2)), GREY, e)
 
@@ -231,47 +197,52 @@ class _Lines:
             f'font-size="10" text-anchor="middle">{_text(text)}</text>'
         )
 
+    def elements(self) -> list[str]:
+        """All, the frame of each device first."""
+        bottom = self.height - 22 * len(self.graph.links) - _MARGIN
+        title = _text(self.graph.title)
+        parts = [f'<text x="{_MARGIN}" y="20" fill="{GREY}" font-size="13" font-weight="bold">{title}</text>']
+        for device, left, width in self.lanes:
+            parts.append(
+                f'<rect x="{left - 4:.1f}" y="32" width="{width + 4:.1f}" height="{bottom - 32:.1f}" rx="6" '
+                f'fill="none" stroke="{self.palette[device][0]}" stroke-width="0.8"/>'
+                f'<text x="{left + 4:.1f}" y="48" fill="{GREY}" font-weight="bold">{_text(device)}</text>'
+            )
+        parts += [*self.edges(), *map(self._box, range(len(self.graph.boxes)))]
+        for number, link in enumerate(self.graph.links):
+            words = f"{link.source} to {link.target}: {link.text}"
+            parts.append(f'<text x="{_MARGIN}" y="{bottom + 18 + 22 * number:.1f}" fill="{GREY}">{_text(words)}</text>')
+        return parts
+
+    def _box(self, i: int) -> str:
+        box, (left, top, _, _) = self.graph.boxes[i], self.rectangle(i)
+        outline, fill = self.palette[box.device]
+        radius, thick = _HEIGHT / 2 if box.mark == "result" else 4, 3.5 if box.mark == "moved" else 1.2
+        return (
+            f'<rect x="{left:.1f}" y="{top:.1f}" width="{self.box_width[i]:.1f}" height="{_HEIGHT}" rx="{radius}" '
+            f'fill="{fill}" stroke="{outline}" stroke-width="{thick}"{_DASHES.get(box.mark, "")}/>'
+            f'<text x="{self.x[i]:.1f}" y="{top + _HEIGHT / 2 + 4:.1f}" fill="{INK}" text-anchor="middle">'
+            f"{_text(box.text)}</text>"
+        )
+
 
 def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     """Whether two rectangles (left, top, right, bottom) overlap."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-def _panel(layout: _Layout, palette: dict[str, tuple[str, str]]) -> list[str]:
-    graph = layout.graph
-    bottom = layout.height - 22 * len(graph.links) - _MARGIN
-    parts = [f'<text x="{_MARGIN}" y="20" fill="{GREY}" font-size="13" font-weight="bold">{_text(graph.title)}</text>']
-    for device, left, width in layout.lanes:
-        outline = palette[device][0]
-        parts.append(
-            f'<rect x="{left - 4:.1f}" y="32" width="{width + 4:.1f}" height="{bottom - 32:.1f}" rx="6" fill="none" '
-            f'stroke="{outline}" stroke-width="0.8"/>'
-            f'<text x="{left + 4:.1f}" y="48" fill="{GREY}" font-weight="bold">{_text(device)}</text>'
-        )
-    parts += _Lines(layout, palette).draw()
-    for i, box in enumerate(graph.boxes):
-        parts.append(_box(box, layout.x[i], layout.top(i), layout.box_width[i], palette[box.device]))
-    for number, link in enumerate(graph.links):
-        words = f"{link.source} to {link.target}: {link.text}"
-        parts.append(f'<text x="{_MARGIN}" y="{bottom + 18 + 22 * number:.1f}" fill="{GREY}">{_text(words)}</text>')
-    return parts
-
-
-def svg(graphs: Sequence[Graph], title: str = "") -> str:
-    """Graphs side by side as one deterministic SVG; a device has the same colour in all of them."""
-    palette = colours(device for graph in graphs for device in graph.devices)
-    layouts = [_Layout(graph, _WIDEST / len(graphs)) for graph in graphs]
-    width = sum(layout.width for layout in layouts) + _MARGIN
-    height = max((layout.height for layout in layouts), default=0.0)
+def svg(graph: Graph, title: str = "") -> str:
+    """A graph as deterministic SVG."""
+    drawing = _Drawing(graph)
+    width, height = drawing.width + _MARGIN, drawing.height
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="11">',
-        f"<title>{_text(title or ' and '.join(graph.title for graph in graphs))}</title>",
+        f"<title>{_text(title or graph.title)}</title>",
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
         f'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" fill="{GREY}"/></marker></defs>',
+        '<g transform="translate(0.0 0)">',
+        *drawing.elements(),
+        "</g>",
     ]
-    left = 0.0
-    for layout in layouts:
-        parts += [f'<g transform="translate({left:.1f} 0)">', *_panel(layout, palette), "</g>"]
-        left += layout.width
     return "\n".join([*parts, *filter(None, [dark.style("".join(parts))]), "</svg>"]) + "\n"

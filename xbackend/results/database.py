@@ -166,9 +166,8 @@ def _set_aside(path: Path, number: int) -> str:
 
 def damaged(path: Path) -> list[str]:
     """The names of the files that were set aside. Raises `StoreError`."""
-    return sorted(
-        n for n in _names(path.parent) if n.startswith(f"{path.name}.damaged") and not n.endswith(_BESIDE[1:])
-    )
+    there = [name for name in _names(path.parent) if name.startswith(f"{path.name}.damaged")]
+    return sorted(name for name in there if not name.endswith(_BESIDE[1:]))
 
 
 def _names(folder: Path) -> list[str]:

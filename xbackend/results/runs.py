@@ -1,14 +1,9 @@
 """The store: a folder with a file of runs, each named by the time of its start, so that the newest is the last.
 
-    store = Store(Path(".xbackend/runs"))    # the file is <store>/runs.sqlite
-    run = store.create(plan)                 # what is going to be measured
-    run.record(measurement)                  # a process of a candidate, with the visits that it had
-    run.visited(order, visit)                # another visit of that process
-    run.finish(results)                      # the results, in the place of all that
-
-What a call was given is on disk when it returns. An unfinished run is being measured or was cut off: it is its plan
-with the recorded processes, and not complete. A row that differs from what was written is damage: its run cannot be
-read, and no older one stands in for it.
+`Store.create` begins a run, `Run.record` and `Run.visited` keep what its processes measure, and `Run.finish` puts the
+results in the place of all that. What a call was given is on disk when it returns. An unfinished run is being measured
+or was cut off: it is its plan with the recorded processes, and not complete. A row that differs from what was written
+is damage: its run cannot be read, and no older one stands in for it.
 """
 
 from __future__ import annotations
@@ -30,6 +25,7 @@ from xbackend.files import held, hold, refused
 from xbackend.results import FOLDER, database, schema
 from xbackend.results.packing import SUFFIX
 from xbackend.results.schema import UNPROVEN, Count, Measurement, Process, Results, Visit
+from xbackend.wording import grouped
 
 FILE, REPORTED = "runs.sqlite", f"results{SUFFIX}"  # the latter beside a report
 NOT_COME_TO = "not measured: the run did not come to it"
@@ -38,35 +34,28 @@ _NAME = "%Y%m%d-%H%M%S"
 _BACK = re.compile(r"~\d{1,9}$")
 
 
-class _Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A candidate without its processes; ``place`` is its number in the plan."""
-
+class _Record(msgspec.Struct, frozen=True, kw_only=True):
     run: str
-    place: Count
-    measurement: Measurement
+    place: Count  # of a candidate its number in the plan, of a process its ``order``
 
 
-class _Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A process without its visits; ``place`` is its ``order``, ``candidate`` the place of its candidate."""
+class _Candidate(_Record, frozen=True, kw_only=True):
+    measurement: Measurement  # without its processes
 
-    run: str
-    place: Count
-    candidate: Count
+
+class _Process(_Record, frozen=True, kw_only=True):
+    candidate: Count  # the place of that
     label: str
-    process: dict[str, Any]
+    process: dict[str, Any]  # without its visits
 
 
-class _Visit(msgspec.Struct, frozen=True, kw_only=True):
-    """A visit of a process, and its ``number`` among these."""
-
-    run: str
-    place: Count
-    number: Count
+class _Visit(_Record, frozen=True, kw_only=True):
+    number: Count  # among those of its process
     visit: Visit
 
 
-_Row = TypeVar("_Row", _Candidate, _Process, _Visit)
-_TABLES: dict[type[msgspec.Struct], str] = {_Candidate: "candidates", _Process: "processes", _Visit: "visits"}
+_Row = TypeVar("_Row", bound=_Record)
+_TABLES: dict[type[_Record], str] = {_Candidate: "candidates", _Process: "processes", _Visit: "visits"}
 
 
 class Run:
@@ -97,9 +86,8 @@ class Run:
     def visited(self, order: int, visit: Visit) -> None:
         """Keep another visit of the process of that ``order``, which is recorded."""
         with self._writing() as rows:
-            (last,) = rows.execute(
-                "SELECT max(number) FROM visits WHERE run = ? AND place = ?", (self.name, order)
-            ).fetchone()
+            newest = "SELECT max(number) FROM visits WHERE run = ? AND place = ?"
+            (last,) = rows.execute(newest, (self.name, order)).fetchone()
             if last is None:
                 raise StoreError(f"the run {self.name} in {self.path} has no process {order} that was visited")
             one = _Visit(run=self.name, place=order, number=last + 1, visit=visit)
@@ -199,10 +187,8 @@ class Store:
 
         ``plan`` has the candidates; the processes, status and reason of its rows are left out. Raises `StoreError`.
         """
-        rows = [
-            msgspec.structs.replace(row, status="missing", reason=NOT_COME_TO, processes=[], parity=None)
-            for row in plan.measurements
-        ]
+        nothing: dict[str, Any] = {"status": "missing", "reason": NOT_COME_TO, "processes": [], "parity": None}
+        rows = [msgspec.structs.replace(row, **nothing) for row in plan.measurements]
         with refused(f"no run can be made in {self.folder}"):
             database.make(self.path)
             with database.writing(self.path, checked=True) as file:
@@ -245,10 +231,9 @@ class Store:
             return meant[0]
         if meant:
             raise StoreError(f"{name!r} is the beginning of {len(meant)} runs: {', '.join(meant)}; give more of it")
-        there = f"the newest are {', '.join(names[-3:])}" if names else "it has none"
+        has = (f"the newest are {', '.join(names[-3:])}" if names else "it has none") + self._lost()
         raise StoreError(
-            f"there is no run {name!r} in {self.folder} ({there}{self._lost()}), and no such file; xbackend runs lists "
-            "them"
+            f"there is no run {name!r} in {self.folder} ({has}), and no such file; xbackend runs lists them"
         )
 
     def _titled(self, rows: sqlite3.Connection, names: Sequence[str], title: str) -> Iterator[str]:
@@ -282,12 +267,10 @@ def _names(rows: sqlite3.Connection) -> list[str]:
 
 def _name_after(names: Sequence[str]) -> str:
     """The time now, or a second after the newest run if that is later. Raises `StoreError`."""
-    at = datetime.now(UTC).replace(microsecond=0, tzinfo=None)
-    newest = max(names, default="")
+    at, newest = datetime.now(UTC).replace(microsecond=0, tzinfo=None), max(names, default="")
     try:
-        at = max(at, datetime.strptime(newest, _NAME) + timedelta(seconds=1))
-    except ValueError:  # there is none
-        pass
+        with suppress(ValueError):  # there is none
+            at = max(at, datetime.strptime(newest, _NAME) + timedelta(seconds=1))
     except OverflowError as error:
         raise StoreError(f"no run can be made after {newest}, the last time that there is") from error
     return at.strftime(_NAME)
@@ -336,14 +319,10 @@ def _read(rows: sqlite3.Connection, run: str, path: Path) -> Results | StoreErro
 
 def _recorded(rows: sqlite3.Connection, plan: Results) -> Results:
     """A plan with its records. Raises `DamagedStore`."""
-    known = {one.place: one.measurement for one in _rows(rows, _Candidate, plan.run)}
-    visits: dict[int, list[Visit]] = {}
-    for each in _rows(rows, _Visit, plan.run):
-        visits.setdefault(each.place, []).append(each.visit)
-    processes: dict[int, list[Process]] = {}
-    labels: dict[int, str] = {}
-    for one in _rows(rows, _Process, plan.run):
-        labels[one.place] = one.label
+    known = {row.place: row.measurement for row in _rows(rows, _Candidate, plan.run)}
+    visits = grouped((one.place, one.visit) for one in _rows(rows, _Visit, plan.run))
+    recorded, processes = _rows(rows, _Process, plan.run), dict[int, list[Process]]()
+    for one in recorded:
         try:
             process = msgspec.convert({**one.process, "visits": visits.get(one.place)}, Process)
         except msgspec.ValidationError as error:
@@ -354,6 +333,7 @@ def _recorded(rows: sqlite3.Connection, plan: Results) -> Results:
         row = known.get(place, planned)
         own = [] if row.status in UNPROVEN else processes.get(place, row.processes)
         measurements.append(msgspec.structs.replace(row, processes=own))
+    labels = {one.place: one.label for one in recorded}
     last = max(labels, default=-1)
     # A place that no session has comes from a damaged file, and must not make a long list.
     order = [labels.get(place, "") for place in range(last + 1)] if last < 1_000_000 else []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, geometric_mean, median, median_low
@@ -17,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import msgspec
 
 from xbackend.backends.description import Description
-from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord, adds_up
+from xbackend.backends.placement import OpRecord, Placement, TransferRecord, adds_up
 from xbackend.devices import Device
 from xbackend.drawing.graph import Graph
 from xbackend.errors import DamagedStore, DeviceSpellingError, StoreError, StoreVersionError
@@ -62,28 +63,20 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """The activity of the devices in one profiled execution: the one of median length among ``taken``.
+    """The activity of the devices in one profiled execution: of ``taken``, the one of median length. In seconds."""
 
-    Seconds: ``wall`` from its start to the end of the last span, ``busy`` of each device (it computed, in one span or
-    in several at once), ``transfers`` (at least one was under way), ``exposed`` (one was, and no device computed),
-    ``together`` (at least two devices computed). ``call`` is how long the caller waited: to 5 % the sum of ``launch``
-    (before the first span and after the last), ``compute`` (at least one device computed), ``exposed`` and ``wait``
-    (between spans). ``spans`` are device, start, end, ``compute`` or ``transfer``, and what. There were ``count`` of
-    them; the first are kept, and of the `typical` profile only.
-    """
-
-    wall: Round
-    busy: dict[str, float]
-    transfers: float
-    exposed: float
-    together: float
-    call: Round
-    launch: Seconds
-    compute: Seconds
-    wait: Seconds
+    wall: Round  # from its start to the end of the last span
+    busy: dict[str, float]  # of each device: it computed, in one span or in several at once
+    transfers: float  # at least one was under way
+    exposed: float  # one was, and no device computed
+    together: float  # at least two devices computed
+    call: Round  # how long the caller waited: to 5 % the sum of launch, compute, exposed and wait
+    launch: Seconds  # before the first span and after the last
+    compute: Seconds  # at least one device computed
+    wait: Seconds  # between spans
     taken: Count = 1
-    count: Count = 0
-    spans: list[tuple[str, Seconds, Seconds, str, str]] = []
+    count: Count = 0  # of spans, of which the first are kept, and of the `typical` profile only
+    spans: list[tuple[str, Seconds, Seconds, str, str]] = []  # device, start, end, "compute" or "transfer", and what
 
     def __post_init__(self) -> None:
         parts = [self.transfers, self.exposed, self.together, *self.busy.values()]
@@ -103,42 +96,35 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def at_once(self) -> float:
         """The part of the time, from 0 to 1, in which at least two devices computed."""
-        return min(1.0, max(0.0, self.together / self.wall))
+        return self.share(self.together)
+
+    def share(self, seconds: float) -> float:
+        """Seconds as a part of ``wall``, from 0 to 1."""
+        return min(1.0, max(0.0, seconds / self.wall))
 
 
 def typical(profiles: Sequence[Profile]) -> Profile | None:
     """The profile whose share of `at_once` is nearest to the median; the first of several, `None` of none."""
-    if not profiles:
-        return None
-    middle = median_low([profile.at_once for profile in profiles])
-    return min(profiles, key=lambda profile: abs(profile.at_once - middle))
+    middle = median_low([profile.at_once for profile in profiles]) if profiles else 0.0
+    return min(profiles, key=lambda profile: abs(profile.at_once - middle), default=None)
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes: the resident set ``before`` the inputs were there, and the peak above that in the first call, its
-    compilation included, and in one ``call`` after the timed rounds.
+    """In bytes."""
 
-    ``devices`` are the peaks of use of each device, where the framework tells.
-    """
-
-    before: Count
-    first_call: Count
-    call: Count
-    devices: dict[str, Count] = {}
+    before: Count  # the resident set before the inputs were there
+    first_call: Count  # its peak above that in the first call, with its compilation
+    call: Count  # and in one call after the timed rounds
+    devices: dict[str, Count] = {}  # the peak of use of each device, where the framework tells
 
 
 class Visit(msgspec.Struct, frozen=True, array_like=True):
-    """A few rounds of a process, one after the other, while the other processes of the session stood still.
+    """A few rounds of a process, one after the other, while the other processes of the session stood still."""
 
-    ``rounds`` are seconds per iteration; the first began ``at`` seconds after the process was started.
-    ``foreign_cores`` is how many cores other processes kept busy meanwhile, ``own_cores`` how many it did itself;
-    `None` where the system does not tell.
-    """
-
-    rounds: Annotated[list[Round], msgspec.Meta(min_length=1)]
-    at: Seconds = 0.0
-    foreign_cores: Cores | None = None
-    own_cores: Cores | None = None
+    rounds: Annotated[list[Round], msgspec.Meta(min_length=1)]  # seconds per iteration
+    at: Seconds = 0.0  # when the first began, after the start of the process
+    foreign_cores: Cores | None = None  # that other processes kept busy meanwhile; `None`: the system does not tell
+    own_cores: Cores | None = None  # that it kept busy itself
 
     @property
     def disturbed(self) -> bool:
@@ -149,36 +135,27 @@ class Visit(msgspec.Struct, frozen=True, array_like=True):
 class Process(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One fresh process: its place in the order, its start, and its visits.
 
-    A round of a visit is the mean of ``iterations`` calls made one after the other. Processes of one ``generation``
-    took turns; `None` where none did.
-
-    ``affinity`` are the cores that it could use, ``load`` the machine's load average of a minute when it started,
-    ``accelerator_processes`` the processes of others on the GPUs, in words; `None` where the machine does not tell.
-    ``compiled`` are the compilers watched in the timed rounds, which did nothing; `None` of an unfinished process.
-    ``cache`` is ``cold`` where it compiled with an empty cache on disk, ``warm`` where it found the code of a cold
-    process, empty where no code is kept. ``rewriting`` are the seconds of ``lower`` in which the framework rewrote its
-    graph, ``rewrites`` the number of replaced variables; `None` where that is no step of its own. The first process of
-    a candidate has the ``checks`` of the timing itself: ``second_wait``, the part of a round that another wait would
-    add, and ``twice``, the time of twice the work over that of the work. That process, and each one with several
-    devices, has ``profile`` and ``memory`` (`None` where the system does not tell).
+    The first process of a candidate has the ``checks`` of the timing itself: ``second_wait``, the part of a round that
+    another wait would add, and ``twice``, the time of twice the work over that of the work. That process, and each one
+    with several devices, has ``profile`` and ``memory``. `None` is what the system does not tell.
     """
 
     order: Count
-    generation: Count | None = None
+    generation: Count | None = None  # the processes of one took turns; `None` where none did
     started: Moment
-    iterations: Positive
+    iterations: Positive  # calls, made one after the other, whose mean is a round of a visit
     visits: Annotated[list[Visit], msgspec.Meta(min_length=1)]
     phases: Phases
     profile: Profile | None = None
-    affinity: list[Count] | None = None
-    load: Amount | None = None
-    accelerator_processes: list[str] | None = None
+    affinity: list[Count] | None = None  # the cores that it could use
+    load: Amount | None = None  # the machine's load average of a minute when it started
+    accelerator_processes: list[str] | None = None  # those of others on the GPUs, in words
     checks: dict[str, float] | None = None
-    compiled: list[str] | None = None
+    compiled: list[str] | None = None  # the compilers watched in the timed rounds; `None` where it is unfinished
     memory: Memory | None = None
-    cache: Literal["", "cold", "warm"] = ""
-    rewriting: Seconds | None = None
-    rewrites: Count | None = None
+    cache: Literal["", "cold", "warm"] = ""  # empty on disk, with the code of a cold process, "": no code is kept
+    rewriting: Seconds | None = None  # of ``lower``, in which the framework rewrote its graph, where that is a step
+    rewrites: Count | None = None  # the number of replaced variables
 
     @property
     def rounds(self) -> list[float]:
@@ -222,25 +199,22 @@ def figure(visits: Sequence[Visit]) -> float:
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True):
-    """The relative error against the float64 oracle, the largest that passes, and the hash of the inputs.
-
-    ``ulps`` is the largest error of an element in units in the last place of the output's dtype at the oracle's value;
-    `None` where no output is floating-point or it was not taken. ``derived`` says how the tolerance was derived.
-    """
+    """The error against the float64 oracle. ``ulps`` is the largest of an element, in units in the last place of the
+    output's dtype at the oracle's value; `None` where no output is floating-point or it was not taken."""
 
     relative_error: Amount
-    tolerance: Amount
-    inputs: str
+    tolerance: Amount  # the largest that passes
+    inputs: str  # their hash
     ulps: Amount | None = None
-    derived: str = ""
+    derived: str = ""  # how the tolerance was derived
 
 
-class Evidence(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Evidence(Placement):
     """The placement of an executable as results hold it; ``graph`` is what was executed."""
 
     ops: tuple[OpRecord, ...] = ()
     transfers: tuple[TransferRecord, ...] = ()
-    backward: tuple[BackwardRecord, ...] = ()
     graph: Graph | None = None
 
     def __post_init__(self) -> None:
@@ -254,34 +228,28 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate: a workload with parameters on a backend with devices.
 
     ``status``: ``ok``, ``missing`` (cannot run here), ``failed`` (error, crash, hang), ``wrong`` (parity or placement),
-    ``not verified`` (NaN in the oracle's result, too), ``not determined`` (in the precision of the program); ``reason``
-    says why it is not ok. ``operations`` is the count of one execution, ``bindings`` what each logical device was bound
-    to. ``placement`` and ``description`` are those of the executable and the backend. ``warnings`` say what makes the
-    seconds doubtful, and what to do. ``parity`` is `None` where the result was not finite or did not come.
-    ``unprofiled`` says why no process has a profile, ``memory_unknown`` why none has its memory. ``environment``
-    is the requirement that its environment was made for, such as ``pytensor==2.38.3``, empty for the locked one;
-    ``versions`` are those of its packages. ``program`` is the traced program's fingerprint.
+    ``not verified`` (NaN in the oracle's result, too), ``not determined`` (in the precision of the program).
     """
 
     workload: str
     parameters: dict[str, Any]
     backend: str
     devices: Count
-    bindings: dict[str, str]
+    bindings: dict[str, str]  # what each logical device was bound to
     status: Status
-    reason: str = ""
-    operations: Operations = 0
+    reason: str = ""  # why it is not ok
+    operations: Operations = 0  # of one execution
     operations_by_op: dict[str, Operations] = {}
-    parity: Parity | None = None
+    parity: Parity | None = None  # `None` where the result was not finite or did not come
     processes: list[Process] = []
-    placement: dict[str, Any] = {}
-    description: Description = msgspec.field(default_factory=Description)
-    warnings: list[str] = []
-    unprofiled: str = ""
-    memory_unknown: str = ""
-    environment: str = ""
-    versions: dict[str, str] = {}
-    program: str = ""
+    placement: dict[str, Any] = {}  # of the executable
+    description: Description = msgspec.field(default_factory=Description)  # of the backend
+    warnings: list[str] = []  # what makes the seconds doubtful, and what to do
+    unprofiled: str = ""  # why no process has a profile
+    memory_unknown: str = ""  # why none has its memory
+    environment: str = ""  # the requirement that it was made for, such as ``pytensor==2.38.3``; empty: the locked one
+    versions: dict[str, str] = {}  # of its packages
+    program: str = ""  # the traced program's fingerprint
 
     def __post_init__(self) -> None:
         if max(self.operations, *self.operations_by_op.values(), 0) > MOST_OPERATIONS:
@@ -322,53 +290,37 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How it was measured: what was asked for (``quick``, ``thorough``, ``minutes``, ``devices``, ``threads`` of every
-    process or, with ``cores_per_device``, of every device, ``seed``, ``effort`` of one process) and the course of it.
-
-    ``processes`` is their number for each candidate, made or planned; ``blocks`` says in words what a block was;
-    ``seconds`` is the length of the session, ``stopped`` why it ended, ``width`` the widest interval of a time over
-    that time. ``warnings`` concern all of the run; `None` where nobody looked. Unknown fields have their defaults.
-    ``wait`` are the seconds allowed for waiting until other processes leave the cores alone, ``waited`` those of
-    ``seconds`` spent on it. ``allow_nan``: NaN in a result was right where the oracle had it, too. ``adaptive``:
-    candidates got no more processes once something was shown. ``variables`` are the environment variables that choose a
-    framework's or a library's code, with their values.
-    """
+    """How it was measured: what was asked for, and the course of it. Unknown fields have their defaults."""
 
     quick: bool | None = None
     thorough: bool | None = None
     minutes: Amount | None = None
     devices: list[Count] = []
-    processes: Count | None = None
-    threads: Count | None = None
+    processes: Count | None = None  # of each candidate, made or planned
+    threads: Count | None = None  # of every process or, with ``cores_per_device``, of every device
     cores_per_device: Count | None = None
     seed: int | None = None
-    effort: dict[str, int | float] = {}
-    blocks: str = ""
-    seconds: Seconds | None = None
-    stopped: str = ""
-    width: Amount | None = None
-    allow_nan: bool = False
-    adaptive: bool = False
-    wait: Amount | None = None
-    waited: Seconds | None = None
-    variables: dict[str, str] = {}
-    warnings: list[str] | None = None
+    effort: dict[str, int | float] = {}  # of one process
+    blocks: str = ""  # what a block was, in words
+    seconds: Seconds | None = None  # the length of the session
+    stopped: str = ""  # why it ended
+    width: Amount | None = None  # the widest interval of a time, over that time
+    allow_nan: bool = False  # NaN in a result was right where the oracle had it, too
+    adaptive: bool = False  # candidates got no more processes once something was shown
+    wait: Amount | None = None  # seconds allowed for waiting until other processes leave the cores alone
+    waited: Seconds | None = None  # those of ``seconds`` spent on it
+    variables: dict[str, str] = {}  # environment variables that choose a framework's or a library's code
+    warnings: list[str] | None = None  # of all of the run; `None` where nobody looked
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a file: it has a ``format`` and a ``version``, and files of other versions are not read.
+    """The content of a file: it has a ``format`` and a ``version``, and files of other versions are not read."""
 
-    ``MADE_BY`` is the command that writes such files, and the words for making a damaged one again.
-    """
-
-    MADE_BY: ClassVar[tuple[str, str]]
+    MADE_BY: ClassVar[tuple[str, str]]  # the command that writes such files, and the words for making one again
 
 
 class Results(Stored, frozen=True, kw_only=True):
-    """One run: everything that was measured, in the order of the table, and where and how.
-
-    ``run`` is its name in the store, unique; ``complete`` whether all that was planned was measured or has its reason.
-    """
+    """One run: everything that was measured, in the order of the table, and where and how."""
 
     MADE_BY = "xbackend compare", "measure"
     name: str
@@ -378,8 +330,8 @@ class Results(Stored, frozen=True, kw_only=True):
     settings: SessionSettings
     order: list[str]
     measurements: list[Measurement]
-    run: str = ""
-    complete: bool = True
+    run: str = ""  # its name in the store, unique
+    complete: bool = True  # all that was planned was measured or has its reason
     version: Positive = 9
     format: str = "xbackend.results"
 

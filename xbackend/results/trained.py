@@ -19,28 +19,19 @@ class Passed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trained(Outcome, frozen=True, kw_only=True):
-    """A model trained on a backend with a strategy.
-
-    Attributes:
-        devices: how many were asked for; ``places`` are those, in the order of the logical names.
-        began: the steps before the checkpoint from which it went on.
-        losses: of each step, in order.
-        seconds, rows: from the end of a step to that of the next, and rows of its batch; without the first step of a
-            shape, which compiles, and the work at an epoch's end.
-        memory: the most bytes of arrays on each device at once, by `xbackend.program.memory`.
-        transfers: arrays that are moved between devices in a step.
-    """
+    """A model trained on a backend with a strategy. ``seconds`` and ``rows`` are without the first step of a shape,
+    which compiles, and the work at an epoch's end."""
 
     strategy: str
-    devices: Positive
-    places: tuple[str, ...] = ()
-    began: Count = 0
+    devices: Positive  # asked for
+    places: tuple[str, ...] = ()  # these devices, in the order of the logical names
+    began: Count = 0  # the steps before the checkpoint from which it went on
     epochs: tuple[Passed, ...] = ()
-    losses: tuple[float, ...] = ()
-    seconds: tuple[Round, ...] = ()
-    rows: tuple[Positive, ...] = ()
-    memory: Mapping[str, Count] = {}
-    transfers: Count = 0
+    losses: tuple[float, ...] = ()  # of each step, in order
+    seconds: tuple[Round, ...] = ()  # from the end of a step to that of the next
+    rows: tuple[Positive, ...] = ()  # of the batch of each of these
+    memory: Mapping[str, Count] = {}  # the most bytes of arrays on each device at once, by `xbackend.program.memory`
+    transfers: Count = 0  # arrays that are moved between devices in a step
 
     def __post_init__(self) -> None:
         if self.status == "ok" and not self.epochs:

@@ -49,7 +49,7 @@ def picture(matrix: Matrix, title: str) -> bytes:
 def _cell(axes: Any, i: int, j: int, one: MatrixCell) -> None:
     from matplotlib.patches import Rectangle
 
-    if one.slowdown is None or not math.isfinite(one.slowdown):
+    if one.slowdown is None:
         status = one.row.measurement.status if one.row is not None else ""
         axes.text(j + 0.5, i + 0.5, _WITHOUT.get(status, ""), ha="center", va="center", fontsize=8, color=GREY)
         return
@@ -62,7 +62,7 @@ def _cell(axes: Any, i: int, j: int, one: MatrixCell) -> None:
 
 def short(value: float | None) -> str:
     """A number in about three characters."""
-    if value is None or not math.isfinite(value):
+    if value is None:
         return text.NOTHING
     if value < 9.95:
         return f"{value:.1f}" if value >= 0.095 else f"{value:.2f}".removeprefix("0")

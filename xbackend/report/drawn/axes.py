@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -38,18 +37,12 @@ def in_lines(label: str, length: int) -> str:
     return "\n".join(text.shorten(part, length) for part in parts if part)
 
 
-def bar(row: Row) -> tuple[float, float] | None:
-    """Both ends of the interval of a time; `None` where there are too few processes for one."""
-    low, high = interval(row.times)
-    return None if math.isnan(low) else (low, high)
-
-
 def errors(rows: Sequence[Row], rated: bool = False) -> list[list[float]]:
     """The reach of the intervals below and above the times, or ``rated`` the rates of operations; 0 without one."""
     ends = []
     for row in rows:
         time, rate = row.time or 0.0, row.gflops or 0.0
-        low, high = bar(row) or (time, time)
+        low, high = interval(row.times) or (time, time)
         ends.append((rate, rate * time / high, rate * time / max(low, 1e-300)) if rated else (time, low, high))
     return [[max(value - low, 0.0) for value, low, _ in ends], [max(high - value, 0.0) for value, _, high in ends]]
 

@@ -13,13 +13,14 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from xbackend.analysis.answer import named
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.scaling import scalings
 from xbackend.analysis.statistics import Ratio
 from xbackend.report.drawn.axes import log_ticks, note, panels, row_labels, tick
 from xbackend.report.drawn.canvas import GREY, canvas, style
 from xbackend.report.said import text
-from xbackend.wording import plain
+from xbackend.wording import grouped, plain
 
 _COLUMNS = 4
 _TITLES = (50, 20, 12, 9)  # letters that fit above a panel, by the number of columns
@@ -49,37 +50,30 @@ class Ratios(Struct, frozen=True):
 
 def ratios(comparisons: Sequence[Comparison]) -> Ratios | None:
     """The speed-ups of several devices over one, else the ratios to the baseline; `None` where there is neither."""
-    axis, panels = "times as fast as on one device", [panel for c in comparisons for panel in _speedups(c)]
-    devices = bool(panels)
-    if not devices:
-        panels = [panel for c in comparisons for panel in _against_baseline(c)]
-        names = {c.baseline.name for c in comparisons if c.baseline is not None}
-        axis = f"time over that of {names.pop() if len(names) == 1 else 'the baseline'}"
-    if not panels:
-        return None
-    workloads = {c.workload for c in comparisons}
-    if len(workloads) == 1:  # then the parameters alone tell the panels apart
-        same = f"{plain(workloads.pop())} "
+    speedups = [panel for c in comparisons for panel in _speedups(c)]
+    panels = speedups or [panel for c in comparisons for panel in _against_baseline(c)]
+    names = {c.baseline.name for c in comparisons if c.baseline is not None}
+    against = f"time over that of {names.pop() if len(names) == 1 else 'the baseline'}"
+    if len({c.workload for c in comparisons}) == 1:  # then the parameters alone tell the panels apart
+        same = f"{plain(comparisons[0].workload)} "
         panels = [structs.replace(panel, title=panel.title.removeprefix(same)) for panel in panels]
-    return Ratios(axis, devices, tuple(panels[-_MOST:]), max(0, len(panels) - _MOST))
+    axis, left_out = "times as fast as on one device" if speedups else against, max(0, len(panels) - _MOST)
+    return Ratios(axis, bool(speedups), tuple(panels[-_MOST:]), left_out) if panels else None
 
 
 def _speedups(comparison: Comparison) -> list[Panel]:
-    own, found = scalings(comparison), []
-    counts = sorted({s.devices for s in own})
-    for devices in counts:
+    found, by_devices = [], grouped((s.devices, s) for s in scalings(comparison))
+    for devices, own in sorted(by_devices.items()):
         rows = {row.label: row for row in comparison.rows if row.devices in (1, devices)}
-        speedups = {s.many.label: s.ratio.inverse for s in own if s.devices == devices}
-        title = comparison.label + (f", {devices} devices" if len(counts) > 1 else "")
-        found.append(Panel(title, rows, speedups, devices))
+        title = comparison.label + (f", {devices} devices" if len(by_devices) > 1 else "")
+        found.append(Panel(title, rows, {s.many.label: s.ratio.inverse for s in own}, devices))
     return found
 
 
 def _against_baseline(comparison: Comparison) -> list[Panel]:
-    same = len({row.devices for row in comparison.rows}) == 1
-    rows = {row.label if same else row.name: row for row in comparison.rows if row is not comparison.baseline}
-    against = {name: comparison.against_baseline(row) for name, row in rows.items()}
-    known = {name: ratio for name, ratio in against.items() if ratio is not None and math.isfinite(ratio.value)}
+    rows = {named(row, comparison): row for row in comparison.rows if row is not comparison.baseline}
+    against = {name: comparison.ratio(row, comparison.baseline) for name, row in rows.items()}
+    known = {name: ratio for name, ratio in against.items() if ratio is not None}
     return [Panel(comparison.label, rows, known)] if known else []
 
 
@@ -120,7 +114,7 @@ def picture(drawn: Ratios, title: str) -> bytes:
 
 
 def _order(drawn: Ratios) -> list[str]:
-    labels: list[str] = []
+    labels = list[str]()
     for panel in reversed(drawn.panels):
         labels += sorted(panel.ratios, key=lambda label: panel.ratios[label].value, reverse=drawn.more_is_better)
     return list(dict.fromkeys([*labels, *(label for panel in drawn.panels for label in panel.rows)]))
@@ -168,11 +162,5 @@ def _mark(axes: Any, place: int, looks: dict[str, Any], ratio: Ratio, columns: i
                     axes.plot([drawn], [place], color=colour, marker=marker, markersize=6, clip_on=False)
         axes.plot([value], [place], **{**looks, "markersize": 7, **({} if ratio.shown else _STROKE)})
     if columns <= _WRITTEN:
-        sure = columns == 1 and math.isfinite(ratio.low)
-        note(
-            axes,
-            text.ratio(ratio) if sure else text.number(ratio.value),
-            (1, place),
-            (4, 0),
-            axes.get_yaxis_transform(),
-        )
+        words = text.ratio(ratio) if columns == 1 and math.isfinite(ratio.low) else text.number(ratio.value)
+        note(axes, words, (1, place), (4, 0), axes.get_yaxis_transform())

@@ -68,11 +68,8 @@ def picture(drawn: Sequence[Timeline], title: str) -> bytes:
 def _panel(axes: Any, line: Timeline, palette: dict[str, str], unit: tuple[str, float], shared: float) -> None:
     for row, device in enumerate(line.devices):
         for kind, height, colour in (("compute", 0.74, palette[device]), ("transfer", 0.3, GREY)):
-            bars = [
-                (s[1] / unit[1], (min(s[2], 1.1 * shared) - s[1]) / unit[1])
-                for s in line.profile.spans
-                if s[0] == device and s[3] == kind and s[1] <= 1.1 * shared
-            ]
+            own = [s for s in line.profile.spans if (s[0], s[3]) == (device, kind) and s[1] <= 1.1 * shared]
+            bars = [(s[1] / unit[1], (min(s[2], 1.1 * shared) - s[1]) / unit[1]) for s in own]
             looks = {"facecolors": colour, "edgecolors": PAPER, "linewidth": 0.4}
             axes.broken_barh(bars, (row - height / 2, height), **looks)
     words = f"{line.row.label}, {text.share(line.profile.at_once)} at once"

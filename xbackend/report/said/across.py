@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from xbackend.analysis.across import Matrix, MatrixCell, Mean
 from xbackend.analysis.statistics import SAME, Verdict
 from xbackend.report.said import text
@@ -53,25 +55,23 @@ def means(matrix: Matrix) -> list[dict[str, str]]:
         over = ("1" if j == first else text.NOTHING) if mean is None else _over(mean)
         slower = sum(j in matrix.ahead(k) for k in matrix.order)
         row = {"over all lines": matrix.columns[j], f"time over {matrix.columns[first]}'s ({text.INTERVAL})": over}
-        row |= {"lines": str(mean.lines if mean else len(matrix.comparisons) - matrix.absent[j])}
-        counts = {"no time on": matrix.absent[j], "faster than": len(matrix.ahead(j)), "slower than": slower}
+        lines, absent = mean.lines if mean else len(matrix.comparisons) - matrix.absent[j], matrix.absent[j]
+        counts = {"lines": lines, "no time on": absent, "faster than": len(matrix.ahead(j)), "slower than": slower}
         rows.append(row | {name: str(count) for name, count in counts.items()})
     return rows
 
 
 def pairs(matrix: Matrix) -> list[Block]:
     """The mean of every pair, one way round."""
-    mean = f"geometric mean ({text.INTERVAL})"
     rows = []
-    for at, j in enumerate(matrix.order):
-        for k, of in ((k, matrix.pairs[j, k]) for k in matrix.order[at + 1 :] if (j, k) in matrix.pairs):
-            names = {"candidate": matrix.columns[j], "over": matrix.columns[k]}
-            rows.append(names | {mean: _over(of), "lines": str(of.lines)})
+    for j, k in (pair for pair in combinations(matrix.order, 2) if pair in matrix.pairs):
+        names, mean = {"candidate": matrix.columns[j], "over": matrix.columns[k]}, matrix.pairs[j, k]
+        rows.append(names | {f"geometric mean ({text.INTERVAL})": _over(mean), "lines": str(mean.lines)})
     return records(rows, right=("lines",))
 
 
 def _over(mean: Mean) -> str:
-    return text.sure(mean.value, mean.low, mean.high) + " *" * mean.shown
+    return text.ratio(mean) + " *" * mean.shown
 
 
 def as_table(matrix: Matrix) -> Block:

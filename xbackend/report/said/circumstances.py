@@ -9,16 +9,15 @@ from typing import Any
 
 import msgspec
 
-from xbackend import wording
 from xbackend.analysis.comparison import label
 from xbackend.analysis.disturbed import disturbed
 from xbackend.analysis.packages import versions
 from xbackend.backends.description import Description
 from xbackend.drawing.graph import bytes_text
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, paragraph, records
+from xbackend.report.said.blocks import Block, paragraph, records, table
 from xbackend.results.schema import Process, Results
-from xbackend.wording import counted, grouped, plain
+from xbackend.wording import counted, grouped, pairs, plain, value
 
 _ORDER = (
     "The first process that finished began at {}; the others' beginnings count from there. Cores: those it could use. "
@@ -35,13 +34,11 @@ def environment(results: Results) -> list[Block]:
         if said != Description() or m.versions:
             blas = [{k: v for k, v in asdict(pool).items() if v is not None and k != "api"} for pool in said.blas]
             more = {**({"devices": said.devices} if said.devices else {}), **said.settings, **said.notes}
-            cells = _listed(versions(m)), _listed(said.threads), _listed(blas), wording.pairs(more) or text.NOTHING
+            cells = _listed(versions(m)), _listed(said.threads), _listed(blas), pairs(more) or text.NOTHING
             answers.append(((label(m), *cells), m.devices))
-    rows = []
-    for (name, *each), devices in grouped(answers).items():
-        on = {"backend": name, "devices": ", ".join(map(str, sorted(set(devices))))}
-        rows.append(on | dict(zip(("versions", "threads", "blas", "else"), each, strict=True)))
-    return records(rows)
+    found = grouped(answers).items()
+    rows = [[name, ", ".join(map(str, sorted(set(devices)))), *each] for (name, *each), devices in found]
+    return [table(("backend", "devices", "versions", "threads", "blas", "else"), rows)] if rows else []
 
 
 def _listed(item: Any) -> str:
@@ -49,8 +46,8 @@ def _listed(item: Any) -> str:
     if item is None or item in ({}, []):
         return text.NOTHING
     if isinstance(item, Mapping):
-        return ", ".join(f"{plain(key)} {_listed(value)}" for key, value in item.items())
-    return "; ".join(map(_listed, item)) if isinstance(item, list | tuple) else wording.value(item)
+        return ", ".join(f"{plain(key)} {_listed(each)}" for key, each in item.items())
+    return "; ".join(map(_listed, item)) if isinstance(item, list | tuple) else value(item)
 
 
 def machine(results: Results) -> list[Block]:
@@ -66,7 +63,7 @@ def settings(results: Results) -> list[Block]:
 
 
 def _facts(name: str, facts: Mapping[str, Any]) -> list[Block]:
-    return records([{name: key, "value": wording.value(value)} for key, value in facts.items()])
+    return records([{name: key, "value": value(fact)} for key, fact in facts.items()])
 
 
 def order(results: Results) -> list[Block]:

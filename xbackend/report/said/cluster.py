@@ -34,19 +34,15 @@ def order(jobs: Jobs) -> str:
     return "asynchronous" if jobs.asynchronous else "in step"
 
 
-def _ended(jobs: Jobs) -> Ended[Clustered]:
-    """The runs that should end alike, in whatever dtype. Several on one backend have the engine in their names."""
+def said(jobs: Jobs) -> Said[Clustered]:
+    """The answer about the variables of all, and a row for each run. Several on one backend have the engine in their
+    names."""
     backends = [run.backend for run in jobs.runs]
 
     def name(run: Clustered) -> str:
         return plain(f"{run.backend} ({run.by})" if backends.count(run.backend) > 1 else run.backend)
 
-    return Ended(jobs.runs, name, "backend" if len({*backends}) == len(backends) else "run", ["float32"])
-
-
-def said(jobs: Jobs) -> Said[Clustered]:
-    """The answer about the variables of all, and a row for each run."""
-    runs = _ended(jobs)
+    runs = Ended(jobs.runs, name, "backend" if len({*backends}) == len(backends) else "run", ["float32"])
     done = runs.done
     answer = f"{plain(jobs.job)}, {tasks(jobs)}, {counted(jobs.steps, 'step')}: {counted(len(done), runs.noun)} ended"
     first = runs.name(done[0]) if done else ""
@@ -67,13 +63,8 @@ def _cells(run: Clustered, jobs: Jobs, unit: tuple[str, float]) -> dict[str, str
         return {}
     steps = run.taken or jobs.steps * jobs.workers
     served = {"updates": f"{run.updates:,}", "moved": bytes_text((run.pulled + run.pushed) // steps)}
-    return {
-        "variables": _agrees(run, jobs),
-        "step": text.time(_step(run), unit),
-        "start": f"{run.start:.1f} s",
-        "lost": str(len(run.faults)),
-        **(served if jobs.servers else {}),
-    }
+    cells = {"variables": _agrees(run, jobs), "step": text.time(_step(run), unit), "start": f"{run.start:.1f} s"}
+    return cells | {"lost": str(len(run.faults)), **(served if jobs.servers else {})}
 
 
 def _step(run: Clustered) -> float | None:
@@ -100,8 +91,6 @@ def build(jobs: Jobs, _: str | None = None) -> tuple[list[Block], Pictures]:
         copies = {None: text.NOTHING, True: "equal to the bit", False: "differ"}[run.copies]
         joined.append(backend | {"engine": run.engine, "listened on": addresses, "copies of workers": copies})
     how = f"{order(jobs)}, on {join(map(plain, jobs.hosts))}"
-    after = [
-        *section("What was lost", records(lost, right=("step", "until it went on"))),
-        *section("What joined the tasks", records(joined)),
-    ]
+    after = section("What was lost", records(lost, right=("step", "until it went on")))
+    after += section("What joined the tasks", records(joined))
     return document(what, jobs, (f"{plain(jobs.job)} on a cluster", jobs.job, how), (), after), Pictures()

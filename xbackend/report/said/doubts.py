@@ -40,8 +40,7 @@ def _said(comparison: Comparison) -> Iterator[tuple[str, str]]:
     for row in comparison.rows:
         yield from ((row.name, plain(warning)) for warning in row.measurement.warnings)
     for row in comparison.ranked:
-        low, high = row.spread or (0.0, 0.0)
-        if row.time and (high - low) / row.time > _WIDE:
+        if row.time and (max(row.times) - min(row.times)) / row.time > _WIDE:
             far = "its processes differ by more than 10 % of their time"
             yield row.name, f"{far}: measure on a quieter machine or with more of them"
         if row.measurement.parity is None:

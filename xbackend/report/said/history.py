@@ -51,7 +51,7 @@ def build(
         if picture := drawn.picture(each, words):
             blocks.append(pictures.add("history", each.workload, picture, words))
         blocks += records([_row(line, point) for line in each.lines for point in line.points], right=_NUMBERS)
-    return [*blocks, *section("Runs", records(_runs(runs, damaged)))], pictures
+    return [*blocks, *section("Runs", _runs(runs, damaged))], pictures
 
 
 def _notices(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> list[Block]:
@@ -77,12 +77,10 @@ def _summary(runs: Sequence[Results], of: Sequence[Series]) -> list[Block]:
     words = f"{counted(len(runs), 'run')}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}."
     newest = [change.verdict for each in of for line in each.lines if (change := line.points[-1].change) is not None]
     faster, slower = newest.count(Verdict.FASTER), newest.count(Verdict.SLOWER)
-    outcome = (
-        f" Of {counted(len(newest), 'candidate')} that can be compared with a run before, {slower} "
-        f"{'is' if slower == 1 else 'are'} shown to be slower in the newest run and {faster} to be faster."
-        if newest
-        else " Nothing can be compared with a run before on the same machine."
-    )
+    outcome = " Nothing can be compared with a run before on the same machine."
+    if newest:
+        outcome = f" Of {counted(len(newest), 'candidate')} that can be compared with a run before, {slower} "
+        outcome += f"{'is' if slower == 1 else 'are'} shown to be slower in the newest run and {faster} to be faster."
     return [paragraph(words, outcome), *records(change_rows(of), right=_NUMBERS)]
 
 
@@ -103,11 +101,12 @@ def _row(line: Line, point: Point) -> dict[str, str]:
     }
 
 
-def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
-    rows = []
+def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> list[Block]:
+    rows = list[tuple[str, ...]]()
     for run in runs:
         state, machine = "complete" if run.complete else "incomplete", run.machine
-        row = {"run": name_of(run), "measured": text.moment(run.created), "state": state}
-        rows.append(row | {"machine": machine.processor, "fingerprint": machine.fingerprint, "xbackend": run.xbackend})
-    empty = dict.fromkeys(("run", "measured", "state", "machine", "fingerprint", "xbackend"), text.NOTHING)
-    return [*rows, *({**empty, "run": name, "state": f"damaged: {reason}"} for name, reason in damaged)]
+        last = machine.processor, machine.fingerprint, run.xbackend
+        rows.append((name_of(run), text.moment(run.created), state, *last))
+    rows += [(name, text.NOTHING, f"damaged: {reason}", *[text.NOTHING] * 3) for name, reason in damaged]
+    columns = ("run", "measured", "state", "machine", "fingerprint", "xbackend")
+    return records([dict(zip(columns, row, strict=True)) for row in rows])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xbackend import wording
 from xbackend.analysis.comparison import Comparison
 from xbackend.analysis.scaling import SHARING, Scaling, Shares, Sweep, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Verdict
@@ -14,7 +13,7 @@ from xbackend.report.said.blocks import Block, Bold, OnPage, Pictures, paragraph
 from xbackend.report.said.tables import SPEEDUP
 from xbackend.report.said.text import share
 from xbackend.results.schema import FOREIGN
-from xbackend.wording import counted, join
+from xbackend.wording import counted, join, pairs
 
 _CLOSE = 0.05  # of the time: devices within it are equally busy
 _MUCH = 0.2  # of the time: a transfer share worth a word
@@ -138,8 +137,8 @@ def figures(comparison: Comparison) -> list[Block]:
 def _row(s: Scaling, unit: tuple[str, float]) -> dict[str, str]:
     shares = dict.fromkeys(("profiled call", "transfers", "idle", "at once"), text.NOTHING)
     if s.shares is not None:
-        parts = ", ".join(f"{part} {share(taken)}" for part, taken in (s.shares.parts or {}).items())
-        shares |= {"profiled call": parts or text.NOTHING, "transfers": share(s.shares.transfers)}
+        parts = ", ".join(f"{part} {share(taken)}" for part, taken in s.shares.parts.items())
+        shares = {"profiled call": parts, "transfers": share(s.shares.transfers)}
         shares |= {"idle": _idle(s.shares.idle), "at once": share(s.shares.together)}
     return {
         "backend": s.many.label,
@@ -172,7 +171,7 @@ def sizes(comparisons: Sequence[Comparison]) -> list[Block]:
 
 
 def _sweep(sweep: Sweep) -> dict[str, str]:
-    name = sweep.label + (f" ({wording.pairs(sweep.rest)})" if sweep.rest else "")
+    name = sweep.label + (f" ({pairs(sweep.rest)})" if sweep.rest else "")
     speedups = ", ".join(f"{size:g}: {text.number(s.speedup)}" for size, s in sweep.points)
     at = {"speed-up by size": speedups, "several devices pay": pays(sweep)}
     return {"backend": name, "devices": str(sweep.devices), **at}

@@ -11,7 +11,6 @@ from urllib.parse import quote
 from xbackend.analysis.comparison import label
 from xbackend.errors import StoreError
 from xbackend.report import kinds
-from xbackend.report.kinds import ReportKind
 from xbackend.report.said import cluster, text
 from xbackend.report.said.blocks import Block, Heading, Hyperlink, Inline, paragraph, points, records, section
 from xbackend.results.clustered import Jobs
@@ -28,7 +27,7 @@ _PAGES = (
 
 def blocks(reports: Path) -> list[Block]:
     """The index as blocks: a table for each kind of report, the newest first, what cannot be read, and the rest."""
-    rows: dict[ReportKind, list[tuple[str, dict[str, Inline]]]] = {kind: [] for kind in _TOLD}
+    rows: dict[kinds.ReportKind, list[tuple[str, dict[str, Inline]]]] = {kind: [] for kind in _TOLD}
     damaged: list[dict[str, Inline]] = []
     there = kinds.there(reports)
     for folder, kind in ((folder, kind) for folder, found in there.items() for kind in found):
@@ -98,7 +97,7 @@ def _of(runs: Sequence[Measurement | Outcome]) -> str:
 
 
 # Of each kind its title, and what a row says.
-_TOLD: dict[ReportKind, tuple[str, Callable[[Any], dict[str, Inline]]]] = {
+_TOLD: dict[kinds.ReportKind, tuple[str, Callable[[Any], dict[str, Inline]]]] = {
     kinds.COMPARISON: ("Comparisons", _comparison),
     kinds.TRAINING: ("Trainings", _training),
     kinds.CLUSTER: ("Jobs on clusters", _cluster),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from xbackend.analysis.comparison import Comparison, Row
-from xbackend.backends.placement import BackwardRecord, OpRecord, Placement, TransferRecord
+from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord
 from xbackend.drawing.graph import Graph, bytes_text
 from xbackend.drawing.layered import svg
 from xbackend.report.said.blocks import Block, Bold, Heading, Inline, OnPage, Pictures, paragraph, points, table
@@ -27,9 +27,7 @@ _CAUSES = (
     "Transfers of one execution. Program: it asks for it. Crossing: an op uses a value of another device. Gradient: a "
     "backward pass goes back. Framework: nobody asked for it."
 )
-
-
-Shown = Sequence[tuple[Row, Placement, Evidence]]
+Shown = Sequence[tuple[Row, Evidence]]
 
 
 def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Block]:
@@ -39,37 +37,30 @@ def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Bloc
     drawn: dict[str, str] = {}  # what a drawing shows, sizes aside -> the comparison where it stands
     right = total = 0
     for comparison in comparisons:
-        shown = _shown(comparison)
-        other = [one for one in shown if not one[1].as_asked]
+        shown = [(row, row.measurement.evidence) for row in comparison.rows if row.measurement.placement]
+        other = [(row, evidence) for row, evidence in shown if not evidence.as_asked]
         right, total = right + len(shown) - len(other), total + len(shown)
         title = Heading(3, f"Placement: {comparison.label}")
-        there = [*points(_answers(shown)), *_tables(shown)]
-        drawings = _drawings(comparison, other, pictures, drawn)
-        if drawings:
-            blocks += [title, *points(_answers(other)), *drawings]
-        else:
-            lines += [[Bold(comparison.label), ": ", *answer] for answer in _answers(other)]
-        if there:
-            there = there if drawings else [title, *there]
-            blocks.append(OnPage("the placement of every op and each transfer", tuple(there)))
+        if there := [*points(_answers(shown)), *_tables(shown)]:
+            if drawings := _drawings(comparison, other, pictures, drawn):
+                blocks += [title, *points(_answers(other)), *drawings]
+            else:
+                there.insert(0, title)
+                lines += [[Bold(comparison.label), ": ", *answer] for answer in _answers(other)]
+            blocks.append(OnPage("the placement of every op and each transfer", there))
     said = f"Seen to run as asked, with the transfers of the program alone: {right} of {counted(total, 'row')}."
     return [paragraph(_WHAT), paragraph(said), *points(lines), *blocks] if total else []
 
 
-def _shown(comparison: Comparison) -> Shown:
-    evidence = [(row, row.measurement.evidence) for row in comparison.rows if row.measurement.placement]
-    return [(row, Placement(e.ops, e.transfers, e.backward), e) for row, e in evidence]
-
-
 def _answers(shown: Shown) -> list[list[Inline]]:
     """Whether all ran as asked: each different answer once, with its rows."""
-    said = [("; ".join([p.summary(), *p.differences()]), row.name) for row, p, _ in shown if p.ops]
+    said = [("; ".join([p.summary(), *p.differences()]), row.name) for row, p in shown if p.ops]
     return [[f"{words[0].upper()}{words[1:]}: ", join(names)] for words, names in grouped(said).items()]
 
 
 def _tables(shown: Shown) -> list[Block]:
-    ops = [(row, cells) for row, _, e in shown for cells in (*_op_rows(e.ops), *_backward_rows(e.backward))]
-    transfers = [(row, cells) for row, _, e in shown for cells in _transfer_rows(e.transfers)]
+    ops = [(row, cells) for row, e in shown for cells in (*_op_rows(e.ops), *_backward_rows(e.backward))]
+    transfers = [(row, cells) for row, e in shown for cells in _transfer_rows(e.transfers)]
     causes = [paragraph(_CAUSES)] if transfers else []
     headers = ("asked", "bound to", "executed on", "status", "ops", "which")
     moved = _shared(("from", "to", "why", "transfers", "bytes"), transfers, ("devices", "transfers", "bytes"))
@@ -85,8 +76,8 @@ def _shared(headers: Sequence[str], rows: Iterable[tuple[Row, list[str]]], right
 
 def _op_rows(ops: Sequence[OpRecord]) -> list[list[str]]:
     each = grouped(((op.asked or "the default", op.bound, op.executed or "not told", op.status), op.op) for op in ops)
-    which = [[f"{op} {n}x" if n > 1 else op for op, n in Counter(names).items()] for names in each.values()]
-    return [[*key, str(len(each[key])), ", ".join(names)] for key, names in zip(each, which, strict=True)]
+    counts = {key: [f"{op} {n}x" if n > 1 else op for op, n in Counter(names).items()] for key, names in each.items()}
+    return [[*key, str(len(names)), ", ".join(counts[key])] for key, names in each.items()]
 
 
 def _backward_rows(records: Sequence[BackwardRecord]) -> list[list[str]]:
@@ -105,7 +96,7 @@ def _transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
 def _drawings(comparison: Comparison, shown: Shown, pictures: Pictures, drawn: dict[str, str]) -> list[Block]:
     """Drawings of executions on several devices; one that is already in ``drawn``, by comparison, is only named."""
     # Of one device a picture in one colour says nothing.
-    apart = [(row, e.graph) for row, p, e in shown if p.differences() and e.graph and len(e.graph.devices) > 1]
+    apart = [(row, e.graph) for row, e in shown if e.differences() and e.graph and len(e.graph.devices) > 1]
     alike = grouped((replace(graph, title=counted(row.devices, "device")), row.name) for row, graph in apart)
     blocks: list[Block] = []
     for graph, names in alike.items():
@@ -115,7 +106,7 @@ def _drawings(comparison: Comparison, shown: Shown, pictures: Pictures, drawn: d
             continue
         drawn[shape] = comparison.label
         title = f"What {who} executed, {comparison.label}"
-        image = pictures.add("placement", comparison.workload, svg([graph], title).encode(), title, large=True)
+        image = pictures.add("placement", comparison.workload, svg(graph, title).encode(), title, large=True)
         blocks += [paragraph(f"What was executed by {who}, {_LEGEND}"), image]
     return blocks
 

@@ -11,11 +11,10 @@ from xbackend.analysis.answer import answer, named
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.statistics import FEWEST
 from xbackend.drawing.graph import bytes_text
-from xbackend.report.said import text
+from xbackend.report.said import doubts, text
 from xbackend.report.said.blocks import Block, Bold, Hyperlink, Inline, anchor, notice, paragraph, points, records
-from xbackend.report.said.doubts import doubts
 from xbackend.results.schema import Results
-from xbackend.wording import counted, few, join
+from xbackend.wording import counted, few, grouped, join
 
 _NEXT, _BASELINE = f"ratio to the next ({text.INTERVAL})", "ratio to the baseline"
 NOT_MEASURED = "What was not measured, and why"
@@ -80,12 +79,10 @@ def _row(comparison: Comparison) -> dict[str, Inline]:
 
 
 def _undecided(comparison: Comparison) -> str:
-    first = named(comparison.ranked[0], comparison)
+    first, *rivals = (named(row, comparison) for row in (comparison.ranked[0], *comparison.rivals))
     if len(comparison.ranked) == 1:
         return f"{first}, the only one that gave a time"
-    if comparison.too_few:
-        return f"not shown (smallest time: {first})"
-    return f"not told apart: {few([first, *(named(rival, comparison) for rival in comparison.rivals)])}"
+    return f"not shown (smallest time: {first})" if comparison.too_few else f"not told apart: {few([first, *rivals])}"
 
 
 def _sure(results: Results, comparisons: Sequence[Comparison]) -> list[list[Inline]]:
@@ -94,7 +91,7 @@ def _sure(results: Results, comparisons: Sequence[Comparison]) -> list[list[Inli
         each = " to ".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
         of = f"{each} fresh {'process' if each == '1' else 'processes'} of each candidate"
         said.append([Bold("How sure"), f": 95 % intervals over {of}{_itself(comparisons)}{_smallest(comparisons)}."])
-    if causes := len(doubts(comparisons)):
+    if causes := len(doubts.doubts(comparisons)):
         said.append([Bold("Doubts"), ": ", Hyperlink(counted(causes, "warning"), f"#{anchor(WARNINGS)}"), "."])
     said += [[Bold("Warning"), f": {warning}."] for warning in results.settings.warnings or []]
     bad = Counter(f"{Row(m).name} ({m.status})" for m in results.measurements if m.status != "ok")
@@ -106,17 +103,16 @@ def _sure(results: Results, comparisons: Sequence[Comparison]) -> list[list[Inli
 
 def _itself(comparisons: Sequence[Comparison]) -> str:
     """The result of the check of the machine against itself: of several comparisons, the one furthest from 1."""
-    known = [(same, c) for c in comparisons if c.baseline is not None and (same := c.itself) is not None]
+    known = [(same, c.baseline, c) for c in comparisons if c.baseline and (same := c.itself) is not None]
     if not known:
         return "; the baseline was not compared with itself, which takes four processes"
-    same, where = max(known, key=lambda one: abs(math.log(one[0].value)))
-    of = "" if len(known) == 1 else f" at most ({where.label}, of {len(known)})"
-    name = named(where.baseline, where) if where.baseline is not None else ""
+    same, baseline, where = max(known, key=lambda one: abs(math.log(one[0].value)))
+    of, name = "" if len(known) == 1 else f" at most ({where.label}, of {len(known)})", named(baseline, where)
     return f"; {name} against itself, every second process over the others: {text.ratio(same)}{of}"
 
 
 def _smallest(comparisons: Sequence[Comparison]) -> str:
-    between = text.smallest(c.against_baseline(row) for c in comparisons for row in c.ranked if row is not c.baseline)
+    between = text.smallest(c.ratio(row, c.baseline) for c in comparisons for row in c.ranked if row is not c.baseline)
     return between and f"; where no difference from the baseline is shown, the smallest that could be is {between}"
 
 
@@ -126,7 +122,8 @@ def _on(results: Results) -> list[list[Inline]]:
     threads = f", {counted(settings.threads, 'thread')} {each}" if settings.threads is not None else ""
     memory, accelerators = f"{bytes_text(machine.memory_bytes)} of memory", join(machine.accelerators)
     on = [machine.processor, counted(machine.cores, "core"), memory, accelerators or "no accelerator"]
-    used = [f"{name} {join(versions)}" for name, versions in packages.by_package(results.measurements).items()]
+    versions = grouped(of for m in results.measurements for of in packages.frameworks(m).items())
+    used = [f"{package} {join(dict.fromkeys(different))}" for package, different in versions.items()]
     when = text.moment(results.created) + (f", run {results.run}" if results.run else "")
     said = {
         "On": f"{', '.join(on)}; {machine.system}{threads}",

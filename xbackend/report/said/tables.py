@@ -37,7 +37,7 @@ def judged(comparison: Comparison, header: str) -> list[tuple[Row, str, str, Rat
     """The rows, the fastest first, those without a time last: ratio and verdict in words, always both, and the
     `Ratio`."""
     references: dict[Row | None, str] = {comparison.baseline: "baseline"}
-    ratios = {row: comparison.against_baseline(row) for row in comparison.rows}
+    ratios = {row: comparison.ratio(row, comparison.baseline) for row in comparison.rows}
     if header == SPEEDUP:
         references = {row: "one device" for row in comparison.ranked if row.devices == 1}
         ratios = {s.many: s.ratio for s in scalings(comparison)}
@@ -68,7 +68,7 @@ def ranking(comparison: Comparison, asked: bool) -> list[Block]:
 def figures(comparison: Comparison) -> list[dict[str, str]]:
     """All figures of each row, times in one unit."""
     unit = text.time_unit(row.time for row in comparison.rows)
-    compile_unit = text.time_unit(row.compile_time for row in comparison.rows)
+    compile_unit = text.time_unit(median_of(row.compilations) for row in comparison.rows)
     verdicts = {row: (ratio, verdict) for row, ratio, verdict, _ in judged(comparison, "")}
     return [
         _named(row)
@@ -79,7 +79,7 @@ def figures(comparison: Comparison) -> list[dict[str, str]]:
             "verdict": verdicts[row][1] if row.times else text.NOTHING,
             "spread (processes)": _spread(row, unit),
             text.ERROR: text.error(row.measurement),
-            "compile": text.time(row.compile_time, compile_unit),
+            "compile": text.time(median_of(row.compilations), compile_unit),
             "compile from cache": text.time(median_of(row.from_cache), compile_unit),
             "status": row.measurement.status,
         }
@@ -92,11 +92,9 @@ def _named(row: Row) -> dict[str, str]:
 
 
 def _spread(row: Row, unit: tuple[str, float]) -> str:
-    if row.spread is None:
-        return text.NOTHING
-    low, high = row.spread
-    between = f"{text.number(low / unit[1], 4)} to {text.time(high, unit)}" if len(row.times) > 1 else text.NOTHING
-    return f"{between} ({len(row.times)})"
+    count, ends = len(row.times), (min(row.times, default=0.0), max(row.times, default=0.0))
+    between = f"{text.number(ends[0] / unit[1], 4)} to {text.time(ends[1], unit)}" if count > 1 else text.NOTHING
+    return f"{between} ({count})" if count else text.NOTHING
 
 
 def reason(measurement: Measurement) -> str:
@@ -111,12 +109,11 @@ def phases(comparison: Comparison) -> list[Block]:
     rewritten = any(p.rewriting is not None for row in rows for p in row.processes)
     found = []
     for row in rows:
-        cells = _named(row)
-        for phase, (name, length) in units.items():
-            seconds = row.phase(phase)
-            scaled = None if seconds is None else seconds / length
-            cells[f"{phase.replace('_', ' ')} ({name})"] = text.number(scaled)
-        found.append(cells | (_rewriting(row) if rewritten else {}))
+        cells = {
+            f"{phase.replace('_', ' ')} ({name})": text.number((seconds := row.phase(phase)) and seconds / length)
+            for phase, (name, length) in units.items()
+        }
+        found.append(_named(row) | cells | (_rewriting(row) if rewritten else {}))
     return records(found, words=("backend",))
 
 
@@ -132,17 +129,15 @@ def _rewriting(row: Row) -> dict[str, str]:
 def parities(comparison: Comparison) -> list[Block]:
     """How far each result is from the oracle's; empty where no comparison was recorded."""
     rows, derived = list[dict[str, str]](), dict[str, None]()
-    for row, parity in ((row, row.measurement.parity) for row in comparison.rows):
-        if parity is not None:
+    for row in comparison.rows:
+        if (parity := row.measurement.parity) is not None:
             passed = "yes" if parity.relative_error <= parity.tolerance else "no"
             unsure = row.measurement.status in ("not verified", "not determined")
-            errors = {
-                "relative error": text.power(parity.relative_error),
-                "largest that passes": text.power(parity.tolerance),
-                "largest error (ULP)": text.number(parity.ulps),
-            }
-            last = {"passed": row.measurement.status if unsure else passed, "inputs": parity.inputs[:12]}
-            rows.append(_named(row) | errors | last)
+            errors = {"relative error": parity.relative_error, "largest that passes": parity.tolerance}
+            cells = {name: text.power(error) for name, error in errors.items()}
+            cells |= {"largest error (ULP)": text.number(parity.ulps)}
+            cells |= {"passed": row.measurement.status if unsure else passed, "inputs": parity.inputs[:12]}
+            rows.append(_named(row) | cells)
             derived |= {parity.derived: None}
     passes = [paragraph(f"The largest relative error that passes: {why}.") for why in derived if why]
     return [*records(rows, words=("backend", "passed", "inputs")), *passes]
@@ -169,27 +164,26 @@ def _worst(which: Callable[[list[float]], float], values: list[float], words: st
 def memory(comparison: Comparison) -> list[Block]:
     """The measured memory of each row, on devices too; empty without any."""
     rows = []
-    for row, used in ((row, row.memory) for row in comparison.rows):
-        if used is not None:
+    for row in comparison.rows:
+        if (used := row.memory) is not None:
             devices = ", ".join(f"{plain(name)} {bytes_text(count)}" for name, count in used.devices.items())
-            peaks = {"a call": _peak(row), "the first call, with compiling": bytes_text(max(0, used.first_call))}
+            peaks = {"a call": _peak(row), "the first call, with compiling": bytes_text(used.first_call)}
             last = {"devices, as the framework tells": devices or text.NOTHING}
             rows.append({"backend": row.name, **peaks, **last})
     return records(rows, right=("a call", "the first call, with compiling"))
 
 
 def _peak(row: Row | None) -> str:
-    return text.NOTHING if row is None or row.memory is None else bytes_text(max(0, row.memory.call))
+    return text.NOTHING if row is None or row.memory is None else bytes_text(row.memory.call)
 
 
 def memory_across(matrix: Matrix) -> list[Block]:
     """The memory of a call, a line for each comparison, a column for each candidate; empty where none was measured."""
     lines = zip(matrix.comparisons, matrix.lines, strict=True)
     rows = [[comparison.label, *(_peak(one.row) for one in line)] for comparison, line in lines]
-    if all(set(cells) <= {text.NOTHING} for _, *cells in rows):
-        return []
     measured = table(("workload", *matrix.columns), rows, right=matrix.columns)
-    return [paragraph(MEMORY), measured, *memory_unknown(matrix.comparisons)]
+    known = any({*cells} - {text.NOTHING} for _, *cells in rows)
+    return [paragraph(MEMORY), measured, *memory_unknown(matrix.comparisons)] if known else []
 
 
 def memory_unknown(comparisons: Sequence[Comparison]) -> list[Block]:
@@ -201,16 +195,15 @@ def memory_unknown(comparisons: Sequence[Comparison]) -> list[Block]:
 
 def not_ok(comparisons: Sequence[Comparison]) -> list[Block]:
     """Everything that was not measured, each whole reason once; empty where all is well."""
-    where: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
-    for comparison in comparisons:
-        for row in comparison.rows:
-            m, kept = row.measurement, len(row.measurement.processes)
-            if m.status != "ok":
-                left = f" ({counted(kept, 'finished process', 'finished processes')} not counted)" if kept else ""
-                there = where.setdefault((row.label, m.status, reason(m) + left), [])
-                there.append((comparison.label, str(row.devices)))
+    bad = [(c.label, row, row.measurement) for c in comparisons for row in c.rows if row.measurement.status != "ok"]
+    where = grouped(((row.label, m.status, reason(m) + _left(m)), (label, str(row.devices))) for label, row, m in bad)
     rows = []
     for (name, state, why), there in where.items():
         on = [f"{label} on {join(n)} device{'' if n == ['1'] else 's'}" for label, n in grouped(there).items()]
         rows.append({"backend": name, "status": state, "reason": why, "where": "; ".join(on)})
     return records(rows)
+
+
+def _left(m: Measurement) -> str:
+    kept = len(m.processes)
+    return f" ({counted(kept, 'finished process', 'finished processes')} not counted)" if kept else ""

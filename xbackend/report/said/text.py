@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from xbackend import wording
-from xbackend.analysis.statistics import LEVEL, Ratio, Verdict
+from xbackend.analysis.across import Mean
+from xbackend.analysis.statistics import LEVEL, Ratio, Verdict, between
 from xbackend.results.schema import Measurement
 from xbackend.wording import counted, few, percent, plain
 
@@ -53,15 +54,9 @@ def error(row: Measurement) -> str:
     return NOTHING if parity is None else f"{power(parity.relative_error)} / {power(parity.tolerance)}"
 
 
-def sure(value: float, low: float, high: float) -> str:
+def ratio(against: Ratio | Mean) -> str:
     """A ratio with its interval, or that there is none."""
-    known = math.isfinite(low) and math.isfinite(high)
-    return f"{number(value)} ({f'{number(low)} to {number(high)}' if known else 'no interval'})"
-
-
-def ratio(against: Ratio) -> str:
-    """A ratio with its interval, or that there is none."""
-    return sure(against.value, against.low, against.high)
+    return f"{number(against.value)} ({between(against.low, against.high)})"
 
 
 def verdict(against: Ratio) -> str:
@@ -79,9 +74,7 @@ def smallest(ratios: Iterable[Ratio | None]) -> str:
 def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
     """The unit in which the median of these times is read best, and its length in seconds."""
     usable = sorted(v for v in values if v is not None and math.isfinite(v) and v > 0)
-    if not usable:
-        return _TIMES[0]
-    middle = usable[(len(usable) - 1) // 2]
+    middle = usable[(len(usable) - 1) // 2] if usable else 1.0
     return next((unit for unit in _TIMES if middle >= unit[1]), _TIMES[-1])
 
 

@@ -67,11 +67,8 @@ def inline(svg: bytes, prefix: str, words: str) -> str:
 
 def _clean(element: ElementTree.Element, prefix: str) -> None:
     element.tag = element.tag.removeprefix(_SVG)
-    element.attrib = {
-        name.removeprefix(_XLINK): _renamed(name, value, prefix)
-        for name, value in element.attrib.items()
-        if not name.lower().startswith("on")
-    }
+    kept = {name: value for name, value in element.attrib.items() if not name.lower().startswith("on")}
+    element.attrib = {name.removeprefix(_XLINK): _renamed(name, value, prefix) for name, value in kept.items()}
     for child in list(element):
         if isinstance(child.tag, str) and child.tag.removeprefix(_SVG) in _TAGS:
             _clean(child, prefix)

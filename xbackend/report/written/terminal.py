@@ -11,8 +11,7 @@ from xbackend.analysis.across import Matrix, matrix
 from xbackend.analysis.answer import APART, answer, named
 from xbackend.analysis.comparison import Comparison, comparisons
 from xbackend.analysis.statistics import Ratio
-from xbackend.report.said import across, tables, text
-from xbackend.report.said.doubts import doubts
+from xbackend.report.said import across, doubts, tables, text
 from xbackend.report.said.outcomes import Said
 from xbackend.report.written import columns
 from xbackend.report.written.columns import wrapped
@@ -43,7 +42,7 @@ def lines(results: Results, baseline: str | None = None, width: int | None = Non
     elif found and (whole is None or len(found) <= APART):
         said += [*_table(found, tables.against(found, baseline is not None), width or columns.WIDTH), ""]
     below = [*_not_measured(found), *(f"warning: {plain(warning)}" for warning in results.settings.warnings or ())]
-    below += [f"warning: {text.names(name for _, name in doubt.concerned)}: {doubt.cause}" for doubt in doubts(found)]
+    below += [f"warning: {text.names(name for _, name in d.concerned)}: {d.cause}" for d in doubts.doubts(found)]
     return [*said, *(line for each in below for line in wrapped(each, width, "  "))]
 
 
@@ -64,16 +63,12 @@ def _table(found: Sequence[Comparison], against: str, width: int) -> list[str]:
     headers = ["backend on devices" if telling else "backend", "time", against, *[text.ERROR] * known, "verdict"]
     groups = []
     for each in found:
-        unit = text.time_unit(row.time for row in each.rows)
+        unit, rows = text.time_unit(row.time for row in each.rows), []
         judged = tables.judged(each, against)
-        rows = [
-            [
-                f"{row.label} on {row.devices}" if telling else row.label,
-                *(text.time(row.time, unit), said, *[text.error(row.measurement)] * known),
-                ratio.words if ratio is not None else verdict,
-            ]
-            for row, said, verdict, ratio in judged
-        ]
+        for row, said, verdict, ratio in judged:
+            name = f"{row.label} on {row.devices}" if telling else row.label
+            cells = [text.time(row.time, unit), said, *[text.error(row.measurement)] * known]
+            rows.append([name, *cells, verdict if ratio is None else ratio.words])
         groups.append((_title(each, found, [ratio for *_, ratio in judged]), rows))
     return columns.lines(headers, groups, width, headers[1:-1])
 
@@ -90,10 +85,8 @@ def _title(comparison: Comparison, found: Sequence[Comparison], ratios: Sequence
 
 def _not_measured(found: Sequence[Comparison]) -> list[str]:
     rows = [row for each in found for row in each.rows if row.measurement.status != "ok"]
-    why = grouped(((row.measurement.status, tables.reason(row.measurement)), row.name) for row in rows)
-    return [
-        f"{status}: {text.names(names)}: {text.shorten(reason, _REASON)}" for (status, reason), names in why.items()
-    ]
+    causes = grouped(((row.measurement.status, tables.reason(row.measurement)), row.name) for row in rows)
+    return [f"{state}: {text.names(names)}: {text.shorten(why, _REASON)}" for (state, why), names in causes.items()]
 
 
 def matrix_lines(matrix: Matrix, width: int) -> list[str]:
@@ -107,9 +100,7 @@ def matrix_lines(matrix: Matrix, width: int) -> list[str]:
     titles = [*_titles(matrix, max(width // 2 - 2, _HEAD)), *(("", label) for label, _ in shown[len(matrix.lines) :])]
     found: list[str] = []
     for band in _bands(widths, width - max(len("workload"), *(len(label) for _, label in titles))):
-        lined = [
-            (group, [label, *(cells[j] for j in band)]) for (group, label), cells in zip(titles, rows, strict=True)
-        ]
+        lined = [(group, [label, *(row[j] for j in band)]) for (group, label), row in zip(titles, rows, strict=True)]
         groups = [(group, [row for _, row in each]) for group, each in groupby(lined, key=lambda row: row[0])]
         found += [""] if found else []
         found += columns.lines(["workload", *(heads[j] for j in band)], groups, width, heads)
