@@ -8,7 +8,7 @@ from typing import Any
 
 from xbackend.bring.missing import Missing
 from xbackend.bring.tensorflow.calls import called
-from xbackend.bring.tensorflow.walk import ROWS, line_of, operations
+from xbackend.bring.tensorflow.walk import ROWS, key, line_of, operations
 
 INSTEAD = {  # by a pattern of the type
     r"(Ref)?(Switch|Merge|Enter|Exit|NextIteration|LoopCond)|ControlTrigger": (
@@ -59,21 +59,12 @@ def check_rows(
     graphs = [(outputs, list(controls), given)]
     entered = set[int]()
     while graphs:
-        results, effects, inputs = graphs.pop()
-        for operation in operations(results, effects, inputs):
-            found = ROWS.get(operation.type)
-            named = None if found else _named(function, operation)
-            if found is None and named is None:
-                missing.add(operation.type, line_of(operation), instead(operation.type))
-                continue
-            if found:
-                for attribute, value in _unread(operation, found.attributes):
-                    missing.add(f"{operation.type} with {attribute}={value!r:.40}", line_of(operation))
-            for inner in [named] if named else [graph for graph, _ in called(function, operation)]:
-                if id(inner) not in entered:
-                    entered.add(id(inner))
-                    own = {(one.op.name, one.value_index): None for one in inner.inputs}
-                    graphs.append((inner.outputs, list(inner.control_outputs), own))
+        for operation in operations(*graphs.pop()):
+            for attribute, value in _unread(operation):
+                missing.add(f"{operation.type} with {attribute}={value!r:.40}", line_of(operation))
+            for inner in _entered(missing, entered, function, operation):
+                own = {key(one): None for one in inner.inputs}
+                graphs.append((inner.outputs, list(inner.control_outputs), own))
     missing.check(name)
 
 
@@ -83,28 +74,32 @@ def check_run(name: str, fetched: Iterable[Any], function: Callable[[Any, str], 
     missing = Missing("TensorFlow")
     todo, entered = operations((), [getattr(one, "op", one) for one in fetched], {}), set[int]()
     while todo:
-        operation = todo.pop()
-        named = None if operation.type in ROWS else _named(function, operation)
-        if operation.type not in (*ROWS, "Placeholder") and named is None:
-            missing.add(operation.type, line_of(operation), instead(operation.type))
-            continue
-        for inner in [named] if named else [graph for graph, _ in called(function, operation)]:
-            if id(inner) not in entered:
-                entered.add(id(inner))
-                todo += inner.get_operations()
+        for inner in _entered(missing, entered, function, todo.pop()):
+            todo += inner.get_operations()
     missing.check(name)
 
 
-def _named(function: Callable[[Any, str], Any], operation: Any) -> Any:
-    """The graph of a function that an operation is named after; `None` where there is none."""
-    try:
-        return function(operation.graph, operation.type)
-    except LookupError:
-        return None
+def _entered(missing: Missing, entered: set[int], function: Callable[[Any, str], Any], operation: Any) -> list[Any]:
+    """The graphs of the functions that an operation calls, or is named after, and that were not entered before. One
+    without any of them, and without a row, is missing."""
+    if operation.type in ROWS:
+        graphs = [graph for graph, _ in called(function, operation)]
+    else:
+        try:
+            graphs = [function(operation.graph, operation.type)]
+        except LookupError:
+            missing.add(operation.type, line_of(operation), instead(operation.type))
+            return []
+    found = {id(one): one for one in graphs if id(one) not in entered}
+    entered.update(found)
+    return list(found.values())
 
 
-def _unread(operation: Any, read: frozenset[str]) -> list[tuple[str, Any]]:
-    """The attributes that a row does not read, and that have another value than their default."""
+def _unread(operation: Any) -> list[tuple[str, Any]]:
+    """The attributes that the row of an operation does not read, and that have another value than their default."""
+    if operation.type not in ROWS:
+        return []
+    read = ROWS[operation.type].attributes
     numbers = {one.number_attr for one in (*operation.op_def.input_arg, *operation.op_def.output_arg)}
     found = []
     for attribute in operation.op_def.attr:
