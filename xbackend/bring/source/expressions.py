@@ -9,7 +9,12 @@ from typing import Any
 from xbackend.bring.source.layout import Bracket
 
 # Levels of Python's grammar, the stronger the larger.
-LAMBDA, COMPARED, OR, XOR, AND, ADDED, MULTIPLIED, SIGNED, ATOM = 0, 1, 2, 3, 4, 5, 6, 7, 9
+LAMBDA, _COMPARED, _OR, _XOR, AND, ADDED, _MULTIPLIED, SIGNED, ATOM = 0, 1, 2, 3, 4, 5, 6, 7, 9
+_LEVELS = {
+    **dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), _COMPARED),
+    **{"|": _OR, "^": _XOR, "&": AND, "+": ADDED, "-": ADDED},
+    **dict.fromkeys(("*", "/", "//", "%", "@"), _MULTIPLIED),
+}
 
 Shape = tuple[int, ...]
 
@@ -78,9 +83,10 @@ def tupled(items: Iterable[Any]) -> str:
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
-def infix(sign: str, level: int, left: Expr, right: Expr) -> Expr:
+def infix(sign: str, left: Expr, right: Expr) -> Expr:
     """Two operands around an operator, which binds from the left; comparisons bind neither way."""
-    first = left.at(level + 1 if level == COMPARED else level)
+    level = _LEVELS[sign]
+    first = left.at(level + 1 if level == _COMPARED else level)
     return Expr(f"{first} {sign} {right.at(level + 1)}", level)
 
 

@@ -5,24 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from xbackend.bring.source.expressions import (
-    ADDED,
-    AND,
-    ATOM,
-    COMPARED,
-    MULTIPLIED,
-    OR,
-    XOR,
-    Expr,
-    call,
-    ending,
-    indexed,
-    infix,
-    listed,
-    method,
-    signed,
-    tupled,
-)
+from xbackend.bring.source.expressions import ATOM, Expr, call, ending, indexed, infix, listed, method, signed, tupled
 from xbackend.bring.source.layout import Bracket
 from xbackend.bring.source.writer import Use
 from xbackend.program.dtypes import DType
@@ -39,8 +22,8 @@ def of_arrays(name: str) -> Row:
     return lambda use: call(name, *use.arrays)
 
 
-def operator(sign: str, level: int) -> Row:
-    return lambda use: infix(sign, level, *use.mixed)
+def operator(sign: str) -> Row:
+    return lambda use: infix(sign, *use.mixed)
 
 
 def sign(text: str) -> Row:
@@ -48,16 +31,13 @@ def sign(text: str) -> Row:
 
 
 OPERATORS: dict[str, Row] = {
-    **{"add": operator("+", ADDED), "subtract": operator("-", ADDED), "multiply": operator("*", MULTIPLIED)},
-    **{"divide": operator("/", MULTIPLIED), "floor_divide": operator("//", MULTIPLIED)},
-    **{"remainder": operator("%", MULTIPLIED), "negative": sign("-")},
-    **{"less": operator("<", COMPARED), "less_equal": operator("<=", COMPARED)},
-    **{"greater": operator(">", COMPARED), "greater_equal": operator(">=", COMPARED)},
-    **{"equal": operator("==", COMPARED), "not_equal": operator("!=", COMPARED)},
-    **{"logical_not": sign("~"), "bitwise_invert": sign("~")},
-    **dict.fromkeys(("logical_and", "bitwise_and"), operator("&", AND)),
-    **dict.fromkeys(("logical_or", "bitwise_or"), operator("|", OR)),
-    **dict.fromkeys(("logical_xor", "bitwise_xor"), operator("^", XOR)),
+    **{"add": operator("+"), "subtract": operator("-"), "multiply": operator("*"), "divide": operator("/")},
+    **{"floor_divide": operator("//"), "remainder": operator("%"), "negative": sign("-")},
+    **{"less": operator("<"), "less_equal": operator("<="), "greater": operator(">"), "greater_equal": operator(">=")},
+    **{"equal": operator("=="), "not_equal": operator("!="), "logical_not": sign("~"), "bitwise_invert": sign("~")},
+    **dict.fromkeys(("logical_and", "bitwise_and"), operator("&")),
+    **dict.fromkeys(("logical_or", "bitwise_or"), operator("|")),
+    **dict.fromkeys(("logical_xor", "bitwise_xor"), operator("^")),
 }
 UNARY = (
     *("sign", "square", "floor", "ceil", "trunc", "round", "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt"),
@@ -152,19 +132,6 @@ def new_axes(before: tuple[int, ...], after: tuple[int, ...]) -> list[str] | Non
     return None if rest or len(after) <= len(before) else _cut(items)
 
 
-def lost_axes(before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | None:
-    """The axes of length 1 that a reshape drops; `None` where it does more."""
-    rest, lost = list(after), list[int]()
-    for axis, n in enumerate(before):
-        if rest and rest[0] == n:
-            rest.pop(0)
-        elif n == 1:
-            lost.append(axis)
-        else:
-            return None
-    return None if rest or not lost else lost
-
-
 def reshaped(squeeze: str, reshape: Callable[[Expr, tuple[int, ...]], Expr]) -> Row:
     """A reshape: as the form that its operand has in that shape, an index with new axes, or a squeeze."""
 
@@ -177,9 +144,9 @@ def reshaped(squeeze: str, reshape: Callable[[Expr, tuple[int, ...]], Expr]) -> 
             expr = indexed(x, *added)
             is_vector = len(before) == 1 and len(use.shape) == 2
             return replace(expr, vector=x, forms={before: x}) if is_vector else expr
-        lost = lost_axes(before, use.shape)
-        if lost is not None:
-            return call(squeeze, x.array, axis=one_or_all(lost))
+        dropped = new_axes(use.shape, before)
+        if dropped is not None:
+            return call(squeeze, x.array, axis=one_or_all([a for a, item in enumerate(dropped) if item == "None"]))
         return reshape(x.array, use.shape)
 
     return row
@@ -189,7 +156,7 @@ Product = Callable[[Expr, Expr], Expr]
 
 
 def times(a: Expr, b: Expr) -> Expr:
-    return infix("@", MULTIPLIED, a, b)
+    return infix("@", a, b)
 
 
 def product(of_vector: Product = times, vector_of: Product = times, of_vectors: Product = times) -> Row:

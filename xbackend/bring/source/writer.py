@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xbackend.bring.source import names as naming
-from xbackend.bring.source.expressions import ADDED, Expr, infix
+from xbackend.bring.source.expressions import Expr, infix
 from xbackend.bring.source.layout import WIDTH, Block, Bracket, Line
 from xbackend.bring.source.names import Namespace
 from xbackend.program import analyses
@@ -202,7 +202,7 @@ class Scope:
             return
         expr = self.built(node)
         if i in self.shifts:
-            expr = infix("+", ADDED, expr, Expr(self.shifts[i]))
+            expr = infix("+", expr, Expr(self.shifts[i]))
         self.keep(i, expr, i in self.spoken and i != self.only and len(expr.text) > len(self.hints[i]) + 6)
 
     def alias(self, i: int, other: int) -> None:

@@ -18,7 +18,7 @@ from xbackend.bring.origin import Origin
 from xbackend.bring.tensorflow.calls import behind, called
 from xbackend.bring.tensorflow.functions import Functions
 from xbackend.bring.tensorflow.given import fetched_by, graph_of, of_graph
-from xbackend.bring.tensorflow.refused import check_run
+from xbackend.bring.tensorflow.refused import check_rows
 from xbackend.bring.tensorflow.sessions import described, is_scalar, measured, placeholders, session
 from xbackend.bring.tensorflow.walk import Key, is_handle, key, operations
 from xbackend.errors import GraphError
@@ -63,7 +63,8 @@ def brought(path: Path, given: Any, name: str, generator: np.random.Generator) -
     options: Any = {"packed": packed, "variables": values, "name": own, "gradients": scalar}
     program = of_graph(graph, functions, fetched, inputs, **options)
     assigned = [graph.get_operation_by_name(one.name) for one in program.shared.values()]
-    check_run(own, [*fetched, *(one for _, one in fed), *assigned], functions)
+    needed = [getattr(one, "op", one) for one in (*fetched, *(one for _, one in fed), *assigned)]
+    check_rows(own, (), needed, {}, functions, executed=True)
     # TensorFlow has gradients of a call only where the function was traced.
     derived = scalar and not any("PartitionedCall" in one.type for one in operations(fetched, (), {}))
     with session(graph, own) as running:

@@ -120,12 +120,10 @@ def depthwise(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return xb.permute_dims(found, (0, 3, 1, 2)) if first else found
 
 
-@row(
-    "FusedBatchNorm",
-    "FusedBatchNormV2",
-    "FusedBatchNormV3",
-    attributes="epsilon exponential_avg_factor data_format is_training",
-)
+_NORM = "epsilon exponential_avg_factor data_format is_training"
+
+
+@row("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", attributes=_NORM)
 def batch_norm(walk: Walk, operation: Any, values: list[Any]) -> Any:
     """The normalised images, and the mean and variance that the running ones become. What TensorFlow keeps for its own
     gradient has no value here."""

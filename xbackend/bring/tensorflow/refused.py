@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xbackend.bring.missing import Missing
@@ -50,49 +50,40 @@ def instead(kind: str) -> str:
 def check_rows(
     name: str,
     outputs: Sequence[Any],
-    controls: Iterable[Any],
+    controls: Sequence[Any],
     given: Any,
     function: Callable[[Any, str], Any],
+    *,
+    executed: bool = False,
 ) -> None:
-    """Raises `GraphError` that names all operations, and attributes, without a row, those of functions included."""
-    missing = Missing("TensorFlow")
-    graphs = [(outputs, list(controls), given)]
-    entered = set[int]()
-    while graphs:
-        for operation in operations(*graphs.pop()):
-            for attribute, value in _unread(operation):
-                missing.add(f"{operation.type} with {attribute}={value!r:.40}", line_of(operation))
-            for inner in _entered(missing, entered, function, operation):
-                own = {key(one): None for one in inner.inputs}
-                graphs.append((inner.outputs, list(inner.control_outputs), own))
-    missing.check(name)
+    """Raises `GraphError` that names all operations, and attributes, without a row, those of functions included.
 
-
-def check_run(name: str, fetched: Iterable[Any], function: Callable[[Any, str], Any]) -> None:
-    """Raises `GraphError` that names all operations without a row that a session would run for these tensors and
-    operations: also what inputs and variables wait for, and all of the body of a function."""
-    missing = Missing("TensorFlow")
-    todo, entered = operations((), [getattr(one, "op", one) for one in fetched], {}), set[int]()
-    while todo:
-        for inner in _entered(missing, entered, function, todo.pop()):
-            todo += inner.get_operations()
-    missing.check(name)
-
-
-def _entered(missing: Missing, entered: set[int], function: Callable[[Any, str], Any], operation: Any) -> list[Any]:
-    """The graphs of the functions that an operation calls, or is named after, and that were not entered before. One
-    without any of them, and without a row, is missing."""
-    if operation.type in ROWS:
-        graphs = [graph for graph, _ in called(function, operation)]
-    else:
-        try:
-            graphs = [function(operation.graph, operation.type)]
-        except LookupError:
+    With ``executed`` these are the operations that a session would run, also all of the body of a function.
+    """
+    missing, entered = Missing("TensorFlow"), set[int]()
+    todo = operations(outputs, controls, given)
+    for operation in todo:
+        for attribute, value in () if executed else _unread(operation):
+            missing.add(f"{operation.type} with {attribute}={value!r:.40}", line_of(operation))
+        inner = _inner(function, operation)
+        if inner is None:
             missing.add(operation.type, line_of(operation), instead(operation.type))
-            return []
-    found = {id(one): one for one in graphs if id(one) not in entered}
-    entered.update(found)
-    return list(found.values())
+        for one in inner or ():
+            if id(one) not in entered:
+                entered.add(id(one))
+                own = {key(tensor): None for tensor in one.inputs}
+                todo += one.get_operations() if executed else operations(one.outputs, one.control_outputs, own)
+    missing.check(name)
+
+
+def _inner(function: Callable[[Any, str], Any], operation: Any) -> list[Any] | None:
+    """The graphs of the functions that an operation calls, or is named after; `None` where it has no row either."""
+    if operation.type in ROWS:
+        return [graph for graph, _ in called(function, operation)]
+    try:
+        return [function(operation.graph, operation.type)]
+    except LookupError:
+        return None
 
 
 def _unread(operation: Any) -> list[tuple[str, Any]]:

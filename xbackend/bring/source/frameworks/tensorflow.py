@@ -9,7 +9,7 @@ import numpy as np
 
 from xbackend.bring.source import functions, rows
 from xbackend.bring.source.dialect import Dialect
-from xbackend.bring.source.expressions import ADDED, MULTIPLIED, Expr, call, indexed, infix, listed, tupled
+from xbackend.bring.source.expressions import Expr, call, indexed, infix, listed, tupled
 from xbackend.bring.source.layout import Block, Line
 from xbackend.bring.source.rows import Row
 from xbackend.bring.source.traits import connected
@@ -32,7 +32,7 @@ def _transposed(use: Use) -> Expr:
 def _indices(use: Use) -> Expr:
     """Indices that count from the beginning: TensorFlow takes no negative ones."""
     index, n = use.operands[1], use.avals[0].shape[use.params["axis"]]
-    return Expr(str(int(index.text) % n)) if index.number else infix("%", MULTIPLIED, index, Expr(str(n)))
+    return Expr(str(int(index.text) % n)) if index.number else infix("%", index, Expr(str(n)))
 
 
 def _take_written(use: Use) -> Expr:
@@ -59,8 +59,8 @@ def _slice_add(use: Use) -> Expr:
     if set(params["steps"]) <= {1}:
         each = zip(params["starts"], use.shape, slice_lengths(params), strict=True)
         around = [f"[{start}, {n - start - m}]" for start, n, m in each]
-        return infix("+", ADDED, x, call("tf.pad", value, f"[{', '.join(around)}]") if around else value)
-    return _update(use, infix("+", ADDED, indexed(x, *rows.slices(use, ())), value))
+        return infix("+", x, call("tf.pad", value, f"[{', '.join(around)}]") if around else value)
+    return _update(use, infix("+", indexed(x, *rows.slices(use, ())), value))
 
 
 def _update(use: Use, value: Expr) -> Expr:
@@ -84,12 +84,12 @@ def _astype(use: Use) -> Expr:
 def _logarithm(use: Use) -> Expr:
     base = f"np.log({use.node.op.removeprefix('log')}.0)"
     divisor = f'{base}.astype("float32")' if use.node.dtype is DType.float32 else base
-    return infix("/", MULTIPLIED, call("tf.math.log", use.arrays[0]), Expr(divisor))
+    return infix("/", call("tf.math.log", use.arrays[0]), Expr(divisor))
 
 
 def _trunc(use: Use) -> Expr:
     x = use.arrays[0]
-    return infix("*", MULTIPLIED, call("tf.sign", x), call("tf.floor", call("tf.abs", x)))
+    return infix("*", call("tf.sign", x), call("tf.floor", call("tf.abs", x)))
 
 
 def _conv2d(use: Use) -> Expr:
