@@ -240,10 +240,8 @@ class Dialect:
     def docstring(self, scope: Scope) -> list[Line]:
         """What the function takes and returns."""
         program = self.program
-        lines = [f'"""The results of {program.name}.']
-        if self.arguments:
-            lines += ["", "Args:"]
-            lines += [f"    {scope.exprs[i].text}: {program.values[i].aval}" for i in self.arguments]
+        arguments = [f"    {scope.exprs[i].text}: {program.values[i].aval}" for i in self.arguments]
+        lines = [f'"""The results of {program.name}.', *(["", "Args:"] if arguments else []), *arguments]
         lines += ["", "Returns:"]
         lines += [f"    {program.values[i].aval}" for i in program.outputs] or ["    nothing"]
         return [Line(line) for line in [*lines, '"""']]

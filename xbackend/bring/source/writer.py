@@ -186,8 +186,8 @@ class Scope:
         elif node.op in CONTROL:
             getattr(self.dialect, node.op)(self, node)
         elif not self.dialect.stated(self, node):
-            names = [self.claim(i) for i in node.outputs]
-            self.say(f"{', '.join(names)} = ", self.built(node), self.device(node.outputs[0]))
+            expr = self.built(node)
+            self.say(f"{', '.join(map(self.claim, node.outputs))} = ", expr, self.device(node.outputs[0]))
         for i in node.outputs:
             if i in self.shifts:
                 self.say(f"{self.exprs[i].text} = {self.exprs[i].text} + {self.shifts[i]}")

@@ -324,7 +324,7 @@ def _initial(graph: Any, whole: Whole, operation: Any, found: Mapping[Key, Varia
         raise GraphError(refused)
     try:
         check_rows(refused, [assign.inputs[1]], (), found, whole.function)
-        made = Walk(whole, found, limit=_LARGEST).results([assign.inputs[1]])[0]
+        made = Walk(whole, dict(found), limit=_LARGEST).results([assign.inputs[1]])[0]
     except GraphError as error:
         raise GraphError(f"{refused} ({error})") from None
     if not isinstance(made, np.ndarray):

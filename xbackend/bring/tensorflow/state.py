@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -50,12 +49,11 @@ class Write:
 
 
 Seen = Mapping[Variable, Write]
-NOTHING: Seen = MappingProxyType({})
 
 
 def merged(each: Sequence[Seen]) -> Seen:
     """What an operation sees that depends on others which see these. Raises `GraphError`."""
-    first, *others = {id(one): one for one in each if one}.values() or [NOTHING]
+    first, *others = {id(one): one for one in each if one}.values() or [{}]
     if not others:
         return first
     result = dict(first)

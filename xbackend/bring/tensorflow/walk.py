@@ -22,7 +22,7 @@ from xbackend.bring import dtypes
 from xbackend.bring.lines import is_users
 from xbackend.bring.tensorflow import folding
 from xbackend.bring.tensorflow.functions import MOST, too_many
-from xbackend.bring.tensorflow.state import NOTHING, Seen, Variable, merged, value_of
+from xbackend.bring.tensorflow.state import Seen, Variable, merged, value_of
 from xbackend.devices import canonical
 from xbackend.errors import DeviceSpellingError, GraphError, XBackendError
 from xbackend.program.dtypes import DType
@@ -82,6 +82,7 @@ class Whole:
     assigned: dict[int, set[int]] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class Walk:
     """The tensors of a graph with their values.
 
@@ -89,33 +90,25 @@ class Walk:
     or a choice, on that device. ``limit`` is the number of elements that may be computed while walking.
     """
 
-    def __init__(
-        self,
-        whole: Whole,
-        values: Mapping[Key, Any],
-        start: Seen = NOTHING,
-        within: tuple[str | None] | None = None,
-        limit: int = folding.FOLDED,
-    ) -> None:
-        self.whole, self.start, self.within, self.limit = whole, start, within, limit
-        self.values = dict(values)
-        self.seen: dict[str, Seen] = {}
+    whole: Whole
+    values: dict[Key, Any]
+    start: Seen = field(default_factory=dict)
+    within: tuple[str | None] | None = None
+    limit: int = folding.FOLDED
+    seen: dict[str, Seen] = field(default_factory=dict)
 
     def results(self, outputs: Sequence[Any], controls: Sequence[Any] = (), data_only: bool = False) -> list[Any]:
         """The values of tensors, after the operations that ``controls`` has were walked, too. Raises `GraphError`."""
         for operation in operations(outputs, controls, self.values, data_only):
             self._operation(operation)
-        return [self.value(one) for one in outputs]
+        return [self._read(one, self.seen.get(one.op.name, self.start)) for one in outputs]
 
     def final(self) -> Seen:
         """What was written when all is done."""
         return merged([self.start, *self.seen.values()])
 
-    def value(self, tensor: Any) -> Any:
-        """The value of a tensor whose operation was walked. What a reference of TensorFlow 1 refers to is read."""
-        return self._read(tensor, self.seen.get(tensor.op.name, self.start))
-
     def _read(self, tensor: Any, seen: Seen) -> Any:
+        """The value of a tensor whose operation was walked. What a reference of TensorFlow 1 refers to is read."""
         value = self.values[key(tensor)]
         return value_of(value, seen) if isinstance(value, Variable) and not is_handle(tensor) else value
 
@@ -146,8 +139,7 @@ class Walk:
         self.values.update({(operation.name, i): one for i, one in enumerate(each)})
 
     def _check_gradient(self, operation: Any, values: Sequence[Any]) -> None:
-        """Raises `GraphError` where the user gave an operation a gradient of its own. Calls of functions have one from
-        TensorFlow itself."""
+        """Raises `GraphError` where the user gave an operation a gradient. Calls have one from TensorFlow itself."""
         if not self.whole.gradients or operation.type not in ROWS or "Call" in operation.type:
             return
         try:
@@ -173,7 +165,7 @@ class Walk:
             lines[id(operation)] = operation, line_of(operation)
         return lines[id(operation)][1]
 
-    def inner(self, values: Mapping[Key, Any], start: Seen, within: tuple[str | None] | None = None) -> Walk:
+    def inner(self, values: dict[Key, Any], start: Seen, within: tuple[str | None] | None = None) -> Walk:
         """A walk through the graph of a function that this one calls."""
         return Walk(self.whole, values, start, within or self.within, self.limit)
 
