@@ -139,6 +139,26 @@ def test_while_loops_end_where_they_do(framework: str, oracle: Any, tmp_path: Pa
     assert not ran(cases, framework, tmp_path)
 
 
+@pytest.mark.needs("jax")
+def test_a_gradient_by_a_gradient_is_not_lost(oracle: Any, tmp_path: Path) -> None:
+    def twice(x: Any) -> Any:
+        loss = xb.sum(x**3.0)
+        slope = xb.grad(loss, x)
+        return xb.grad(xb.sum(slope * slope) + loss, [x, slope])
+
+    x = np.arange(3.0)
+    assert not ran({"twice": case(oracle, xb.trace(twice, x), [x])}, "jax", tmp_path)
+
+
+@pytest.mark.needs("tensorflow")
+def test_a_loop_may_carry_nothing_and_give_several_results(oracle: Any, tmp_path: Path) -> None:
+    def each(x: Any) -> Any:
+        return xb.scan(lambda state, row: ((), (row * 2.0, row + 1.0)), (), x)[1]
+
+    x = np.arange(3.0)
+    assert not ran({"each": case(oracle, xb.trace(each, x), [x])}, "tensorflow", tmp_path)
+
+
 def test_names_are_the_users() -> None:
     program, _ = traced("radon", True)
     text = to_source(program, "jax").text

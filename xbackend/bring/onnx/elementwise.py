@@ -16,7 +16,6 @@ Row = Callable[[Use], str | Sequence[str]]
 
 
 def operator(name: str) -> Row:
-    """An operator of the operands as they are."""
     return lambda use: use(name, *use.inputs)
 
 
@@ -26,11 +25,6 @@ def _where(use: Use) -> str:
     if use.node.dtype is not DType.bool:
         return use("Where", condition, x, y)
     return use("Or", use("And", condition, x), use("And", use("Not", condition), y))
-
-
-def _square(use: Use) -> str:
-    (x,) = use.inputs
-    return use("Mul", x, x)
 
 
 def _sign(use: Use) -> str:
@@ -50,29 +44,21 @@ def _isfinite(use: Use) -> str:
     return use("Not", use("Or", use("IsNaN", x), use("IsInf", x)))
 
 
-def _extreme(name: str) -> Row:
+def _extreme(use: Use) -> str:
     """`maximum` and `minimum`: NaN if one is. The standard does not say what is made of it."""
-
-    def row(use: Use) -> str:
-        x, y = use.inputs
-        found = use(name, x, y)
-        if not use.is_floating:
-            return found
-        return use("Where", use("IsNaN", x), x, use("Where", use("IsNaN", y), y, found))
-
-    return row
+    x, y = use.inputs
+    found = use("Max" if use.node.op == "maximum" else "Min", x, y)
+    if not use.is_floating:
+        return found
+    return use("Where", use("IsNaN", x), x, use("Where", use("IsNaN", y), y, found))
 
 
-def _logarithm(base: float) -> Row:
+def _logarithm(use: Use) -> str:
     """By the natural one, whose quotient is not whole where it should be: of a power of the base it is made so."""
-
-    def row(use: Use) -> str:
-        (x,) = use.inputs
-        found = use("Div", use("Log", x), use.number(math.log(base)))
-        whole = use("Round", found)
-        return use("Where", use("Equal", use("Pow", use.number(base), whole), x), whole, found)
-
-    return row
+    (x,), base = use.inputs, 2 if use.node.op == "log2" else 10
+    found = use("Div", use("Log", x), use.number(math.log(base)))
+    whole = use("Round", found)
+    return use("Where", use("Equal", use("Pow", use.number(base), whole), x), whole, found)
 
 
 def _expm1(use: Use) -> str:
@@ -129,14 +115,12 @@ ROWS: Mapping[str, Row] = {
     **{ours: operator(theirs) for ours, theirs in _NAMES.items()},
     "not_equal": lambda use: use("Not", use("Equal", *use.inputs)),
     "where": _where,
-    "square": _square,
+    "square": lambda use: use("Mul", *use.inputs, *use.inputs),
     "sign": _sign,
     "trunc": _trunc,
     "isfinite": _isfinite,
-    "maximum": _extreme("Max"),
-    "minimum": _extreme("Min"),
-    "log2": _logarithm(2),
-    "log10": _logarithm(10),
+    **dict.fromkeys(("maximum", "minimum"), _extreme),
+    **dict.fromkeys(("log2", "log10"), _logarithm),
     "expm1": _expm1,
     "log1p": _log1p,
     "atan2": _atan2,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
 
+from xbackend.bring.source.names import numbered
 from xbackend.program.aval import Aval
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Program, generate
@@ -17,6 +18,7 @@ from xbackend.program.program import Node, Program, generate
 # others have newer versions, for dtypes that no program has.
 OPSET = 22
 NEWER = {"CumProd": 26}
+FRONT = -(2**63)  # where a slice with a negative step stops that takes the first element
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,8 @@ class Model:
     opset: int = OPSET
 
     def name(self, wanted: str) -> str:
-        """The name, with a number where it is taken."""
-        found, number = wanted, 2
-        while found in self.taken:
-            found, number = f"{wanted}_{number}", number + 1
+        """The name, or another one where it is taken."""
+        found = numbered(wanted, self.taken)
         self.taken.add(found)
         return found
 
@@ -57,9 +57,6 @@ class Graph:
     outputs: list[tuple[str, Aval]] = field(default_factory=list)
     nodes: list[Operation] = field(default_factory=list)
     defaults: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def inner(self) -> Graph:
-        return Graph(self.model)
 
     def input(self, wanted: str, aval: Aval) -> str:
         name = self.model.name(wanted)
@@ -106,7 +103,6 @@ class Use:
     program: Program
     node: Node
     inputs: Sequence[str]
-    inlined: Callable[[Graph, Program, Sequence[str]], list[str]]  # the results of a body, written into a graph
 
     def __call__(self, op: str, *inputs: str, **attributes: Any) -> str:
         """An operator with one result; returns the name of that."""

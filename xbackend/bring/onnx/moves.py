@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xbackend.bring.onnx.elementwise import Row, operator
-from xbackend.bring.onnx.graph import Use
+from xbackend.bring.onnx.graph import FRONT, Use
 from xbackend.program.dtypes import DType
-
-_FRONT = -(2**63)  # where a slice with a negative step stops that takes the first element
 
 
 def _reshaped(use: Use, x: str, shape: Sequence[int]) -> str:
@@ -29,7 +27,7 @@ def _part(use: Use, x: str, shape: Sequence[int]) -> str:
     if not cut:
         return x
     starts, stops, steps = zip(*cut.values(), strict=True)
-    stops = tuple(_FRONT if stop is None else stop for stop in stops)
+    stops = tuple(FRONT if stop is None else stop for stop in stops)
     return use("Slice", x, use.ints(*starts), use.ints(*stops), use.ints(*cut), use.ints(*steps))
 
 
@@ -38,18 +36,11 @@ def _slice(use: Use) -> str:
     return use("Squeeze", part, use.ints(*drop)) if drop else part
 
 
-def _slice_set(use: Use) -> str:
-    return _written(use, use.inputs[1])
-
-
-def _slice_add(use: Use) -> str:
-    x, value = use.inputs
-    return _written(use, use("Add", _part(use, x, use.x.shape), value))
-
-
-def _written(use: Use, value: str) -> str:
+def _written(use: Use) -> str:
     """The array with other elements where a slice op reads. Axes behind the last that is cut are whole."""
-    x, shape, params = use.inputs[0], use.x.shape, use.params
+    (x, value), shape, params = use.inputs, use.x.shape, use.params
+    if use.node.op == "slice_add":
+        value = use("Add", _part(use, x, shape), value)
     each = [
         range(start, -1 if stop is None else stop, step)
         for start, stop, step in zip(params["starts"], params["stops"], params["steps"], strict=True)
@@ -71,27 +62,19 @@ def _written(use: Use, value: str) -> str:
     return _reshaped(use, flat, shape)
 
 
-def _take(use: Use) -> str:
-    return use("Gather", *use.inputs, axis=use.params["axis"])
-
-
-def _scattered(reduction: str) -> Row:
+def _scattered(use: Use) -> str:
     """`take_set` and `take_add`, along the first axis, to which theirs is moved."""
-
-    def row(use: Use) -> str:
-        x, indices, value = use.inputs
-        axis, rank, own = use.params["axis"], len(use.x.shape), len(use.aval(1).shape)
-        if not use.aval(2).size:
-            return x
-        x = _transposed(use, x, (axis, *range(axis), *range(axis + 1, rank)))
-        behind = range(axis + own, rank + own - 1)
-        value = _transposed(use, value, (*range(axis, axis + own), *range(axis), *behind))
-        indices = use("Cast", indices, to=DType.int64) if use.aval(1).dtype is not DType.int64 else indices
-        indices = use("Unsqueeze", indices, use.ints(-1))
-        x = use("ScatterND", x, indices, value, reduction=reduction)
-        return _transposed(use, x, (*range(1, axis + 1), 0, *range(axis + 1, rank)))
-
-    return row
+    x, indices, value = use.inputs
+    axis, rank, own = use.params["axis"], len(use.x.shape), len(use.aval(1).shape)
+    if not use.aval(2).size:
+        return x
+    x = _transposed(use, x, (axis, *range(axis), *range(axis + 1, rank)))
+    behind = range(axis + own, rank + own - 1)
+    value = _transposed(use, value, (*range(axis, axis + own), *range(axis), *behind))
+    indices = use("Cast", indices, to=DType.int64) if use.aval(1).dtype is not DType.int64 else indices
+    indices = use("Unsqueeze", indices, use.ints(-1))
+    x = use("ScatterND", x, indices, value, reduction="add" if use.node.op == "take_add" else "none")
+    return _transposed(use, x, (*range(1, axis + 1), 0, *range(axis + 1, rank)))
 
 
 def _diagonal(use: Use) -> str:
@@ -130,12 +113,10 @@ ROWS: Mapping[str, Row] = {
     "broadcast_to": lambda use: use("Expand", *use.inputs, use.ints(*use.node.shape)),
     "diagonal": _diagonal,
     "slice": _slice,
-    "slice_set": _slice_set,
-    "slice_add": _slice_add,
-    "take": _take,
+    **dict.fromkeys(("slice_set", "slice_add"), _written),
+    "take": lambda use: use("Gather", *use.inputs, axis=use.params["axis"]),
     "take_along_axis": lambda use: use("GatherElements", *use.inputs, axis=use.params["axis"]),
-    "take_set": _scattered("none"),
-    "take_add": _scattered("add"),
+    **dict.fromkeys(("take_set", "take_add"), _scattered),
     "concat": lambda use: use("Concat", *use.inputs, axis=use.params["axis"]),
     "stack": _stack,
     "astype": lambda use: use("Cast", *use.inputs, to=use.node.dtype),

@@ -13,10 +13,6 @@ from xbackend.bring.onnx.graph import Use
 _BITS = 6  # of an exponent: from the 64th power on those of even numbers are 0, and of odd ones only 1 and -1 fit
 
 
-def _floor_divide(use: Use) -> str:
-    return _floor_of_floats(use) if use.is_floating else _floor_of_integers(use)
-
-
 def _remainder(use: Use) -> str:
     x, y = use.inputs
     if not use.is_floating:
@@ -67,9 +63,7 @@ def _divisor(use: Use) -> str:
     return use("Where", use("Or", use("Equal", y, use.number(-1)), use("Equal", y, use.number(0))), one, y)
 
 
-def _pow(use: Use) -> str:
-    if not use.is_floating:
-        return _power_of_integers(use)
+def _power_of_floats(use: Use) -> str:
     x, y = use.inputs
     known = use.known(1)
     if known is not None and known.size and (known == 0.5).all():
@@ -111,4 +105,8 @@ def _by_known(use: Use, base: str, exponent: int) -> str:
     return result if use.x.shape == use.node.shape else use("Expand", result, use.ints(*use.node.shape))
 
 
-ROWS: Mapping[str, Row] = {"floor_divide": _floor_divide, "remainder": _remainder, "pow": _pow}
+ROWS: Mapping[str, Row] = {
+    "floor_divide": lambda use: _floor_of_floats(use) if use.is_floating else _floor_of_integers(use),
+    "remainder": _remainder,
+    "pow": lambda use: _power_of_floats(use) if use.is_floating else _power_of_integers(use),
+}

@@ -11,48 +11,43 @@ from xbackend.bring.onnx.elementwise import Row
 from xbackend.bring.onnx.graph import Use
 from xbackend.program.dtypes import DType
 
-
-def _reduced(name: str, of_nothing: float) -> Row:
-    """A reduction, and what it is of no elements."""
-
-    def row(use: Use) -> str:
-        axes = use.params["axis"]
-        if not use.x.size:
-            return use.filled(of_nothing)
-        return use(name, *use.inputs, use.ints(*axes), keepdims=0) if axes else use.inputs[0]
-
-    return row
+_REDUCED = {  # an operator, and what the reduction is of no elements
+    "sum": ("ReduceSum", 0),
+    "prod": ("ReduceProd", 1),
+    "mean": ("ReduceMean", math.nan),
+    "any": ("ReduceMax", False),
+    "all": ("ReduceMin", True),
+}
 
 
-def _extreme(name: str) -> Row:
+def _reduced(use: Use) -> str:
+    (name, of_nothing), axes = _REDUCED[use.node.op], use.params["axis"]
+    if not use.x.size:
+        return use.filled(of_nothing)
+    return use(name, *use.inputs, use.ints(*axes), keepdims=0) if axes else use.inputs[0]
+
+
+def _extreme(use: Use) -> str:
     """`max` and `min`: NaN if one element is. The standard does not say what is made of it."""
-
-    def row(use: Use) -> str:
-        (x,), axes = use.inputs, use.params["axis"]
-        if not axes:
-            return x
-        found = use(name, x, use.ints(*axes), keepdims=0)
-        if not use.is_floating:
-            return found
-        undefined = use("ReduceMax", use("IsNaN", x), use.ints(*axes), keepdims=0)
-        return use("Where", undefined, use.number(math.nan), found)
-
-    return row
+    (x,), axes = use.inputs, use.params["axis"]
+    if not axes:
+        return x
+    found = use("ReduceMax" if use.node.op == "max" else "ReduceMin", x, use.ints(*axes), keepdims=0)
+    if not use.is_floating:
+        return found
+    undefined = use("ReduceMax", use("IsNaN", x), use.ints(*axes), keepdims=0)
+    return use("Where", undefined, use.number(math.nan), found)
 
 
-def _place(name: str) -> Row:
+def _place(use: Use) -> str:
     """`argmax` and `argmin`: that of the first NaN if there is one."""
-
-    def row(use: Use) -> str:
-        (x,), axis = use.inputs, use.params["axis"]
-        found = use(name, x, axis=axis, keepdims=0)
-        if not use.is_floating:
-            return found
-        undefined = use("IsNaN", x)
-        first = use("ArgMax", use("Cast", undefined, to=DType.int32), axis=axis, keepdims=0)
-        return use("Where", use("ReduceMax", undefined, use.ints(axis), keepdims=0), first, found)
-
-    return row
+    (x,), axis = use.inputs, use.params["axis"]
+    found = use("ArgMax" if use.node.op == "argmax" else "ArgMin", x, axis=axis, keepdims=0)
+    if not use.is_floating:
+        return found
+    undefined = use("IsNaN", x)
+    first = use("ArgMax", use("Cast", undefined, to=DType.int32), axis=axis, keepdims=0)
+    return use("Where", use("ReduceMax", undefined, use.ints(axis), keepdims=0), first, found)
 
 
 def _running(name: str) -> Row:
@@ -101,16 +96,11 @@ def _searchsorted(use: Use) -> str:
         ahead = use("Add", found, use.number(2**bit, "int64"))
         is_there = use("LessOrEqual", ahead, count)
         place = use("Where", is_there, use("Sub", ahead, one), last)
-        is_below = _below(use, use("Gather", among, place, axis=0), wanted)
+        element = use("Gather", among, place, axis=0)
+        right = use.params["right"]
+        is_below = use("Not", _precedes(use, wanted, element)) if right else _precedes(use, element, wanted)
         found = use("Where", use("And", is_there, is_below), ahead, found)
     return found
-
-
-def _below(use: Use, one: str, wanted: str) -> str:
-    """Whether an element is in front of the place of a number."""
-    if use.params["right"]:
-        return use("Not", _precedes(use, wanted, one))
-    return _precedes(use, one, wanted)
 
 
 def _precedes(use: Use, first: str, second: str) -> str:
@@ -121,15 +111,9 @@ def _precedes(use: Use, first: str, second: str) -> str:
 
 
 ROWS: Mapping[str, Row] = {
-    "sum": _reduced("ReduceSum", 0),
-    "prod": _reduced("ReduceProd", 1),
-    "mean": _reduced("ReduceMean", math.nan),
-    "any": _reduced("ReduceMax", False),
-    "all": _reduced("ReduceMin", True),
-    "max": _extreme("ReduceMax"),
-    "min": _extreme("ReduceMin"),
-    "argmax": _place("ArgMax"),
-    "argmin": _place("ArgMin"),
+    **dict.fromkeys(_REDUCED, _reduced),
+    **dict.fromkeys(("max", "min"), _extreme),
+    **dict.fromkeys(("argmax", "argmin"), _place),
     "cumulative_sum": _running("CumSum"),
     "cumulative_prod": _running("CumProd"),
     "sort": _sort,

@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xbackend.bring.missing import Missing
-from xbackend.bring.onnx import elementwise, loops, moves, quotients, reductions
+from xbackend.bring.onnx import elementwise, moves, quotients, reductions
 from xbackend.bring.onnx.elementwise import Row
-from xbackend.bring.onnx.graph import Graph, Model, Use
+from xbackend.bring.onnx.graph import FRONT, Graph, Model, Use
 from xbackend.bring.source import names as naming
 from xbackend.bring.source.dialect import named_by
+from xbackend.bring.source.traits import every_node
 from xbackend.errors import UnsupportedOperation
+from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Program, generate
 
-ROWS: Mapping[str, Row] = {**elementwise.ROWS, **quotients.ROWS, **reductions.ROWS, **moves.ROWS, **loops.ROWS}
 LARGE = 64  # elements of the largest generated array that is a constant in the file
 LIMIT = 2**31 - 2**24  # bytes of constants: a file has less than 2 GiB
 
@@ -40,23 +41,18 @@ def refusal(op: str) -> str:
     return _INSTEAD.get(op, "it has no row yet")
 
 
-def check(program: Program) -> None:
-    """Raises `UnsupportedOperation`, which names all ops without a row, and for constants that no file holds."""
-    missing, todo = Missing("ONNX"), [program]
-    while todo:
-        for node in todo.pop().nodes:
-            todo += node.bodies.values()
-            if said := refusal(node.op):
-                missing.add(node.op, node.source, said)
-    if missing.found:
-        raise UnsupportedOperation(f"{program.name} has ops that ONNX lacks:{missing.lines()}")
-
-
 def graph_of(program: Program) -> Graph:
     """The program's graph. Inputs have their names, and so have shared variables, which are inputs with their first
     values as defaults. Results are named by the keys of dictionaries around them, else ``output_0`` and so on; the new
-    values of shared variables follow, as ``new_NAME``. Raises as `check`."""
-    check(program)
+    values of shared variables follow, as ``new_NAME``.
+
+    Raises `UnsupportedOperation`, which names all ops without a row, and for constants that no file holds."""
+    missing = Missing("ONNX")
+    for node in every_node(program):
+        if said := refusal(node.op):
+            missing.add(node.op, node.source, said)
+    if missing.found:
+        raise UnsupportedOperation(f"{program.name} has ops that ONNX lacks:{missing.lines()}")
     graph = Graph(Model())
     values: dict[int, str] = {}
     for i in program.inputs:
@@ -86,6 +82,13 @@ def _inlined(graph: Graph, body: Program, given: Sequence[str]) -> list[str]:
     return [values[i] for i in body.outputs]
 
 
+def _body(graph: Graph, body: Program, given: Sequence[str]) -> Graph:
+    """Let the results of a body be those of a graph, which is its own."""
+    for i, name in zip(body.outputs, _inlined(graph, body, given), strict=True):
+        graph.output(name, body.values[i].aval)
+    return graph
+
+
 def _write(graph: Graph, program: Program, values: dict[int, str], claimed: Mapping[int, str]) -> None:
     """Write the nodes of a program. ``values`` has the names of inputs, and gets those of all results. A name is the
     claimed one, that of the user's line, or that of the operator."""
@@ -102,13 +105,57 @@ def _write(graph: Graph, program: Program, values: dict[int, str], claimed: Mapp
 
 
 def _made(graph: Graph, program: Program, node: Node, inputs: Sequence[str]) -> Sequence[str]:
-    """The names of a node's results."""
     if node.op in GENERATORS:
         return [_generated(graph, node)]
     if not any(aval.size for aval in node.results):  # nothing is computed, whatever the operator makes of no elements
         return [graph.constant(np.zeros(shape, dtype.value)) for shape, dtype in node.results]
-    made = ROWS[node.op](Use(graph, program, node, inputs, _inlined))
+    made = ROWS[node.op](Use(graph, program, node, inputs))
     return [made] if isinstance(made, str) else made
+
+
+def _scan(use: Use) -> Sequence[str]:
+    """A loop over rows, of zeros where it has no sequence. A loop from the last row on goes over reversed ones."""
+    params, body = use.params, use.params["body"]
+    carries, count = params["carries"], params["carries"] + params["sequences"]
+    rows = [_reversed(use, x) if params["reverse"] else x for x in use.inputs[carries:count]]
+    inner = Graph(use.graph.model)
+    own = enumerate(body.inputs[:count])
+    names = [inner.input("state" if k < carries else "row", body.values[i].aval) for k, i in own]
+    if not rows:
+        rows = [use.graph.constant(np.zeros(params["length"], bool))]
+        inner.input("row", Aval((), DType.bool))
+    _body(inner, body, [*names, *use.inputs[count:]])
+    operands = [*use.inputs[:carries], *rows]
+    made = use.graph.add("Scan", operands, len(use.node.outputs), body=inner, num_scan_inputs=len(rows))
+    return [_reversed(use, name) if params["reverse"] and k >= carries else name for k, name in enumerate(made)]
+
+
+def _reversed(use: Use, x: str) -> str:
+    return use("Slice", x, use.ints(-1), use.ints(FRONT), use.ints(0), use.ints(-1))
+
+
+def _while_loop(use: Use) -> Sequence[str]:
+    """The condition is computed before the loop, and at the end of each step."""
+    params, body, condition = use.params, use.params["body"], use.params["condition"]
+    carries = params["carries"]
+    (begins,) = _inlined(use.graph, condition, use.inputs)
+    inner = Graph(use.graph.model)
+    inner.input("step", Aval((), DType.int64))
+    inner.input("goes_on", Aval((), DType.bool))
+    state = [inner.input("state", body.values[i].aval) for i in body.inputs[:carries]]
+    closed = use.inputs[carries:]
+    state = _inlined(inner, body, [*state, *closed])
+    (again,) = _inlined(inner, condition, [*state, *closed])
+    inner.output(again, Aval((), DType.bool))
+    for i, name in zip(body.outputs, state, strict=True):
+        inner.output(name, body.values[i].aval)
+    return use.graph.add("Loop", ["", begins, *use.inputs[:carries]], carries, body=inner)
+
+
+def _cond(use: Use) -> Sequence[str]:
+    bodies = (use.params[key] for key in ("then", "otherwise"))
+    then, otherwise = (_body(Graph(use.graph.model), body, use.inputs[1:]) for body in bodies)
+    return use.graph.add("If", use.inputs[:1], len(use.node.outputs), then_branch=then, else_branch=otherwise)
 
 
 def _generated(graph: Graph, node: Node) -> str:
@@ -125,3 +172,9 @@ def _generated(graph: Graph, node: Node) -> str:
         if step and all(isinstance(n, int) and abs(n) < 2**62 for n in ends):
             return graph.add("Range", [graph.constant(np.asarray(n, dtype)) for n in ends])[0]
     return graph.constant(generate(node))
+
+
+ROWS: Mapping[str, Row] = {
+    **{**elementwise.ROWS, **quotients.ROWS, **reductions.ROWS, **moves.ROWS},
+    **{"scan": _scan, "while_loop": _while_loop, "cond": _cond},
+}

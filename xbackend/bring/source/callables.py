@@ -41,26 +41,18 @@ def to_callable(program: Program | Callable[..., Any], framework: str, *examples
     elif examples:
         raise UsageError("examples are for a function: a program has its shapes and dtypes already")
     source = written_as(program, framework, loads=False)
-    prepare, make = _MAKERS.get(framework, (_nothing, _itself))
+    around, make = _AROUND.get(framework), _MADE.get(framework)
     names: dict[str, Any] = {"__name__": f"xbackend_{source.function}", "CONSTANTS": source.constants}
     try:
-        with prepare(program):
+        with around(program) if around else nullcontext():
             file = generated.execute(f"{program.name} in {framework}", source.text, names)
     except ModuleNotFoundError as error:
         raise UsageError(
             f"{sys.executable} has no {error.name}, which {framework}'s code imports: install it there, or run the "
             f"program by xb.open({framework!r})"
         ) from None
-    function = make(program, names[source.function], names)
+    function = make(program, names[source.function], names) if make else names[source.function]
     generated.show_with(function, file)
-    return function
-
-
-def _nothing(program: Program) -> AbstractContextManager[Any]:
-    return nullcontext()
-
-
-def _itself(program: Program, function: Callable[..., Any], names: Mapping[str, Any]) -> Callable[..., Any]:
     return function
 
 
@@ -103,5 +95,5 @@ def _graph_or_arrays(program: Program, function: Callable[..., Any], names: Mapp
     return called
 
 
-# By framework: what is around the execution of the script, and what is made of its function.
-_MAKERS = {"jax": (_of_jax, _itself), "pytensor": (_of_pytensor, _graph_or_arrays)}
+_AROUND = {"jax": _of_jax, "pytensor": _of_pytensor}  # around the execution of the script
+_MADE = {"pytensor": _graph_or_arrays}  # of the script's function

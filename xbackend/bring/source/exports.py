@@ -81,18 +81,15 @@ def _saved_model(program: Program, path: Path) -> None:
     function = to_callable(program, "tensorflow")
 
     def serving_default(**inputs: Any) -> dict[str, Any]:
-        found = function(*(inputs[name] for name in names))
+        found = function(*(inputs[one.name] for one in specs))
         flat = tf.nest.flatten(found)
         if isinstance(found, dict) and len(found) == len(flat):
             return found
         return {f"output_{i}": one for i, one in enumerate(flat)}
 
     values = [program.values[i] for i in program.inputs]
-    names = [value.params["name"] for value in values]
-    given = {
-        name: tf.TensorSpec(value.shape, value.dtype.value, name) for name, value in zip(names, values, strict=True)
-    }
-    signature = tf.function(serving_default).get_concrete_function(**given)
+    specs = [tf.TensorSpec(one.shape, one.dtype.value, one.params["name"]) for one in values]
+    signature = tf.function(serving_default).get_concrete_function(**{one.name: one for one in specs})
     module = tf.Module()
     module.state = list(signature.variables)
     tf.saved_model.save(module, str(path), signatures=signature)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from xbackend.bring.source.layout import Bracket
 
 # Levels of Python's grammar, the stronger the larger.
-LAMBDA, COMPARED, OR, XOR, AND, ADDED, MULTIPLIED, SIGNED, ATOM = 0, 1, 2, 3, 4, 5, 6, 7, 9
+LAMBDA, _COMPARED, _OR, _XOR, AND, ADDED, _MULTIPLIED, SIGNED, ATOM = 0, 1, 2, 3, 4, 5, 6, 7, 9
+_LEVELS = {
+    **dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), _COMPARED),
+    **{"|": _OR, "^": _XOR, "&": AND, "+": ADDED, "-": ADDED},
+    **dict.fromkeys(("*", "/", "//", "%", "@"), _MULTIPLIED),
+}
 
 Shape = tuple[int, ...]
 
@@ -47,32 +52,41 @@ class Expr:
 
 def call(function: str, /, *arguments: Any, **options: Any) -> Expr:
     """A call. Arguments and options that are `None` are left out."""
-    items: list[str | Bracket] = []
-    for one in arguments:
-        if one is None:
-            continue
-        expr = one if isinstance(one, Expr) else None
-        items.append(one if isinstance(one, Bracket) else (expr.end or expr.text) if expr else str(one))
-    items += [f"{key}={value}" for key, value in options.items() if value is not None]
-    end = Bracket(f"{function}(", tuple(items), ")")
-    return Expr(str(end), ATOM, end)
+    items = [_item(one) for one in arguments if one is not None]
+    items += [f"{key}={_item(value)}" for key, value in options.items() if value is not None]
+    return ending(Bracket(f"{function}(", tuple(items), ")"))
 
 
-def listed(items: Sequence[Any]) -> Bracket:
-    """A list of expressions or texts."""
-    texts = [(one.end or one.text) if isinstance(one, Expr) else one for one in items]
-    return Bracket("[", tuple(texts), "]", collection=True)
+def ending(end: Bracket, level: int = ATOM) -> Expr:
+    """The expression that a bracket is."""
+    return Expr(str(end), level, end)
 
 
-def tupled(items: Sequence[Any]) -> str:
-    """A tuple of texts."""
-    texts = [one.text if isinstance(one, Expr) else str(one) for one in items]
+def _item(one: Any) -> str | Bracket:
+    if isinstance(one, Expr):
+        return one.end or one.text
+    return one if isinstance(one, Bracket) else str(one)
+
+
+def collected(opening: str, items: Iterable[Any], closing: str, bare: bool = False) -> Expr:
+    """A list, a tuple or a dictionary of expressions and texts."""
+    return ending(Bracket(opening, tuple(map(_item, items)), closing, True, bare), LAMBDA if bare else ATOM)
+
+
+def listed(items: Iterable[Any]) -> Expr:
+    return collected("[", items, "]")
+
+
+def tupled(items: Iterable[Any]) -> str:
+    """A tuple on one line."""
+    texts = [str(_item(one)) for one in items]
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
-def infix(sign: str, level: int, left: Expr, right: Expr) -> Expr:
+def infix(sign: str, left: Expr, right: Expr) -> Expr:
     """Two operands around an operator, which binds from the left; comparisons bind neither way."""
-    first = left.at(level + 1 if level == COMPARED else level)
+    level = _LEVELS[sign]
+    first = left.at(level + 1 if level == _COMPARED else level)
     return Expr(f"{first} {sign} {right.at(level + 1)}", level)
 
 
@@ -81,18 +95,8 @@ def signed(sign: str, operand: Expr) -> Expr:
 
 
 def method(operand: Expr, name: str, *arguments: Any) -> Expr:
-    """A call of a method."""
     return call(f"{operand.array.at(ATOM)}.{name}", *arguments)
 
 
 def indexed(operand: Expr, *items: Any) -> Expr:
-    """An element or a part of an array."""
     return Expr(f"{operand.array.at(ATOM)}[{', '.join(str(one) for one in items)}]")
-
-
-def named(name: str) -> Expr:
-    return Expr(name)
-
-
-def with_forms(expr: Expr, forms: Mapping[Shape, Expr]) -> Expr:
-    return replace(expr, forms=forms)

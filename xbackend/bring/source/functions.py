@@ -3,47 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
-from xbackend.bring.source.expressions import ATOM, LAMBDA, Expr, call, listed, named, tupled
-from xbackend.bring.source.layout import Bracket
+from xbackend.bring.source.expressions import Expr, call, collected, listed, tupled
 from xbackend.bring.source.writer import Scope, nested
 from xbackend.program.program import Node, Program
 
-
-class Parts(NamedTuple):
-    """The inputs of a scan."""
-
-    init: Sequence[int]
-    xs: Sequence[int]
-    closed: Sequence[int]
+Numbers = Sequence[int]
 
 
-def parts(node: Node) -> Parts:
+def parts(node: Node) -> tuple[Numbers, Numbers, Numbers]:
+    """The inputs of a loop: what it begins with, the sequences of a scan, and what its body reads of outside."""
     carries = node.params["carries"]
     first_closed = carries + node.params.get("sequences", 0)
-    return Parts(node.inputs[:carries], node.inputs[carries:first_closed], node.inputs[first_closed:])
+    return node.inputs[:carries], node.inputs[carries:first_closed], node.inputs[first_closed:]
 
 
-class Step(NamedTuple):
-    """The function of a scan's step as it begins: its name, its scope, and the names of what it carries and of its
-    elements of the sequences."""
-
-    name: str
-    inner: Scope
-    carried: list[str]
-    rows: list[str]
-
-
-def step(scope: Scope, node: Node) -> Step:
-    """The step of a scan, whose scope knows its inputs."""
+def step(scope: Scope, node: Node) -> tuple[str, Scope, list[str], list[str]]:
+    """The function of a scan's step as it begins: its name, its scope, which knows its inputs, and the names of what it
+    carries and of its elements of the sequences."""
     body, (init, xs, closed) = node.params["body"], parts(node)
     captured = [scope.known(i) for i in closed]
     name, inner = scope.names.new("step"), scope.child(body)
     carried = carried_names(scope, inner, init, closed)
-    rows = element_names(scope, inner, xs)
-    inner.exprs.update(given(body, [*texts(carried), *texts(rows), *captured]))
-    return Step(name, inner, carried, rows)
+    texts = [scope.exprs[i].text for i in xs]
+    rows = [inner.names.new(f"{text}_t" if text.isidentifier() else "x_t") for text in texts]
+    inner.exprs.update(zip(body.inputs, [*map(Expr, carried), *map(Expr, rows), *captured], strict=True))
+    return name, inner, carried, rows
 
 
 def loop(scope: Scope, node: Node, captured: Sequence[Expr], listed_state: bool) -> tuple[list[str], list[str]]:
@@ -54,7 +39,7 @@ def loop(scope: Scope, node: Node, captured: Sequence[Expr], listed_state: bool)
         body = node.params[key]
         inner = scope.child(body)
         carried = carried_names(scope, inner, init, closed)
-        inner.exprs.update(given(body, [*texts(carried), *captured]))
+        inner.exprs.update(zip(body.inputs, [*map(Expr, carried), *captured], strict=True))
         if not listed_state:
             unpacked(inner, carried, "state")
         inner.run(body.nodes, body.outputs)
@@ -68,11 +53,10 @@ def choice(scope: Scope, node: Node, called: str) -> None:
     """A `cond` as a call of a function that takes a function for each branch."""
     predicate, *values = node.inputs
     captured = [scope.known(i) for i in values]
-    branches = [branch(scope, key, node.params[key], captured) for key in ("then", "otherwise")]
+    branches = [_branch(scope, key, node.params[key], captured) for key in ("then", "otherwise")]
     names = [scope.claim(i) for i in node.outputs]
     built = scope.fitting([predicate], lambda e: call(called, e[0].array, *branches))
     scope.bind(nested(names), built, scope.device(node.outputs[0]))
-    scope.shifted(node.outputs)
 
 
 def carried_names(scope: Scope, inner: Scope, init: Sequence[int], closed: Sequence[int]) -> list[str]:
@@ -86,15 +70,6 @@ def carried_names(scope: Scope, inner: Scope, init: Sequence[int], closed: Seque
     return names
 
 
-def element_names(scope: Scope, inner: Scope, xs: Sequence[int]) -> list[str]:
-    """Names of what a step gets of each sequence."""
-    found = []
-    for i in xs:
-        text = scope.exprs[i].text
-        found.append(inner.names.new(f"{text}_t" if text.isidentifier() else "x_t"))
-    return found
-
-
 def names_of_results(scope: Scope, node: Node, carried: Sequence[str]) -> tuple[list[str], list[str]]:
     """The targets of the last carry and of what each step gave."""
     last, each = node.outputs[: len(carried)], node.outputs[len(carried) :]
@@ -104,49 +79,32 @@ def names_of_results(scope: Scope, node: Node, carried: Sequence[str]) -> tuple[
     )
 
 
-def given(program: Program, exprs: Sequence[Expr]) -> dict[int, Expr]:
-    """The expressions of a body's inputs."""
-    return dict(zip(program.inputs, exprs, strict=True))
-
-
 def group(exprs: Sequence[Expr]) -> str:
     """Results as one part of a tuple."""
     if not exprs:
         return "None"
-    texts = [one.array.text for one in exprs]
-    return texts[0] if len(texts) == 1 else tupled(texts)
+    return exprs[0].array.text if len(exprs) == 1 else tupled(one.array for one in exprs)
 
 
-def branch(scope: Scope, name: str, body: Program, values: Sequence[Expr]) -> str:
+def _branch(scope: Scope, name: str, body: Program, values: Sequence[Expr]) -> str:
     """A function without arguments that computes a branch: a lambda where it is one short expression."""
-    inner = scope.enter(body, given(body, values))
-    results = [inner.exprs[i] for i in body.outputs]
-    text = f"lambda: {group(results)}"
+    inner = scope.child(body)
+    text = f"lambda: {group(inner.through(values))}"
     if not inner.statements and len(text) <= 40:
         return text
     name = scope.names.new(name)
-    returned(inner, body.outputs)
+    inner.returns(body.outputs, several_results)
     scope.define(name, [], inner)
     return name
 
 
-def returned(inner: Scope, outputs: Sequence[int]) -> None:
-    """Return results: one, or a tuple."""
-    inner.returns(outputs, several_results)
-
-
 def several_results(exprs: Sequence[Expr]) -> Expr:
-    if len(exprs) == 1:
-        return exprs[0].array
-    items: tuple[str | Bracket, ...] = tuple(one.array.end or one.array.text for one in exprs)
-    end = Bracket("(", items, ")", collection=True, bare=True)
-    return Expr(str(end), LAMBDA, end)
+    """Results as a function returns them: one, or a tuple."""
+    return exprs[0].array if len(exprs) == 1 else collected("(", [one.array for one in exprs], ")", bare=True)
 
 
 def listed_results(exprs: Iterable[Expr]) -> Expr:
-    """Results as a list."""
-    end = listed([one.array for one in exprs])
-    return Expr(str(end), ATOM, end)
+    return listed([one.array for one in exprs])
 
 
 def unpacked(scope: Scope, names: Sequence[str], packed: str) -> None:
@@ -158,7 +116,3 @@ def unpacked(scope: Scope, names: Sequence[str], packed: str) -> None:
 def loop_names(names: Sequence[str], packed: str) -> str:
     """The parameter for several things."""
     return names[0] if len(names) == 1 else packed
-
-
-def texts(names: Sequence[str]) -> list[Expr]:
-    return [named(name) for name in names]

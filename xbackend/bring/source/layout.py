@@ -47,11 +47,9 @@ class Block:
     head: Line
     body: list[Line | Block] = field(default_factory=list)
     function: bool = False  # with blank lines around it
-    device: str = ""
 
 
 def written(statements: Sequence[Line | Block], depth: int = 0) -> list[str]:
-    """The lines of statements."""
     lines: list[str] = []
     before = False  # whether a function ended above
     for number, statement in enumerate(statements):
@@ -67,7 +65,6 @@ def written(statements: Sequence[Line | Block], depth: int = 0) -> list[str]:
 
 
 def broken(line: Line, depth: int) -> list[str]:
-    """The lines of one statement."""
     space = INDENT * depth
     flat = f"{space}{line.text}{line.end or ''}".rstrip()
     if line.end is None or (len(flat) <= WIDTH and "\n" not in flat):

@@ -6,7 +6,7 @@ import ast
 import builtins
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -46,19 +46,23 @@ class Namespace:
     """The names of a scope; those of the scopes around it are taken too."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        self.taken = set(taken)
+        self.taken = {*_WORDS, *taken}
 
     def new(self, name: str) -> str:
-        """The name, with a number where it is taken."""
-        name = identifier(name)
-        found, number = name, 2
-        while found in self.taken or found in _WORDS:
-            found, number = f"{name}_{number}", number + 1
+        found = numbered(identifier(name), self.taken)
         self.taken.add(found)
         return found
 
     def inner(self) -> Namespace:
         return Namespace(self.taken)
+
+
+def numbered(name: str, taken: Container[str]) -> str:
+    """The name, with a number where it is taken."""
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name}_{number}", number + 1
+    return found
 
 
 def identifier(text: str) -> str:
@@ -69,17 +73,12 @@ def identifier(text: str) -> str:
 
 def users(program: Program) -> dict[int, str]:
     """Names that the user's lines give to values: of each statement ``name = ...`` the last value that it makes."""
-    last: dict[tuple[str, int], Node] = {}
+    last: dict[tuple[str, int], tuple[Node, tuple[str, ...]]] = {}
     for node in program.nodes:
-        if node.op in ("input", "shared", "transfer"):
-            continue
-        statement = _statement(node.source)
-        if statement is not None:
-            last[statement[0]] = node
+        if node.op not in ("input", "shared", "transfer") and (statement := _statement(node.source)):
+            last[statement[0]] = node, statement[1]
     found: dict[int, str] = {}
-    for node in last.values():
-        statement = _statement(node.source)
-        names = statement[1] if statement else ()
+    for node, names in last.values():
         if len(names) == len(node.outputs):
             found |= {i: name for i, name in zip(node.outputs, names, strict=True) if name != "_"}
     return found

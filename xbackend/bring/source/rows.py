@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from xbackend.bring.source.expressions import (
-    ADDED,
-    AND,
-    ATOM,
-    COMPARED,
-    MULTIPLIED,
-    OR,
-    XOR,
-    Expr,
-    call,
-    indexed,
-    infix,
-    listed,
-    method,
-    signed,
-    tupled,
-    with_forms,
-)
+from xbackend.bring.source.expressions import ATOM, Expr, call, ending, indexed, infix, listed, method, signed, tupled
 from xbackend.bring.source.layout import Bracket
 from xbackend.bring.source.writer import Use
 from xbackend.program.dtypes import DType
@@ -31,7 +14,6 @@ Row = Callable[[Use], Expr]
 
 
 def function(name: str) -> Row:
-    """A call with the operands."""
     return lambda use: call(name, *use.mixed)
 
 
@@ -40,8 +22,8 @@ def of_arrays(name: str) -> Row:
     return lambda use: call(name, *use.arrays)
 
 
-def operator(sign: str, level: int) -> Row:
-    return lambda use: infix(sign, level, *use.mixed)
+def operator(sign: str) -> Row:
+    return lambda use: infix(sign, *use.mixed)
 
 
 def sign(text: str) -> Row:
@@ -49,66 +31,67 @@ def sign(text: str) -> Row:
 
 
 OPERATORS: dict[str, Row] = {
-    **{"add": operator("+", ADDED), "subtract": operator("-", ADDED), "multiply": operator("*", MULTIPLIED)},
-    **{"divide": operator("/", MULTIPLIED), "floor_divide": operator("//", MULTIPLIED)},
-    **{"remainder": operator("%", MULTIPLIED), "negative": sign("-")},
-    **{"less": operator("<", COMPARED), "less_equal": operator("<=", COMPARED)},
-    **{"greater": operator(">", COMPARED), "greater_equal": operator(">=", COMPARED)},
-    **{"equal": operator("==", COMPARED), "not_equal": operator("!=", COMPARED)},
-    **{"logical_not": sign("~"), "bitwise_invert": sign("~")},
-    **dict.fromkeys(("logical_and", "bitwise_and"), operator("&", AND)),
-    **dict.fromkeys(("logical_or", "bitwise_or"), operator("|", OR)),
-    **dict.fromkeys(("logical_xor", "bitwise_xor"), operator("^", XOR)),
+    **{"add": operator("+"), "subtract": operator("-"), "multiply": operator("*"), "divide": operator("/")},
+    **{"floor_divide": operator("//"), "remainder": operator("%"), "negative": sign("-")},
+    **{"less": operator("<"), "less_equal": operator("<="), "greater": operator(">"), "greater_equal": operator(">=")},
+    **{"equal": operator("=="), "not_equal": operator("!="), "logical_not": sign("~"), "bitwise_invert": sign("~")},
+    **dict.fromkeys(("logical_and", "bitwise_and"), operator("&")),
+    **dict.fromkeys(("logical_or", "bitwise_or"), operator("|")),
+    **dict.fromkeys(("logical_xor", "bitwise_xor"), operator("^")),
 }
 UNARY = (
     *("sign", "square", "floor", "ceil", "trunc", "round", "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt"),
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "abs", "isnan", "isinf", "isfinite"),
 )
+WRITING = ("slice_set", "slice_add", "take_set", "take_add")
 ARCS = ("asin", "acos", "atan", "asinh", "acosh", "atanh")
 
 
-def axes(use: Use, rank: int) -> str | None:
-    """The axes of a reduction; `None` for all of them."""
-    axis = tuple(use.params["axis"])
-    if len(axis) == rank:
-        return None
-    return str(axis[0]) if len(axis) == 1 else tupled([str(a) for a in axis])
+def dtype_in(module: str, dtype: DType) -> str:
+    """A dtype of a module that has NumPy's names."""
+    return f"{module}.bool_" if dtype is DType.bool else f"{module}.{dtype.value}"
 
 
-def reduction(name: str, kept: str = "keepdims", dtype: Callable[[Use], str | None] = lambda use: None) -> Row:
+def one_or_all(numbers: Sequence[int]) -> str:
+    """The only number, or a tuple of all."""
+    return str(numbers[0]) if len(numbers) == 1 else tupled(numbers)
+
+
+def reduction(name: str, dtype: Callable[[Use], str | None] = lambda use: None) -> Row:
     """A reduction. With an axis of length 1 in the place of each that it drops it is written with ``keepdims``."""
 
     def row(use: Use) -> Expr:
-        before = use.avals[0].shape
-        options = {"axis": axes(use, len(before)), "dtype": dtype(use)}
-        wide = tuple(1 if axis in use.params["axis"] else n for axis, n in enumerate(before))
-        kept_dims = call(name, use.arrays[0], **options, **{kept: "True"})
-        return with_forms(call(name, use.arrays[0], **options), {wide: kept_dims} if wide != use.shape else {})
+        before, over = use.avals[0].shape, use.params["axis"]
+        options = {"axis": None if len(over) == len(before) else one_or_all(over), "dtype": dtype(use)}
+        wide = tuple(1 if axis in over else n for axis, n in enumerate(before))
+        kept_dims = call(name, use.arrays[0], **options, keepdims="True")
+        made = call(name, use.arrays[0], **options)
+        return replace(made, forms={wide: kept_dims}) if wide != use.shape else made
 
     return row
 
 
 def along(name: str, dtype: Callable[[Use], str | None] = lambda use: None, **options: str) -> Row:
-    """A call with an axis."""
     return lambda use: call(name, use.arrays[0], axis=use.params["axis"], dtype=dtype(use), **options)
 
 
 def slices(use: Use, drop: Sequence[int] | None = None) -> list[str]:
     """The index of a slice op, without the axes at the end that are whole."""
-    shape, params = use.avals[0].shape, use.params
+    params = use.params
     dropped = params.get("drop", ()) if drop is None else drop
-    items = [
-        str(start) if axis in dropped else part(start, stop, step, n)
-        for axis, (n, start, stop, step) in enumerate(
-            zip(shape, params["starts"], params["stops"], params["steps"], strict=True)
-        )
-    ]
-    while len(items) > 1 and items[-1] == ":":
-        items.pop()
-    return items
+    each = zip(use.avals[0].shape, params["starts"], params["stops"], params["steps"], strict=True)
+    return _cut(str(one[1]) if axis in dropped else _part(*one) for axis, one in enumerate(each))
 
 
-def part(start: int, stop: int | None, step: int, n: int) -> str:
+def _cut(items: Iterable[str]) -> list[str]:
+    """An index without the axes at the end that are whole."""
+    found = list(items)
+    while len(found) > 1 and found[-1] == ":":
+        found.pop()
+    return found
+
+
+def _part(n: int, start: int, stop: int | None, step: int) -> str:
     """A slice of an axis of ``n`` elements."""
     first = start == 0 if step > 0 else start == n - 1
     last = stop == n if step > 0 else stop is None
@@ -121,10 +104,14 @@ def sliced(use: Use) -> Expr:
     return indexed(use.operands[0], *items) if items else use.arrays[0]
 
 
-def place(use: Use, indices: Expr | None = None) -> list[str]:
+def place(use: Use) -> list[str]:
     """The index of a take op."""
-    index = use.operands[1] if indices is None else indices
-    return [":"] * use.params["axis"] + [index.text]
+    return [":"] * use.params["axis"] + [use.operands[1].text]
+
+
+def written_place(use: Use) -> list[str]:
+    """The index of an op that writes; empty for all of an array without axes."""
+    return place(use) if use.node.op.startswith("take") else slices(use, ())
 
 
 def taken(use: Use) -> Expr:
@@ -142,24 +129,7 @@ def new_axes(before: tuple[int, ...], after: tuple[int, ...]) -> list[str] | Non
             items.append("None")
         else:
             return None
-    if rest or len(after) <= len(before):
-        return None
-    while len(items) > 1 and items[-1] == ":":
-        items.pop()
-    return items
-
-
-def lost_axes(before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | None:
-    """The axes of length 1 that a reshape drops; `None` where it does more."""
-    rest, lost = list(after), list[int]()
-    for axis, n in enumerate(before):
-        if rest and rest[0] == n:
-            rest.pop(0)
-        elif n == 1:
-            lost.append(axis)
-        else:
-            return None
-    return None if rest or not lost else lost
+    return None if rest or len(after) <= len(before) else _cut(items)
 
 
 def reshaped(squeeze: str, reshape: Callable[[Expr, tuple[int, ...]], Expr]) -> Row:
@@ -174,36 +144,39 @@ def reshaped(squeeze: str, reshape: Callable[[Expr, tuple[int, ...]], Expr]) -> 
             expr = indexed(x, *added)
             is_vector = len(before) == 1 and len(use.shape) == 2
             return replace(expr, vector=x, forms={before: x}) if is_vector else expr
-        lost = lost_axes(before, use.shape)
-        if lost is not None:
-            return call(squeeze, x.array, axis=str(lost[0]) if len(lost) == 1 else tupled(list(map(str, lost))))
+        dropped = new_axes(use.shape, before)
+        if dropped is not None:
+            return call(squeeze, x.array, axis=one_or_all([a for a, item in enumerate(dropped) if item == "None"]))
         return reshape(x.array, use.shape)
 
     return row
 
 
-def shape_text(shape: Sequence[int]) -> str:
-    return tupled([str(n) for n in shape]) if shape else "()"
+Product = Callable[[Expr, Expr], Expr]
 
 
-def matmul(use: Use) -> Expr:
-    """A product. A vector that was made a row or a column is written as one."""
-    a, b = use.arrays
-    plain = infix("@", MULTIPLIED, a, b)
-    if len(use.shape) != 2:
-        return plain
-    (rows, inner), (_, columns) = use.avals[0].shape, use.avals[1].shape
-    left = use.operands[0].vector if rows == 1 and inner != 1 else None
-    right = use.operands[1].vector if columns == 1 and inner != 1 else None
-    forms: dict[tuple[int, ...], Expr] = {}
-    if right is not None:
-        forms[rows,] = infix("@", MULTIPLIED, a, right)
-    if left is not None:
-        forms[columns,] = infix("@", MULTIPLIED, left, b)
-    if left is not None and right is not None:
-        forms[()] = infix("@", MULTIPLIED, left, right)
-        forms.pop((1,), None)
-    return with_forms(plain, forms)
+def times(a: Expr, b: Expr) -> Expr:
+    return infix("@", a, b)
+
+
+def product(of_vector: Product = times, vector_of: Product = times, of_vectors: Product = times) -> Row:
+    """A product of matrices. A vector that was made a row or a column is written as one: a matrix by a vector, a vector
+    by a matrix, or two vectors."""
+
+    def row(use: Use) -> Expr:
+        (a, b), plain = use.arrays, times(*use.arrays)
+        if len(use.shape) != 2:
+            return plain
+        (rows, inner), (_, columns) = use.avals[0].shape, use.avals[1].shape
+        left = use.operands[0].vector if rows == 1 and inner != 1 else None
+        right = use.operands[1].vector if columns == 1 and inner != 1 else None
+        if left is not None and right is not None:
+            return replace(plain, forms={(): of_vectors(left, right)})
+        if right is not None:
+            return replace(plain, forms={(rows,): of_vector(a, right)})
+        return plain if left is None else replace(plain, forms={(columns,): vector_of(left, b)})
+
+    return row
 
 
 def joined(name: str) -> Row:
@@ -243,11 +216,10 @@ def window_sum(use: Use) -> Expr:
     row = f"i : i + {(rows - 1) * down + 1}{f' : {down}' if down > 1 else ''}"
     column = f"j : j + {(columns - 1) * across + 1}{f' : {across}' if across > 1 else ''}"
     term = f"{images}[:, {row}, {column}] @ {kernel}[i, j]"
-    end = Bracket("sum(", (term, f"for i in range({height})", f"for j in range({width})"), ")", separator=" ")
-    return Expr(str(end), ATOM, end)
+    return ending(Bracket("sum(", (term, f"for i in range({height})", f"for j in range({width})"), ")", separator=" "))
 
 
-_FACTORS = ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")
+FACTORS = ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")
 
 
 def as_numpy(module: str, int32: str, special: str, triangular: str) -> dict[str, Row]:
@@ -274,8 +246,8 @@ def as_numpy(module: str, int32: str, special: str, triangular: str) -> dict[str
         "cumulative_sum": along(f"{module}.cumsum", kept),
         "cumulative_prod": along(f"{module}.cumprod", kept),
         "searchsorted": sided(f"{module}.searchsorted"),
-        "reshape": reshaped(f"{module}.squeeze", lambda x, shape: method(x, "reshape", shape_text(shape))),
-        "broadcast_to": lambda use: call(f"{module}.broadcast_to", use.arrays[0], shape_text(use.shape)),
+        "reshape": reshaped(f"{module}.squeeze", lambda x, shape: method(x, "reshape", tupled(shape))),
+        "broadcast_to": lambda use: call(f"{module}.broadcast_to", use.arrays[0], tupled(use.shape)),
         "diagonal": lambda use: call(
             f"{module}.diagonal", use.arrays[0], offset=use.params["offset"] or None, axis1=-2, axis2=-1
         ),
@@ -284,9 +256,10 @@ def as_numpy(module: str, int32: str, special: str, triangular: str) -> dict[str
         "take_along_axis": lambda use: call(f"{module}.take_along_axis", *use.arrays, axis=use.params["axis"]),
         "concat": joined(f"{module}.concatenate"),
         "stack": joined(f"{module}.stack"),
-        "matmul": matmul,
+        "astype": lambda use: method(use.arrays[0], "astype", dtype_in(module, use.node.dtype)),
+        "matmul": product(),
         "conv2d": window_sum,
-        **{name: of_arrays(f"{module}.linalg.{name}") for name in _FACTORS},
+        **{name: of_arrays(f"{module}.linalg.{name}") for name in FACTORS},
         "solve_triangular": lambda use: call(triangular, *use.arrays, lower="True" if use.params["lower"] else None),
         "svdvals": lambda use: call(f"{module}.linalg.svd", use.arrays[0], compute_uv="False"),
         "svd": lambda use: call(f"{module}.linalg.svd", use.arrays[0], full_matrices=str(bool(use.params["full"]))),

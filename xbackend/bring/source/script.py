@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,9 +48,7 @@ class Source:
         if not self.constants:
             return [script]
         beside = script.with_suffix(".npz")
-        content = io.BytesIO()
-        np.savez(content, **dict(self.constants))  # type: ignore[arg-type]
-        beside.write_bytes(content.getvalue())
+        np.savez(beside, **dict(self.constants))  # type: ignore[arg-type]
         return [script, beside]
 
 
@@ -72,8 +69,7 @@ def written_as(program: Program, framework: str, *, loads: bool = True) -> Sourc
     placed, devices = _placed(program)
     dialect = kind(placed, devices)
     dialect.check()
-    statements = dialect.script()
-    lines = _assembled(dialect, _origin(program), statements, loads and bool(dialect.constants))
+    lines = _assembled(dialect, _origin(program), dialect.script(), loads)
     return Source("\n".join(lines) + "\n", dict(dialect.constants), dialect.function)
 
 
@@ -103,32 +99,16 @@ def _origin(program: Program) -> str:
 
 def _assembled(dialect: Dialect, origin: str, statements: list[Line | Block], loads: bool) -> list[str]:
     program = dialect.program
-    told = f"{program.name} in {dialect.spoken}, written by xbackend"
-    where = [f"From the program {program.fingerprint[:12]}{f' ({origin})' if origin else ''}."]
-    preamble = dialect.preamble()
-    body = [*written([*dialect.top, *preamble]), *written(statements)]
-    text = "\n".join(body)
-    if loads:
-        preamble = [Line('CONSTANTS = np.load(Path(__file__).with_suffix(".npz"))'), *preamble]
-        text = "np.Path(__file__) Path " + text
-    imports = sorted(line for word, line in dialect.imports.items() if re.search(rf"\b{word}[.(]", text))
-    plain = sorted({*imports, dialect.head} - {""}, key=lambda line: (line.startswith("from"), line))
-    lines = [f'"""{told}.', "", *where, '"""', ""]
-    if loads:
+    loaded = [Line('CONSTANTS = np.load(Path(__file__).with_suffix(".npz"))')] if loads and dialect.constants else []
+    above = written([*loaded, *dialect.preamble(), *dialect.top])
+    text = "\n".join([*above, *written(statements)])
+    imports = {line for word, line in dialect.imports.items() if re.search(rf"\b{word}[.(]", text)}
+    told = f'"""{program.name} in {dialect.spoken}, written by xbackend.'
+    lines = [told, "", f"From the program {program.fingerprint[:12]}{f' ({origin})' if origin else ''}.", '"""', ""]
+    if loaded:
         lines += ["from pathlib import Path", ""]
-    lines += [*plain, ""]
-    above = written([*preamble, *dialect.top])
-    lines += [*above, ""] if above else []
+    lines += sorted({*imports, dialect.head}, key=lambda line: (line.startswith("from"), line))
+    lines += ["", *above] if above else []
     for statement in statements:
-        if not (lines and lines[-1].startswith("@")):
-            lines += [""] * (2 - _blank(lines))
-        lines += written([statement])
+        lines += [*([] if lines[-1].startswith("@") else ["", ""]), *written([statement])]
     return lines
-
-
-def _blank(lines: list[str]) -> int:
-    """The number of empty lines at the end."""
-    count = 0
-    while count < len(lines) and not lines[-1 - count]:
-        count += 1
-    return min(count, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xbackend.bring.source.expressions import Expr, call, method
@@ -14,10 +14,17 @@ from xbackend.program.program import Node, Program
 _FLAT = ("floor", "ceil", "round", "trunc", "sign", "floor_divide", "while_loop", "grad")
 
 
+def every_node(program: Program) -> Iterator[Node]:
+    """The nodes of a program, bodies included."""
+    for node in program.nodes:
+        yield node
+        for body in node.bodies.values():
+            yield from every_node(body)
+
+
 def dtypes(program: Program) -> set[DType]:
     """The dtypes in a program, bodies included."""
-    found = {dtype for node in program.nodes for _, dtype in node.results}
-    return found.union(*(dtypes(body) for node in program.nodes for body in node.bodies.values()))
+    return {dtype for node in every_node(program) for _, dtype in node.results}
 
 
 def padded(scope: Scope, node: Node, function: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xbackend.bring.source import names as naming
-from xbackend.bring.source.expressions import ADDED, Expr, infix, named
+from xbackend.bring.source.expressions import Expr, infix
 from xbackend.bring.source.layout import WIDTH, Block, Bracket, Line
 from xbackend.bring.source.names import Namespace
 from xbackend.program import analyses
@@ -24,6 +24,7 @@ from xbackend.program.program import Node, Program
 Targets = Any  # of an assignment: a name, or several, which may be nested
 INLINE = 44  # the longest expression that is written into another one
 CONTROL = ("scan", "while_loop", "cond")
+NOTHING = Expr("")
 
 
 @dataclass(frozen=True)
@@ -64,15 +65,6 @@ class Tape:
     around: list[Line | Block]
 
 
-@dataclass
-class Plan:
-    """The nodes that a scope writes, and for each gradient (by its first value) the values that its function gives
-    beside the loss."""
-
-    nodes: list[Node]
-    beside: dict[int, list[int]]
-
-
 def reads(program: Program, node: Node, functions: bool) -> set[int]:
     """The values that a node reads where it is written. ``functions``: a gradient is that of a function with the way
     from its targets to the loss in it."""
@@ -90,8 +82,10 @@ def inside(program: Program, node: Node) -> set[int]:
     return {i for i in between if i not in wrt or i in dependent}
 
 
-def planned(program: Program, nodes: Sequence[Node], wanted: Iterable[int], functions: bool) -> Plan:
-    """The plan of a scope that writes these nodes for the wanted values."""
+def planned(
+    program: Program, nodes: Sequence[Node], wanted: Iterable[int], functions: bool
+) -> tuple[list[Node], dict[int, list[int]]]:
+    """The nodes that a scope writes for the wanted values, and what it is to have in `Scope.beside`."""
     needed = dict.fromkeys(wanted, len(nodes))
     kept, offers = list[Node](), list[tuple[int, Node, set[int]]]()
     beside: dict[int, list[int]] = {}
@@ -111,7 +105,7 @@ def planned(program: Program, nodes: Sequence[Node], wanted: Iterable[int], func
         kept.append(node)
         for i in reads(program, node, functions):
             needed[i] = min(needed.get(i, place), place)
-    return Plan(kept[::-1], {i: sorted(values) for i, values in beside.items()})
+    return kept[::-1], {i: sorted(values) for i, values in beside.items()}
 
 
 @dataclass
@@ -132,62 +126,73 @@ class Scope:
     devices: bool = False
     pending: set[int] = field(default_factory=set)  # values that are expressions and no statements yet
     uses: Counter[int] = field(default_factory=Counter)
-    plan: Plan = field(default_factory=lambda: Plan([], {}))
+    nodes: list[Node] = field(default_factory=list)  # those that are written
+    beside: dict[int, list[int]] = field(default_factory=dict)  # what a gradient's function gives beside the loss
     targets: frozenset[int] = frozenset()
     tapes: list[Tape] = field(default_factory=list)  # those of gradients that are open, the first one last
 
     def run(self, nodes: Sequence[Node], wanted: Sequence[int]) -> None:
         """Write the nodes that the wanted values depend on."""
         functions = self.dialect.gradients_of_functions
-        self.plan = planned(self.program, nodes, wanted, functions)
+        self.nodes, self.beside = planned(self.program, nodes, wanted, functions)
         self.uses.update(wanted)
         self.only = wanted[0] if len(wanted) == 1 else -1
         given = naming.users(self.program)
         self.spoken = frozenset(given)
         self.hints = {**given, **self.hints}
         targets = set[int]()
-        for node in self.plan.nodes:
+        for node in self.nodes:
             several = node.op == "grad" or node.op in CONTROL
             for i in reads(self.program, node, functions) if several else node.inputs:
                 self.uses[i] += 2 if several else 1
             if node.op == "grad":
                 targets.update(node.inputs[1:])
         self.targets = frozenset(targets)
-        self.dialect.begin(self)
-        for node in self.plan.nodes:
+        for node in self.nodes:
             self.dialect.before(self, node)
             self.write(node)
             self.dialect.after(self, node)
 
     def write(self, node: Node) -> None:
-        """Write one node."""
         if all(i in self.exprs for i in node.outputs):
             return
         if node.op in GENERATORS:
             self.generator(node)
-        elif node.op == "grad":
-            self.dialect.gradient(self, node)
-        elif node.op in CONTROL:
-            getattr(self.dialect, node.op)(self, node)
-        elif OPS[node.op].several:
-            if not self.dialect.stated(self, node):
-                self.assign(node, self.built(node))
+        elif node.op in ("grad", *CONTROL) or OPS[node.op].several:
+            self.several(node)
         else:
             self.single(node)
 
     def generator(self, node: Node) -> None:
         (i,) = node.outputs
         expr = self.dialect.generated(self, node)
-        self.exprs[i] = expr
         if expr.number and i not in self.targets:
-            return
-        if self.uses[i] > 1 or i in self.targets or len(expr.text) > INLINE:
+            self.exprs[i] = expr
+        else:
+            self.keep(i, expr)
+
+    def keep(self, i: int, expr: Expr, spoken: bool = False) -> None:
+        """Give a value its expression, or a statement where it is used several times, long, or ``spoken`` of."""
+        self.exprs[i] = expr
+        if self.uses[i] > 1 or i in self.targets or len(expr.text) > INLINE or spoken:
             self.state(i, expr.array)
         else:
             self.pending.add(i)
 
+    def several(self, node: Node) -> None:
+        """Write an op with several results, of which targets of a gradient get what it is taken with respect to."""
+        if node.op == "grad":
+            self.dialect.gradient(self, node)
+        elif node.op in CONTROL:
+            getattr(self.dialect, node.op)(self, node)
+        elif not self.dialect.stated(self, node):
+            expr = self.built(node)
+            self.say(f"{', '.join(map(self.claim, node.outputs))} = ", expr, self.device(node.outputs[0]))
+        for i in node.outputs:
+            if i in self.shifts:
+                self.say(f"{self.exprs[i].text} = {self.exprs[i].text} + {self.shifts[i]}")
+
     def single(self, node: Node) -> None:
-        """Write an op with one result."""
         (i,) = node.outputs
         if self.dialect.stated(self, node):
             return
@@ -197,20 +202,14 @@ class Scope:
             return
         expr = self.built(node)
         if i in self.shifts:
-            expr = infix("+", ADDED, expr, named(self.shifts[i]))
-        spoken = i in self.spoken and i != self.only and len(expr.text) > len(self.hints[i]) + 6
-        if self.uses[i] > 1 or i in self.targets or len(expr.text) > INLINE or spoken:
-            self.state(i, expr)
-        else:
-            self.exprs[i] = expr
-            self.pending.add(i)
+            expr = infix("+", expr, Expr(self.shifts[i]))
+        self.keep(i, expr, i in self.spoken and i != self.only and len(expr.text) > len(self.hints[i]) + 6)
 
     def alias(self, i: int, other: int) -> None:
         """Let a value be another one."""
         if other in self.pending and (self.uses[i] > 1 or i in self.spoken):
-            self.hints.setdefault(other, self.hints.get(i, ""))
-            if not self.hints[other]:
-                del self.hints[other]
+            if i in self.hints:
+                self.hints.setdefault(other, self.hints[i])
             self.name(other)
         self.exprs[i] = self.exprs[other]
         if other in self.pending:
@@ -239,27 +238,22 @@ class Scope:
             self.name(max(loose, key=lambda j: len(self.exprs[j].text)))
 
     def fits(self, expr: Expr, room: int) -> bool:
-        width = WIDTH - 4 * (self.depth + 1)
-        if expr.end is None:
-            return len(expr.text) + room <= width
-        return len(expr.text) + room <= width or (
-            len(expr.end.opening) + room <= width and all(len(str(item)) <= INLINE for item in expr.end.items)
-        )
+        width = WIDTH - 4 * (self.depth + 1) - room
+        if expr.end is None or len(expr.text) <= width:
+            return len(expr.text) <= width
+        return len(expr.end.opening) <= width and all(len(str(item)) <= INLINE for item in expr.end.items)
 
     def hint(self, i: int) -> str:
         """What a value is to be called."""
         value = self.program.values[i]
-        of = ""
-        for j in value.inputs[:1]:
-            text = self.exprs[j].text if j in self.exprs else ""
-            of = text if text.isidentifier() else ""
-        return self.hints.get(i) or naming.role(value.node, value.index, of)
+        of = next((self.exprs[j].text for j in value.inputs[:1] if j in self.exprs), "")
+        return self.hints.get(i) or naming.role(value.node, value.index, of if of.isidentifier() else "")
 
     def state(self, i: int, expr: Expr) -> str:
         """A statement that gives a value a name."""
         name = self.names.new(self.hint(i))
         self.say(f"{name} = ", expr, self.device(i))
-        self.exprs[i] = named(name)
+        self.exprs[i] = Expr(name)
         self.pending.discard(i)
         return name
 
@@ -272,16 +266,10 @@ class Scope:
 
     def known(self, i: int) -> Expr:
         """The expression of a value for another function: a name, or a number."""
-        return self.exprs[i] if self.exprs[i].number and i not in self.targets else named(self.name(i))
+        return self.exprs[i] if self.exprs[i].number and i not in self.targets else Expr(self.name(i))
 
-    def say(self, text: str, expr: Expr | None = None, device: str = "") -> None:
-        """Add a statement."""
-        if expr is None:
-            self.statements.append(Line(text, device=device))
-        elif expr.end is not None:
-            self.statements.append(Line(text, expr.end, device))
-        else:
-            self.statements.append(Line(f"{text}{expr.text}", device=device))
+    def say(self, text: str, expr: Expr = NOTHING, device: str = "") -> None:
+        self.statements.append(Line(text if expr.end else f"{text}{expr.text}", expr.end, device))
 
     def claim(self, i: int, hint: str = "") -> str:
         """The target of an assignment to a value; an underscore where nothing uses it."""
@@ -290,7 +278,7 @@ class Scope:
         if hint:
             self.hints.setdefault(i, hint)
         name = self.names.new(self.hint(i))
-        self.exprs[i] = named(name)
+        self.exprs[i] = Expr(name)
         return name
 
     def claim_gradients(self, node: Node, names: Sequence[str]) -> list[str]:
@@ -298,19 +286,6 @@ class Scope:
         for i in node.outputs:
             self.uses[i] = self.uses[i] or 1
         return [self.claim(i, f"{name}_grad") for i, name in zip(node.outputs, names, strict=True)]
-
-    def assign(self, node: Node, expr: Expr) -> None:
-        """A statement that gives all results of a node their names."""
-        names = [self.claim(i) for i in node.outputs]
-        self.say(f"{', '.join(names)} = ", expr, self.device(node.outputs[0]))
-        self.shifted(node.outputs)
-
-    def shifted(self, outputs: Sequence[int]) -> None:
-        """Add to results that are targets of a gradient what it is taken with respect to."""
-        for i in outputs:
-            if i in self.shifts:
-                name = self.exprs[i].text
-                self.say(f"{name} = {name} + {self.shifts[i]}")
 
     def bind(self, targets: Targets, expr: Expr, device: str = "") -> None:
         """A statement that takes a nested tuple apart; where its targets are too long, one for each part."""
@@ -330,9 +305,9 @@ class Scope:
     def device(self, i: int) -> str:
         return str(self.dialect.place(self.program.values[i].device)) if self.devices else ""
 
-    def child(self, program: Program | None = None, deeper: int = 1) -> Scope:
+    def child(self, program: Program | None = None) -> Scope:
         """A function in this one: of the same program, or of a body."""
-        return Scope(self.dialect, program or self.program, self.names.inner(), self.depth + deeper)
+        return Scope(self.dialect, program or self.program, self.names.inner(), self.depth + 1)
 
     @contextmanager
     def block(self, head: str) -> Iterator[Block]:
@@ -354,23 +329,15 @@ class Scope:
         """The last statement, which returns what is built of values."""
         self.say("return ", self.fitting(values, build, len("return ")))
 
-    def enter(self, body: Program, given: Mapping[int, Expr], deeper: int = 1) -> Scope:
-        """The scope of a body whose inputs have these expressions."""
-        inner = self.child(body, deeper)
-        inner.exprs.update(given)
-        inner.run(body.nodes, body.outputs)
-        return inner
+    def through(self, exprs: Sequence[Expr]) -> list[Expr]:
+        """Write all of a body whose inputs have these expressions; returns those of its results."""
+        self.exprs.update(zip(self.program.inputs, exprs, strict=True))
+        self.run(self.program.nodes, self.program.outputs)
+        return [self.exprs[i] for i in self.program.outputs]
 
     def enter_here(self, body: Program, exprs: Sequence[Expr]) -> list[Expr]:
         """Write a body's statements into this function; returns the expressions of its results."""
-        inner = Scope(self.dialect, body, self.names, self.depth, statements=self.statements)
-        inner.exprs.update(zip(body.inputs, exprs, strict=True))
-        inner.run(body.nodes, body.outputs)
-        return [inner.exprs[i] for i in body.outputs]
-
-    def exprs_of(self, values: Sequence[int]) -> list[str]:
-        """The texts of values."""
-        return [self.exprs[i].text for i in values]
+        return Scope(self.dialect, body, self.names, self.depth, statements=self.statements).through(exprs)
 
 
 def target_text(targets: Targets) -> str:

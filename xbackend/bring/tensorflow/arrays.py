@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from math import prod
 from typing import Any
@@ -17,7 +17,7 @@ from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, ro
 from xbackend.errors import GraphError
 
 
-def shape_of(value: Any) -> tuple[int, ...]:
+def _shape_of(value: Any) -> tuple[int, ...]:
     return tuple(value.shape) if isinstance(value, np.ndarray) else array(value).shape
 
 
@@ -36,9 +36,9 @@ def const(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return xb.full(shape, one, dtype=held(operation.outputs[0].dtype))
 
 
-@row("NoOp")
-def nothing(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return []
+row("NoOp")(lambda walk, operation, values: [])
+row("IdentityN")(lambda walk, operation, values: values)
+row("PlaceholderWithDefault", attributes="shape", folds=False)(lambda walk, operation, values: values[0])
 
 
 @row("Identity", "Snapshot", "DebugGradientIdentity")
@@ -46,11 +46,6 @@ def identity(walk: Walk, operation: Any, values: list[Any]) -> Any:
     """The value itself, or on the device that the operation asks for."""
     value = values[0]
     return xb.asarray(value) if isinstance(value, Array) and walk.within is None else value
-
-
-@row("IdentityN")
-def identities(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return list(values)
 
 
 @row("Assert", attributes="summarize", folds=False)
@@ -72,32 +67,21 @@ def placeholder(walk: Walk, operation: Any, values: list[Any]) -> Any:
     raise GraphError(f"it is none of the inputs: give it as one, {operation.name!r}, with an array or its shape")
 
 
-@row("PlaceholderWithDefault", attributes="shape", folds=False)
-def placeholder_with_default(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return values[0]
-
-
 @row("EnsureShape", attributes="shape", folds=False)
 def ensure_shape(walk: Walk, operation: Any, values: list[Any]) -> Any:
     wanted = import_module("tensorflow").TensorShape(operation.get_attr("shape"))
-    if not wanted.is_compatible_with(shape_of(values[0])):
-        raise GraphError(f"the shape is {shape_of(values[0])} and has to be {wanted}")
+    if not wanted.is_compatible_with(_shape_of(values[0])):
+        raise GraphError(f"the shape is {_shape_of(values[0])} and has to be {wanted}")
     return values[0]
 
 
-@row("Shape", "ShapeN")
+@row("Shape", "ShapeN", "Size")
 def shapes(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return [np.asarray(shape_of(one), held(operation.get_attr("out_type")).value) for one in values]
+    of, dtype = prod if operation.type == "Size" else tuple, held(operation.get_attr("out_type")).value
+    return [np.asarray(of(_shape_of(one)), dtype) for one in values]
 
 
-@row("Size")
-def size(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return np.asarray(np.prod(shape_of(values[0]), dtype=np.int64), held(operation.get_attr("out_type")).value)
-
-
-@row("Rank")
-def rank(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return np.asarray(len(shape_of(values[0])), np.int32)
+row("Rank")(lambda walk, operation, values: np.asarray(len(_shape_of(values[0])), np.int32))
 
 
 @row("BroadcastGradientArgs", "BroadcastArgs", "ConcatOffset", "InvertPermutation")
@@ -175,21 +159,24 @@ def split_v(walk: Walk, operation: Any, values: list[Any]) -> Any:
 @row("Pad", "PadV2")
 def pad(walk: Walk, operation: Any, values: list[Any]) -> Any:
     x, around = array(values[0]), known(values[1], "the width of a padding").tolist()
-    target = tuple(n + sum(pair) for n, pair in zip(x.shape, around, strict=True))
+    return padded(x, around, array(values[2]) if len(values) > 2 else 0) if around else x
+
+
+def padded(x: Any, around: Sequence[Sequence[int]], value: Any) -> Any:
+    """An array with a value in front of and behind its elements, as many as each pair says."""
+    shape = tuple(n + sum(pair) for n, pair in zip(x.shape, around, strict=True))
     inside = tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, around, strict=True))
-    if not target:
-        return x
-    frame = xb.broadcast_to(array(values[2]), target) if len(values) > 2 else xb.zeros(target, dtype=x.dtype)
+    frame = xb.broadcast_to(value, shape) if isinstance(value, Array) else xb.full(shape, value, dtype=x.dtype)
     return xb.at(frame)[inside].set(x)
 
 
 @row("MirrorPad", attributes="mode")
 def mirror_pad(walk: Walk, operation: Any, values: list[Any]) -> Any:
     x, around = array(values[0]), known(values[1], "the width of a padding").tolist()
-    mode = {"REFLECT": "reflect", "SYMMETRIC": "symmetric"}[operation.get_attr("mode").decode()]
+    mode: Any = operation.get_attr("mode").decode().lower()  # as NumPy has it
     for axis, pair in enumerate(around):
         if any(pair):
-            x = xb.take(x, np.pad(np.arange(x.shape[axis]), pair, mode=mode), axis=axis)  # type: ignore[call-overload]
+            x = xb.take(x, np.pad(np.arange(x.shape[axis]), pair, mode=mode), axis=axis)
     return x
 
 

@@ -7,7 +7,6 @@ A loop whose number of steps does not depend on the inputs is a `scan`, through 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,24 +16,18 @@ from xbackend.api.control_flow import cond as xb_cond
 from xbackend.api.control_flow import scan as xb_scan
 from xbackend.api.control_flow import while_loop as xb_while_loop
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.scopes import device as scope
 from xbackend.bring.choices import chosen
 from xbackend.bring.tensorflow.lists import TensorList
-from xbackend.bring.tensorflow.placed import device_of
 from xbackend.bring.tensorflow.state import Seen, Variable, value_of, written
 from xbackend.bring.tensorflow.variables import WRITES
-from xbackend.bring.tensorflow.walk import Key, Walk, Whole, array, key, operations, row
+from xbackend.bring.tensorflow.walk import Walk, Whole, array, key, on, operations, row, spelled
 from xbackend.errors import GraphError
 
 _CALLED = {  # where a function's name stands, and the number of the first input that it gets
-    "PartitionedCall": (("f",), 0),
-    "StatefulPartitionedCall": (("f",), 0),
-    "If": (("then_branch", "else_branch"), 1),
-    "StatelessIf": (("then_branch", "else_branch"), 1),
-    "Case": (("branches",), 1),
-    "StatelessCase": (("branches",), 1),
-    "While": (("cond", "body"), 0),
-    "StatelessWhile": (("cond", "body"), 0),
+    **dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall"), (("f",), 0)),
+    **dict.fromkeys(("If", "StatelessIf"), (("then_branch", "else_branch"), 1)),
+    **dict.fromkeys(("Case", "StatelessCase"), (("branches",), 1)),
+    **dict.fromkeys(("While", "StatelessWhile"), (("cond", "body"), 0)),
 }
 MOST_STEPS = 1 << 14  # of a loop, counted while walking
 
@@ -42,21 +35,19 @@ MOST_STEPS = 1 << 14  # of a loop, counted while walking
 def called(walk_function: Any, operation: Any) -> list[tuple[Any, int]]:
     """The graphs of the functions that an operation calls, with the number of the first input that each gets."""
     names, first = _CALLED.get(operation.type, ((), 0))
-    found: list[Any] = []
-    for name in names:
-        value = operation.get_attr(name)
-        found += value if isinstance(value, list) else [value]
-    return [(walk_function(operation.graph, one.name), first) for one in found]
+    values = [operation.get_attr(name) for name in names]
+    each = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    return [(walk_function(operation.graph, one.name), first) for one in each]
 
 
-def _inputs(graph: Any, values: Sequence[Any]) -> dict[Key, Any]:
-    return {key(tensor): value for tensor, value in zip(graph.inputs, values, strict=True)}
+def _done(walk: Walk, graph: Any, values: Sequence[Any], *before: Any) -> tuple[list[Any], Seen]:
+    """The results of a function, and what was written when it is done. ``before``: as `Walk.inner` has it."""
+    inner = walk.inner({key(tensor): value for tensor, value in zip(graph.inputs, values, strict=True)}, *before)
+    return inner.results(graph.outputs, graph.control_outputs), inner.final()
 
 
 def _inlined(walk: Walk, operation: Any, graph: Any, values: Sequence[Any]) -> list[Any]:
-    inner = walk.inner(_inputs(graph, values), walk.seen[operation.name])
-    found = inner.results(graph.outputs, graph.control_outputs)
-    walk.seen[operation.name] = inner.final()
+    found, walk.seen[operation.name] = _done(walk, graph, values, walk.seen[operation.name])
     return found
 
 
@@ -85,14 +76,13 @@ def choice(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
     def branch(graph: Any) -> Any:
         def function() -> Any:
-            inner = walk.inner(_inputs(graph, given), before, within)
-            found = inner.results(graph.outputs, graph.control_outputs)
+            found, final = _done(walk, graph, given, before, within)
             templates[:] = found
-            return (*map(_packed, found), *(array(value_of(one, inner.final())) for one in changed))
+            return (*map(_packed, found), *(array(value_of(one, final)) for one in changed))
 
         return function
 
-    with scope(within[0]) if within[0] else nullcontext():
+    with on(within[0]):
         branches = [branch(one) for one in graphs] if graphs[0].outputs or changed else []
         made: Any = ()
         if branches and operation.type.endswith("If"):
@@ -106,10 +96,10 @@ def choice(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 def _truth(value: Any) -> Any:
     """The bool that TensorFlow takes a number for: whether it is not 0."""
-    if isinstance(value, np.ndarray):
-        return np.asarray(bool(value.size) if value.ndim else bool(value))
     if value.ndim:
         return np.asarray(bool(value.size))
+    if isinstance(value, np.ndarray):
+        return np.asarray(bool(value))
     return value if not value.dtype.is_numeric else xb.not_equal(value, 0)
 
 
@@ -161,7 +151,7 @@ def _device(walk: Walk, operation: Any, graphs: Sequence[Any]) -> tuple[str | No
     """The one device of a loop or a choice. Raises `GraphError`."""
     if walk.within is not None:
         return walk.within
-    found = {one for one in [device_of(operation)] if one}
+    found = {spelled(operation.device)}
     todo, entered = list(graphs), set[int]()
     while todo:
         graph = todo.pop()
@@ -170,14 +160,15 @@ def _device(walk: Walk, operation: Any, graphs: Sequence[Any]) -> tuple[str | No
         entered.add(id(graph))
         for inner in graph.get_operations():
             if inner.type not in ("Const", "NoOp", "Placeholder", "ReadVariableOp", *WRITES):
-                found |= {one for one in [device_of(inner)] if one}
+                found.add(spelled(inner.device))
             todo += [called_graph for called_graph, _ in called(walk.whole.function, inner)]
-    if len(found) > 1:
+    asked = sorted(one for one in found if one)
+    if len(asked) > 1:
         raise GraphError(
-            f"it is on {' and '.join(sorted(found))}: a program has a loop or a choice on one device, so move arrays "
+            f"it is on {' and '.join(asked)}: a program has a loop or a choice on one device, so move arrays "
             "before or behind it"
         )
-    return (found.pop() if found else None,)
+    return (asked[0] if asked else None,)
 
 
 @row("While", "StatelessWhile", attributes="cond body output_shapes parallel_iterations", folds=False)
@@ -191,30 +182,27 @@ def loop(walk: Walk, operation: Any, values: list[Any]) -> Any:
     start = [values[i] for i in carried]
     if any(isinstance(one, TensorList) and one.items is None for one in start):
         # A step shows the shape of the elements. Its ops are used by nothing.
-        after = walk.inner(_inputs(body, values), before, within).results(body.outputs, body.control_outputs)
+        after, _ = _done(walk, body, values, before, within)
         start = [_first(values[i], after[i]) for i in carried]
     init = [*map(_packed, start), *(array(value_of(one, before)) for one in changed)]
 
-    def inside(graph: Any, state: Sequence[Any]) -> Walk:
+    def inside(graph: Any, state: Sequence[Any]) -> tuple[list[Any], Seen]:
         given = list(values)
         for i, one, template in zip(carried, state, start, strict=False):
             given[i] = _unpacked(one, template)
         seen = before
         for variable, value in zip(changed, state[len(carried) :], strict=True):
             seen = written(seen, variable, value)
-        return walk.inner(_inputs(graph, given), seen, within)
+        return _done(walk, graph, given, seen, within)
 
     def ask(state: Sequence[Any]) -> Any:
-        inner = inside(condition, state)
-        return _truth(array(inner.results(condition.outputs, condition.control_outputs)[0]))
+        return _truth(array(inside(condition, state)[0][0]))
 
     def step(state: Sequence[Any]) -> Any:
-        inner = inside(body, state)
-        found = inner.results(body.outputs, body.control_outputs)
-        final = inner.final()
+        found, final = inside(body, state)
         return [*(_packed(found[i]) for i in carried), *(array(value_of(one, final)) for one in changed)]
 
-    with scope(within[0]) if within[0] else nullcontext():
+    with on(within[0]):
         if steps is None:
             made = xb_while_loop(ask, step, init)
         else:
@@ -263,8 +251,8 @@ def _steps(walk: Walk, condition: Any, body: Any, values: Sequence[Any]) -> int 
 
 
 def _known(walk: Walk, graph: Any, state: dict[int, Any], outputs: Sequence[Any]) -> list[Any]:
-    inner = walk.inner({key(graph.inputs[i]): value for i, value in state.items()}, {})
-    return inner.results(outputs, data_only=True)
+    values = {key(graph.inputs[i]): value for i, value in state.items()}
+    return walk.inner(values, {}).results(outputs, data_only=True)
 
 
 def _used(graph: Any, tensor: Any) -> set[int]:

@@ -20,14 +20,9 @@ from xbackend.program.dtypes import DType
 from xbackend.program.shapes import broadcast_shapes
 
 
-def _without(zero: Any, of: Scalar, x: Any, y: Any) -> Any:
-    """``of(x, y)``, and 0 with no gradient where ``zero`` holds."""
-    return xb.where(zero, 0, of(x, y))
-
-
 def _div_no_nan(x: Any, y: Any) -> Any:
     zero = xb.equal(y, 0)
-    return _without(zero, xb.divide, x, xb.where(zero, 1, y))
+    return xb.where(zero, 0, xb.divide(x, xb.where(zero, 1, y)))  # there it has no gradient
 
 
 def _mul_no_nan(x: Any, y: Any) -> Any:
@@ -36,12 +31,12 @@ def _mul_no_nan(x: Any, y: Any) -> Any:
     return xb.multiply(xb.where(none, 0, x), y)
 
 
-def _where_x(of: Scalar, instead: float) -> Scalar:
-    """``x * of(y)`` that is 0 where x is."""
+def _where_x(of: Scalar) -> Scalar:
+    """``x * of(y)`` that is 0, with no gradient, where x is."""
 
     def function(x: Any, y: Any) -> Any:
         zero = xb.equal(x, 0.0)
-        return _without(zero, lambda a, b: xb.multiply(a, of(b)), x, xb.where(zero, instead, y))
+        return xb.where(zero, 0, xb.multiply(x, of(xb.where(zero, 1.0, y))))
 
     return function
 
@@ -49,10 +44,6 @@ def _where_x(of: Scalar, instead: float) -> Scalar:
 def _relu(x: Any) -> Any:
     # NaN stays, and the gradient at 0 is 0.
     return xb.where(xb.less_equal(x, 0), 0, x)
-
-
-def _relu6(x: Any) -> Any:
-    return xb.where(xb.greater_equal(x, 6), 6, _relu(x))
 
 
 def _elu(x: Any) -> Any:
@@ -71,7 +62,14 @@ def _grad(of: Scalar) -> Scalar:
     return lambda y, dy: xb.multiply(dy, of(y))
 
 
-OF_ONE: dict[str, Scalar] = {
+def _select(condition: Any, x: Any, y: Any) -> Any:
+    # TensorFlow 1's condition may be a vector, a number for each row.
+    if condition.ndim == 1 and x.ndim > 1:
+        condition = xb.reshape(condition, (-1, *[1] * (x.ndim - 1)))
+    return xb.where(condition, x, y)
+
+
+FUNCTIONS: dict[str, Scalar] = {
     **named("abs sign square sqrt exp expm1 log log1p floor ceil erf erfc erfinv digamma", str.capitalize),
     **named("sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh", str.capitalize),
     **{"Neg": xb.negative, "Rint": xb.round, "Round": xb.round, "Lgamma": xb.gammaln, "Sigmoid": xb.expit},
@@ -79,26 +77,20 @@ OF_ONE: dict[str, Scalar] = {
     **{"LogicalNot": xb.logical_not, "Invert": xb.bitwise_invert},
     **{"OnesLike": xb.ones_like, "ZerosLike": xb.zeros_like},
     **dict.fromkeys(("Reciprocal", "Inv"), xb.reciprocal),
-    **{"Relu": _relu, "Relu6": _relu6, "Elu": _elu, "Selu": _selu, "Softplus": softplus},
+    **{"Relu": _relu, "Elu": _elu, "Selu": _selu, "Softplus": softplus},
+    "Relu6": lambda x: xb.where(xb.greater_equal(x, 6), 6, _relu(x)),
     "Rsqrt": lambda x: xb.divide(1.0, xb.sqrt(x)),
     "Softsign": lambda x: xb.divide(x, xb.add(1.0, xb.abs(x))),
     "L2Loss": lambda x: xb.multiply(xb.sum(xb.square(x)), 0.5),
-    "Cholesky": linalg.cholesky,
-    "MatrixDeterminant": linalg.det,
+    **{"Cholesky": linalg.cholesky, "MatrixDeterminant": linalg.det, "Softmax": softmax, "LogSoftmax": log_softmax},
     "LogMatrixDeterminant": lambda x: list(linalg.slogdet(x)),
-    "Softmax": softmax,
-    "LogSoftmax": log_softmax,
-}
-OF_TWO: dict[str, Scalar] = {
     **named("pow maximum minimum atan2 less greater", str.capitalize),
     **{"Add": xb.add, "AddV2": xb.add, "Sub": xb.subtract, "Mul": xb.multiply, "RealDiv": xb.divide},
     "Div": lambda x, y: (xb.divide if x.dtype.is_floating else quotient)(x, y),
     "FloorDiv": lambda x, y: xb.floor(xb.divide(x, y)) if x.dtype.is_floating else xb.floor_divide(x, y),
     **{"FloorMod": xb.remainder, "TruncateDiv": quotient, "TruncateMod": remainder, "Mod": remainder},
     **{"DivNoNan": _div_no_nan, "MulNoNan": _mul_no_nan},
-    "Xdivy": _where_x(xb.reciprocal, 1.0),
-    "Xlogy": _where_x(xb.log, 1.0),
-    "Xlog1py": _where_x(xb.log1p, 1.0),
+    **{"Xdivy": _where_x(xb.reciprocal), "Xlogy": _where_x(xb.log), "Xlog1py": _where_x(xb.log1p)},
     "SquaredDifference": lambda x, y: xb.square(xb.subtract(x, y)),
     **{"LessEqual": xb.less_equal, "GreaterEqual": xb.greater_equal},
     **{"LogicalAnd": xb.logical_and, "LogicalOr": xb.logical_or},
@@ -115,17 +107,15 @@ OF_TWO: dict[str, Scalar] = {
     "Relu6Grad": lambda dy, x: xb.where(xb.logical_and(xb.greater(x, 0), xb.less(x, 6)), dy, 0),
     "SoftplusGrad": lambda dy, x: xb.multiply(dy, xb.expit(x)),
     "EluGrad": lambda dy, y: xb.where(xb.less(y, 0.0), xb.multiply(dy, xb.add(y, 1.0)), dy),
+    # Of three, and of more.
+    **{"ClipByValue": clip, "Select": _select, "SelectV2": xb.where},
+    "AddN": lambda *each: reduce(xb.add, each),
 }
 
 
-@row(*OF_ONE)
-def of_one(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return OF_ONE[operation.type](array(values[0]))
-
-
-@row(*OF_TWO, attributes="grad_x grad_y")
-def of_two(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return OF_TWO[operation.type](*map(array, values))
+@row(*FUNCTIONS, attributes="grad_x grad_y")
+def of_arrays(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    return FUNCTIONS[operation.type](*map(array, values))
 
 
 @row("Equal", "NotEqual", attributes="incompatible_shape_error")
@@ -139,35 +129,12 @@ def equality(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return (xb.equal if operation.type == "Equal" else xb.not_equal)(x, y)
 
 
-@row("AddN")
-def add_n(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return reduce(xb.add, map(array, values))
-
-
-@row("LeakyRelu", attributes="alpha")
+@row("LeakyRelu", "LeakyReluGrad", attributes="alpha")
 def leaky_relu(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    x, alpha = array(values[0]), np.float32(operation.get_attr("alpha"))
-    return xb.where(xb.greater(x, 0.0), x, xb.multiply(x, float(alpha)))
-
-
-@row("LeakyReluGrad", attributes="alpha")
-def leaky_relu_grad(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    """The argument, or the gradient in front of it, which is scaled where the argument is not positive."""
+    scaled, x = array(values[0]), array(values[-1])
     slope = float(np.float32(operation.get_attr("alpha")))
-    return xb.where(xb.greater(array(values[1]), 0.0), array(values[0]), xb.multiply(array(values[0]), slope))
-
-
-@row("ClipByValue")
-def clip_by_value(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return clip(*map(array, values))
-
-
-@row("Select", "SelectV2")
-def select(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """`tf.where`. TensorFlow 1's condition may be a vector, a number for each row."""
-    condition, x, y = map(array, values)
-    if operation.type == "Select" and condition.ndim == 1 and x.ndim > 1:
-        condition = xb.reshape(condition, (-1, *[1] * (x.ndim - 1)))
-    return xb.where(condition, x, y)
+    return xb.where(xb.greater(x, 0.0), scaled, xb.multiply(scaled, slope))
 
 
 @row("Cast", attributes="Truncate")

@@ -6,7 +6,7 @@ loads it, which executes what the file says. Only operations with a row are exec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ import numpy as np
 
 from xbackend.bring.inputs import arrays_of
 from xbackend.bring.origin import Origin
-from xbackend.bring.tensorflow.checkpoints import restored
+from xbackend.bring.tensorflow.calls import behind, called
+from xbackend.bring.tensorflow.functions import Functions
 from xbackend.bring.tensorflow.given import fetched_by, graph_of, of_graph
-from xbackend.bring.tensorflow.refused import check_run
+from xbackend.bring.tensorflow.refused import check_rows
 from xbackend.bring.tensorflow.sessions import described, is_scalar, measured, placeholders, session
-from xbackend.bring.tensorflow.walk import is_handle, operations
+from xbackend.bring.tensorflow.walk import Key, is_handle, key, operations
 from xbackend.errors import GraphError
 from xbackend.wording import join
 
@@ -37,7 +38,7 @@ def brought(path: Path, given: Any, name: str, generator: np.random.Generator) -
     """
     definition, restore, checkpoint, signature = _read(path, name)
     graph, functions = graph_of(definition)
-    values = restored(graph, functions, restore, checkpoint) if restore else {}
+    values = _restored(graph, functions, restore, checkpoint) if restore else {}
     if signature is None:
         asked = name.split(",") if name else []
         fetched = [fetched_by(graph, one) for one in asked]
@@ -62,7 +63,8 @@ def brought(path: Path, given: Any, name: str, generator: np.random.Generator) -
     options: Any = {"packed": packed, "variables": values, "name": own, "gradients": scalar}
     program = of_graph(graph, functions, fetched, inputs, **options)
     assigned = [graph.get_operation_by_name(one.name) for one in program.shared.values()]
-    check_run(own, [*fetched, *(one for _, one in fed), *assigned], functions)
+    needed = [getattr(one, "op", one) for one in (*fetched, *(one for _, one in fed), *assigned)]
+    check_rows(own, (), needed, {}, functions, executed=True)
     # TensorFlow has gradients of a call only where the function was traced.
     derived = scalar and not any("PartitionedCall" in one.type for one in operations(fetched, (), {}))
     with session(graph, own) as running:
@@ -167,6 +169,68 @@ def _tensor_name(label: str, info: Any) -> str:
     if kind != "name":
         raise GraphError(f"{label} {_INFOS.get(kind, 'is no tensor')}: save a signature of dense tensors")
     return str(info.name)
+
+
+def _restored(graph: Any, functions: Functions, restore: str, checkpoint: Path) -> dict[str, np.ndarray]:
+    """The values of the variables that the operation named ``restore`` assigns, by name. Raises `GraphError`."""
+    tensorflow, values = import_module("tensorflow"), dict[str, np.ndarray]()
+    try:
+        operation = graph.get_operation_by_name(restore.partition(":")[0])
+        reader = tensorflow.train.load_checkpoint(str(checkpoint))
+        for name, own, reshaped in _keys(functions, (), [operation], {}):
+            values[name] = np.asarray(reader.get_tensor(own))
+            shape = tensorflow.TensorShape(graph.get_operation_by_name(name).get_attr("shape"))
+            if reshaped and shape.num_elements() == values[name].size:
+                values[name] = values[name].reshape(shape.as_list())
+    except (LookupError, ValueError, RuntimeError, tensorflow.errors.OpError) as error:
+        raise GraphError(f"variables are not read from {checkpoint}: {str(error).splitlines()[0]:.200}") from None
+    for name, value in values.items():
+        variable = graph.get_operation_by_name(name)
+        shape = tensorflow.TensorShape(variable.get_attr("shape"))
+        if variable.get_attr("dtype") != value.dtype or not shape.is_compatible_with(value.shape):
+            raise GraphError(
+                f"{checkpoint} has {value.dtype}{list(value.shape)} for the variable {name}: save both anew"
+            )
+    return values
+
+
+def _keys(
+    functions: Functions, outputs: Sequence[Any], controls: Sequence[Any], given: Mapping[Key, str]
+) -> Iterator[tuple[str, str, bool]]:
+    """Each variable that is assigned from a checkpoint, with the name of its value there, and whether that gets the
+    variable's shape. ``given`` are the variables that inputs of a function are. Raises `GraphError`."""
+
+    def variable(tensor: Any) -> str:
+        one = behind(tensor)
+        return given.get(key(one), one.op.name)
+
+    for operation in operations(outputs, controls, {}):
+        for inner, first in called(functions, operation):
+            taken = zip(inner.inputs, operation.inputs[first:], strict=False)
+            own = {key(one): variable(tensor) for one, tensor in taken}
+            yield from _keys(functions, inner.outputs, inner.control_outputs, own)
+        if operation.type in ("Assign", "AssignVariableOp"):
+            assigned, read = variable(operation.inputs[0]), behind(operation.inputs[1])
+            reshaped = read.op.type == "Reshape"  # of Saver(reshape=True)
+            if reshaped:
+                read = behind(read.op.inputs[0])
+            if read.op.type != "RestoreV2":
+                raise GraphError(
+                    f"the variable {assigned} is restored by {read.op.type}, and only RestoreV2 is read: save it anew, "
+                    "with tf.train.Saver or tf.saved_model.save"
+                )
+            names, slices = (_text(read.op.inputs[number])[read.value_index] for number in (1, 2))
+            if slices:
+                raise GraphError(f"the variable {names} is stored in parts: store it as one")
+            yield assigned, names, reshaped
+
+
+def _text(tensor: Any) -> list[str]:
+    """The text of a constant. Raises `GraphError`."""
+    if tensor.op.type != "Const":
+        raise GraphError(f"{tensor.op.name} is no constant, and names what is read of a checkpoint")
+    made = import_module("tensorflow").make_ndarray(tensor.op.get_attr("value"))
+    return [one.decode(errors="replace") for one in made.ravel()]
 
 
 def _ends(graph: Any) -> str:

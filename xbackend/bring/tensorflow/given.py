@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -13,15 +14,15 @@ from xbackend.api.tracing.trace import ArraySpec
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring.tensorflow import rows  # noqa: F401  # fills ROWS
 from xbackend.bring.tensorflow.functions import Functions, check_calls
-from xbackend.bring.tensorflow.placed import spelled
 from xbackend.bring.tensorflow.refused import check_rows
 from xbackend.bring.tensorflow.state import Variable, put_updates
-from xbackend.bring.tensorflow.walk import Key, Walk, Whole, array, held, key
+from xbackend.bring.tensorflow.walk import Key, Walk, Whole, array, held, key, spelled
 from xbackend.bring.tracing import program_of
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
 Spec = tuple[str, tuple[int, ...], DType]
+_LARGEST = 1 << 28  # elements of a variable's first value
 
 
 def from_tensorflow(function: Any, *examples: Any, name: str | None = None, gradients: bool = True) -> TracedProgram:
@@ -42,20 +43,36 @@ def from_tensorflow(function: Any, *examples: Any, name: str | None = None, grad
     graph, count = concrete.graph, len(concrete.inputs) - len(concrete.captured_inputs)
     own, captured = concrete.inputs[:count], concrete.inputs[count:]
     called = name or _name(function, concrete)
-    specs = _specs(own, examples)
+    fed = list(zip(own, _specs(own, examples), strict=True))
     kept = _kept(concrete)
     values = {key(t): _captured(t, v, kept) for t, v in zip(captured, concrete.captured_inputs, strict=True)}
-    whole = Whole(Functions(), gradients)
-    given = {**values, **{key(one): None for one in own}}
-    check_rows(called, graph.outputs, graph.control_outputs, given, whole.function)
+
+    def packed(found: list[Any]) -> Any:
+        return _packed(concrete.structured_outputs, iter(found))
+
+    whole, results = Whole(Functions(), gradients), (graph.outputs, graph.control_outputs)
+    return _program(called, whole, values, fed, results, packed=packed)
+
+
+def _program(
+    name: str,
+    whole: Whole,
+    values: Mapping[Key, Any],
+    fed: Sequence[tuple[Any, Spec]],
+    results: tuple[Sequence[Any], Sequence[Any]],
+    *,
+    packed: Callable[[list[Any]], Any],
+) -> TracedProgram:
+    """The program of tensors and operations, the ``results``, for inputs that are ``fed``. Raises `GraphError`."""
+    check_rows(name, *results, {**values, **{key(tensor): None for tensor, _ in fed}}, whole.function)
 
     def walk(*traced: Any) -> Any:
-        inside = Walk(whole, {**values, **{key(t): x for t, x in zip(own, traced, strict=True)}})
-        found = [array(one) for one in inside.results(graph.outputs, graph.control_outputs)]
+        inside = Walk(whole, {**values, **{key(t): x for (t, _), x in zip(fed, traced, strict=True)}})
+        found = [array(one) for one in inside.results(*results)]
         put_updates(inside.final())
-        return _packed(concrete.structured_outputs, iter(found)) if found else None
+        return packed(found) if found else None
 
-    return program_of(called, specs, walk)
+    return program_of(name, [spec for _, spec in fed], walk)
 
 
 def _concrete(function: Any, examples: Sequence[Any]) -> Any:
@@ -76,10 +93,8 @@ def _concrete(function: Any, examples: Sequence[Any]) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, ArraySpec | np.ndarray | np.generic) or type(value).__name__ in (
-        "EagerTensor",
-        "TensorSpec",
-    )
+    is_theirs = type(value).__name__ in ("EagerTensor", "TensorSpec")
+    return is_theirs or isinstance(value, ArraySpec | np.ndarray | np.generic)
 
 
 def _tensor_spec(value: Any) -> Any:
@@ -139,7 +154,7 @@ def _captured(tensor: Any, value: Any, variables: Sequence[Any]) -> Any:
     for one in variables:
         if one.handle is value:
             own = one.name.partition(":")[0]
-            return Variable(own, _value_of(one), _chosen_device(one.device))
+            return Variable(own, one.numpy, _chosen_device(one.device))
     if tensor.dtype.name in ("resource", "variant"):
         raise GraphError(
             f"{tensor.op.name} is a resource of TensorFlow that is no variable, such as a table or an iterator: give "
@@ -148,10 +163,6 @@ def _captured(tensor: Any, value: Any, variables: Sequence[Any]) -> Any:
     if not hasattr(value, "numpy"):
         raise GraphError(f"the function uses {tensor.op.name} of another function's graph: give it as an argument")
     return np.asarray(value.numpy())
-
-
-def _value_of(variable: Any) -> Callable[[], np.ndarray]:
-    return lambda: np.asarray(variable.numpy())
 
 
 def _chosen_device(text: str) -> str | None:
@@ -220,20 +231,15 @@ def of_graph(
     """As `from_graph_def`, of tensors and operations. ``fed`` has for each input a name (or its tensor's, if that is
     empty), the tensor and an example; ``packed`` gives the form in which the program returns its arrays."""
     whole = Whole(functions, gradients)
-    tensors = [one for one in fetched if hasattr(one, "value_index")]
-    controls = [one for one in fetched if not hasattr(one, "value_index")]
-    specs = [_spec(tensor, example, label) for label, tensor, example in fed]
+    given = [(tensor, _spec(tensor, example, label)) for label, tensor, example in fed]
     values = _variables(graph, whole, dict(variables))
-    given = {**values, **{key(tensor): None for _, tensor, _ in fed}}
-    check_rows(name, tensors, controls, given, whole.function)
+    return _program(name, whole, values, given, parted(fetched), packed=packed)
 
-    def walk(*traced: Any) -> Any:
-        inside = Walk(whole, {**values, **{key(t): x for (_, t, _), x in zip(fed, traced, strict=True)}})
-        found = [array(one) for one in inside.results(tensors, controls)]
-        put_updates(inside.final())
-        return packed(found) if found else None
 
-    return program_of(name, specs, walk)
+def parted(fetched: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The tensors of what a session would fetch, and the operations."""
+    tensors = [one for one in fetched if hasattr(one, "value_index")]
+    return tensors, [one for one in fetched if not hasattr(one, "value_index")]
 
 
 def graph_of(given: Any) -> tuple[Any, Functions]:
@@ -297,7 +303,8 @@ def _variables(graph: Any, whole: Whole, first: dict[str, Any]) -> dict[Key, Var
     for operation in graph.get_operations():
         if operation.type in ("VariableV2", "Variable", "VarHandleOp"):
             given = first.pop(operation.name, None)
-            initial = _given(given) if given is not None else _initial(graph, whole, operation, found)
+            own_first = partial(_initial, graph, whole, operation, found)
+            initial = own_first if given is None else partial(np.asarray, given)
             one = Variable(operation.name, initial, spelled(operation.device))
             own = operation.get_attr("shared_name").decode()
             found[operation.name, 0] = named.setdefault(own, one) if own else one
@@ -306,30 +313,20 @@ def _variables(graph: Any, whole: Whole, first: dict[str, Any]) -> dict[Key, Var
     return found
 
 
-def _given(value: Any) -> Callable[[], np.ndarray]:
-    return lambda: np.asarray(value)
-
-
-def _initial(graph: Any, whole: Whole, operation: Any, found: Mapping[Key, Variable]) -> Callable[[], np.ndarray]:
-    def value() -> np.ndarray:
-        own = operation.name
-        refused = f"the first value of the variable {own!r} is not known: give variables={{{own!r}: array}}"
-        try:
-            assign = graph.get_operation_by_name(f"{operation.name}/Assign")
-        except KeyError:
-            raise GraphError(refused) from None
-        if assign.type not in ("Assign", "AssignVariableOp") or assign.inputs[0].op is not operation:
-            raise GraphError(refused)
-        try:
-            check_rows(refused, [assign.inputs[1]], (), found, whole.function)
-            made = Walk(whole, found, limit=_LARGEST).results([assign.inputs[1]])[0]
-        except GraphError as error:
-            raise GraphError(f"{refused} ({error})") from None
-        if not isinstance(made, np.ndarray):
-            raise GraphError(refused)
-        return made
-
-    return value
-
-
-_LARGEST = 1 << 28  # elements of a variable's first value
+def _initial(graph: Any, whole: Whole, operation: Any, found: Mapping[Key, Variable]) -> np.ndarray:
+    own = operation.name
+    refused = f"the first value of the variable {own!r} is not known: give variables={{{own!r}: array}}"
+    try:
+        assign = graph.get_operation_by_name(f"{own}/Assign")
+    except KeyError:
+        raise GraphError(refused) from None
+    if assign.type not in ("Assign", "AssignVariableOp") or assign.inputs[0].op is not operation:
+        raise GraphError(refused)
+    try:
+        check_rows(refused, [assign.inputs[1]], (), found, whole.function)
+        made = Walk(whole, dict(found), limit=_LARGEST).results([assign.inputs[1]])[0]
+    except GraphError as error:
+        raise GraphError(f"{refused} ({error})") from None
+    if not isinstance(made, np.ndarray):
+        raise GraphError(refused)
+    return made

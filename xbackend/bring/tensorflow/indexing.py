@@ -16,20 +16,15 @@ from xbackend.program.dtypes import DType
 _MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
 
 
-@row("StridedSlice", attributes=_MASKS)
+@row("StridedSlice", "StridedSliceGrad", "TensorStridedSliceUpdate", attributes=_MASKS)
 def strided_slice(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return array(values[0])[_key(walk, operation, values[1:4])]
-
-
-@row("StridedSliceGrad", attributes=_MASKS)
-def strided_slice_grad(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    shape, dy = lengths(values[0], "the shape of an array"), array(values[4])
-    return xb.at(xb.zeros(shape, dtype=dy.dtype))[_key(walk, operation, values[1:4])].add(dy)
-
-
-@row("TensorStridedSliceUpdate", attributes=_MASKS)
-def strided_slice_update(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return xb.at(array(values[0]))[_key(walk, operation, values[1:4])].set(array(values[4]))
+    x, place = values[0], _key(walk, operation, values[1:4])
+    if operation.type == "StridedSlice":
+        return array(x)[place]
+    new = array(values[4])
+    if operation.type == "TensorStridedSliceUpdate":
+        return xb.at(array(x))[place].set(new)
+    return xb.at(xb.zeros(lengths(x, "the shape of an array"), dtype=new.dtype))[place].add(new)
 
 
 def _key(walk: Walk, operation: Any, values: list[Any]) -> tuple[Any, ...]:
@@ -46,11 +41,8 @@ def _key(walk: Walk, operation: Any, values: list[Any]) -> tuple[Any, ...]:
         elif masks["shrink_axis_mask"] & bit:
             found.append(begin)
         else:
-            bounds = (
-                None if masks["begin_mask"] & bit else begin,
-                None if masks["end_mask"] & bit else end,
-                step,
-            )
+            begin, end = None if masks["begin_mask"] & bit else begin, None if masks["end_mask"] & bit else end
+            bounds = (begin, end, step)
             if any(isinstance(one, Array) for one in bounds):
                 raise GraphError("a bound of a slice depends on the values of the inputs: use tf.slice of a fixed size")
             found.append(slice(*bounds))
@@ -92,7 +84,10 @@ def gather(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row("Gather", attributes="validate_indices")
 def gather_rows(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return gathered(array(values[0]), values[1], 0, 0)
+    return xb.take(array(values[0]), values[1], axis=0)
+
+
+row("GatherNd")(lambda walk, operation, values: array(values[0])[places(values[1])])
 
 
 def gathered(x: Any, where: Any, axis: int, batch: int) -> Any:
@@ -109,11 +104,6 @@ def gathered(x: Any, where: Any, axis: int, batch: int) -> Any:
     found = xb.reshape(found, (*lead, *inner, *between, *rest))
     source = tuple(range(batch, batch + len(inner)))
     return xb.moveaxis(found, source, tuple(n + len(between) for n in source))
-
-
-@row("GatherNd")
-def gather_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return array(values[0])[places(values[1])]
 
 
 def places(where: Any) -> tuple[Any, ...]:
@@ -152,10 +142,7 @@ def stitch(walk: Walk, operation: Any, values: list[Any]) -> Any:
     inner = array(values[count]).shape[where[0].ndim :]
     rows = [xb.reshape(array(one), (-1, *inner)) for one in values[count:]]
     flat = np.concatenate([one.ravel() for one in where])
-    count = int(flat.max(initial=-1)) + 1
-    order = np.full(min(count, flat.size), -1)
-    if count <= flat.size:
-        order[flat] = np.arange(flat.size)
-    if count > flat.size or (order < 0).any():
+    numbers, from_end = np.unique(flat[::-1], return_index=True)
+    if numbers.size != flat.max(initial=-1) + 1:
         raise GraphError("a stitch leaves rows out, whose values TensorFlow does not say")
-    return xb.take(xb.concat(rows), order, axis=0)
+    return xb.take(xb.concat(rows), flat.size - 1 - from_end, axis=0)

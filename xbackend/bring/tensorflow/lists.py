@@ -55,16 +55,13 @@ def _list(value: Any) -> TensorList:
     return value
 
 
-@row("TensorListReserve", folds=False)
+@row("TensorListReserve", "EmptyTensorList", folds=False)
 def reserve(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    shape, count = _shape(values[0]), whole(values[1], "the length of a list")
     dtype = held(operation.get_attr("element_dtype"))
+    if operation.type == "EmptyTensorList":
+        return TensorList(None, 0, dtype)
+    shape, count = _shape(values[0]), whole(values[1], "the length of a list")
     return TensorList(None if shape is None else xb.zeros((count, *shape), dtype=dtype), count, dtype)
-
-
-@row("EmptyTensorList", folds=False)
-def empty(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return TensorList(None, 0, held(operation.get_attr("element_dtype")))
 
 
 @row("TensorListFromTensor", folds=False)
@@ -111,9 +108,7 @@ def stack(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return whole_list.there() if shape is None else whole_list.filled(shape)
 
 
-@row("TensorListLength", folds=False)
-def length(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return np.asarray(_list(values[0]).length, np.int32)
+row("TensorListLength", folds=False)(lambda walk, operation, values: np.asarray(_list(values[0]).length, np.int32))
 
 
 @row("TensorListGather", folds=False)

@@ -13,23 +13,23 @@ from xbackend.bring.tensorflow.walk import Walk, array, held, known, row, whole
 from xbackend.errors import GraphError
 
 
+def _turned(operation: Any, attribute: str, value: Any) -> Any:
+    """The matrices of an operand, transposed where an attribute says so."""
+    return xb.matrix_transpose(array(value)) if operation.get_attr(attribute) else array(value)
+
+
 @row("MatMul", attributes="transpose_a transpose_b grad_a grad_b")
 def matmul(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    turned = (operation.get_attr("transpose_a"), operation.get_attr("transpose_b"))
-    return xb.matmul(*_turned(values, turned))
+    return xb.matmul(_turned(operation, "transpose_a", values[0]), _turned(operation, "transpose_b", values[1]))
 
 
 @row("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", attributes="adj_x adj_y grad_x grad_y")
 def batch_matmul(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    a, b = _turned(values, (operation.get_attr("adj_x"), operation.get_attr("adj_y")))
+    a, b = _turned(operation, "adj_x", values[0]), _turned(operation, "adj_y", values[1])
     if operation.type == "BatchMatMulV3":
         dtype = held(operation.get_attr("Tout"))
         a, b = (one if one.dtype is dtype else xb.astype(one, dtype) for one in (a, b))
     return xb.matmul(a, b)
-
-
-def _turned(values: list[Any], turned: tuple[bool, bool]) -> list[Any]:
-    return [xb.matrix_transpose(array(one)) if turn else array(one) for one, turn in zip(values, turned, strict=True)]
 
 
 @row("Einsum", attributes="equation")
@@ -44,22 +44,18 @@ def _lower(x: Any) -> Any:
 
 @row("MatrixInverse", attributes="adjoint")
 def inverse(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    x = array(values[0])
-    return linalg.inv(xb.matrix_transpose(x) if operation.get_attr("adjoint") else x)
+    return linalg.inv(_turned(operation, "adjoint", values[0]))
 
 
 @row("MatrixSolve", attributes="adjoint")
 def solve(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    a, b = map(array, values)
-    return linalg.solve(xb.matrix_transpose(a) if operation.get_attr("adjoint") else a, b)
+    return linalg.solve(_turned(operation, "adjoint", values[0]), array(values[1]))
 
 
 @row("MatrixTriangularSolve", "BatchMatrixTriangularSolve", attributes="lower adjoint")
 def triangular_solve(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    (a, b), lower = map(array, values), bool(operation.get_attr("lower"))
-    if operation.get_attr("adjoint"):
-        a, lower = xb.matrix_transpose(a), not lower
-    return linalg.solve_triangular(a, b, lower=lower)
+    lower = operation.get_attr("lower") != operation.get_attr("adjoint")
+    return linalg.solve_triangular(_turned(operation, "adjoint", values[0]), array(values[1]), lower=lower)
 
 
 @row("SelfAdjointEigV2", attributes="compute_v")

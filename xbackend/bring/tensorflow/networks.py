@@ -12,6 +12,7 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api.tracing.gradient import grad
 from xbackend.bring.scalars import log_softmax, softmax
+from xbackend.bring.tensorflow.arrays import padded
 from xbackend.bring.tensorflow.walk import Walk, array, lengths, other_gradient, row
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
@@ -58,9 +59,7 @@ def sparse_cross_entropy(walk: Walk, operation: Any, values: list[Any]) -> Any:
 _CONVOLUTION = "strides use_cudnn_on_gpu padding explicit_paddings data_format dilations"
 
 
-@row("Conv2D", attributes=_CONVOLUTION)
-def conv2d(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return _convolved(operation, *map(array, values))
+row("Conv2D", attributes=_CONVOLUTION)(lambda walk, operation, values: _convolved(operation, *map(array, values)))
 
 
 @row("Conv2DBackpropInput", attributes=_CONVOLUTION)
@@ -86,7 +85,6 @@ def _convolved(operation: Any, x: Any, kernel: Any) -> Any:
     first = _channels_first(operation)
     if any(n != 1 for n in operation.get_attr("dilations")):
         raise GraphError("a convolution with dilations has no row")
-    rows, columns = _of_pixels(operation.get_attr("strides"), first)
     padding: Any = operation.get_attr("padding").decode()
     if padding == "EXPLICIT":
         each = list(operation.get_attr("explicit_paddings"))
@@ -95,13 +93,13 @@ def _convolved(operation: Any, x: Any, kernel: Any) -> Any:
     x = xb.permute_dims(x, (0, 2, 3, 1)) if first else x
     if x.shape[3] != kernel.shape[2]:
         raise GraphError("a convolution of groups of channels has no row: split the channels, and concatenate after it")
-    found = xb.conv2d(x, kernel, strides=(rows, columns), padding=padding)
+    found = xb.conv2d(x, kernel, strides=_of_pixels(operation, "strides"), padding=padding)
     return xb.permute_dims(found, (0, 3, 1, 2)) if first else found
 
 
-def _of_pixels(each: Any, first: bool) -> tuple[int, int]:
+def _of_pixels(operation: Any, attribute: str) -> tuple[int, int]:
     """The numbers for rows and columns. Raises `GraphError` where images or channels have another one than 1."""
-    begin = 2 if first else 1
+    each, begin = operation.get_attr(attribute), 2 if _channels_first(operation) else 1
     if any(n != 1 for a, n in enumerate(each) if a not in (begin, begin + 1)):
         raise GraphError(f"steps of {list(each)} through images or channels have no row")
     return int(each[begin]), int(each[begin + 1])
@@ -114,22 +112,18 @@ def depthwise(walk: Walk, operation: Any, values: list[Any]) -> Any:
     first, padding = _channels_first(operation), operation.get_attr("padding")
     if any(n != 1 for n in operation.get_attr("dilations")) or padding not in (b"SAME", b"VALID"):
         raise GraphError("a convolution of each channel with dilations or its own paddings has no row: use tf.pad")
-    x = xb.permute_dims(x, (0, 2, 3, 1)) if first else x
-    window, steps = (kernel.shape[0], kernel.shape[1]), _of_pixels(operation.get_attr("strides"), first)
-    around = [_around(n, k, s, padding == b"SAME") for n, k, s in zip(x.shape[1:3], window, steps, strict=True)]
+    x, window = xb.permute_dims(x, (0, 2, 3, 1)) if first else x, kernel.shape[:2]
     weights = xb.reshape(kernel, (window[0] * window[1], *kernel.shape[2:]))
-    places = enumerate(_windows(_framed(x, around, 0.0), window, steps))
+    places = enumerate(_seen(operation, x, window, 0.0))
     found = reduce(xb.add, [xb.multiply(xb.expand_dims(part, axis=-1), weights[i]) for i, part in places])
     found = xb.reshape(found, (*found.shape[:3], kernel.shape[2] * kernel.shape[3]))
     return xb.permute_dims(found, (0, 3, 1, 2)) if first else found
 
 
-@row(
-    "FusedBatchNorm",
-    "FusedBatchNormV2",
-    "FusedBatchNormV3",
-    attributes="epsilon exponential_avg_factor data_format is_training",
-)
+_NORM = "epsilon exponential_avg_factor data_format is_training"
+
+
+@row("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", attributes=_NORM)
 def batch_norm(walk: Walk, operation: Any, values: list[Any]) -> Any:
     """The normalised images, and the mean and variance that the running ones become. What TensorFlow keeps for its own
     gradient has no value here."""
@@ -186,36 +180,26 @@ def _pooled(operation: Any, x: Any, largest: bool) -> Any:
     first, padding = _channels_first(operation), operation.get_attr("padding")
     if padding not in (b"SAME", b"VALID"):
         raise GraphError("pooling with its own paddings has no row: use tf.pad before")
-    x = xb.permute_dims(x, (0, 2, 3, 1)) if first else x
-    window = _of_pixels(operation.get_attr("ksize"), first)
-    steps = _of_pixels(operation.get_attr("strides"), first)
-    around = [_around(n, k, s, padding == b"SAME") for n, k, s in zip(x.shape[1:3], window, steps, strict=True)]
-    parts = list(_windows(_framed(x, around, -inf if largest else 0.0), window, steps))
+    x, window = xb.permute_dims(x, (0, 2, 3, 1)) if first else x, _of_pixels(operation, "ksize")
     if largest:
-        found = reduce(xb.maximum, parts)
+        found = reduce(xb.maximum, _seen(operation, x, window, -inf))
     else:
-        inside = np.pad(np.ones(x.shape[1:3]), around)[None, :, :, None]
-        count = sum(_windows(inside, window, steps))
-        found = xb.divide(reduce(xb.add, parts), np.asarray(count, x.dtype.value))
+        count = sum(_seen(operation, np.ones((1, *x.shape[1:3], 1)), window, 0.0))
+        found = xb.divide(reduce(xb.add, _seen(operation, x, window, 0.0)), np.asarray(count, x.dtype.value))
     return xb.permute_dims(found, (0, 3, 1, 2)) if first else found
 
 
-def _around(length: int, window: int, step: int, same: bool) -> tuple[int, int]:
-    total = max((-(-length // step) - 1) * step + window - length, 0) if same else 0
-    return total // 2, total - total // 2
-
-
-def _framed(x: Any, around: list[tuple[int, int]], value: float) -> Any:
-    if not any(map(any, around)):
-        return x
-    n, rows, columns, channels = x.shape
-    (above, below), (left, right) = around
-    frame = xb.full((n, above + rows + below, left + columns + right, channels), value, dtype=x.dtype)
-    return xb.at(frame)[:, above : above + rows, left : left + columns].set(x)
-
-
-def _windows(x: Any, window: tuple[int, int], steps: tuple[int, int]) -> Iterator[Any]:
-    """For each place in the window, the pixels that stand there."""
+def _seen(operation: Any, x: Any, window: tuple[int, ...], value: float) -> Iterator[Any]:
+    """For each place in the window, the pixels that stand there: the ``value`` around the images."""
+    steps, same = _of_pixels(operation, "strides"), operation.get_attr("padding") == b"SAME"
+    totals = [
+        max((-(-n // s) - 1) * s + k - n, 0) if same else 0 for n, k, s in zip(x.shape[1:3], window, steps, strict=True)
+    ]
+    around = [(0, 0), *((total // 2, total - total // 2) for total in totals), (0, 0)]
+    if isinstance(x, np.ndarray):
+        x = np.pad(x, around, constant_values=value)
+    elif any(totals):
+        x = padded(x, around, value)
     rows, columns = ((n - k) // s + 1 for n, k, s in zip(x.shape[1:3], window, steps, strict=True))
     for i in range(window[0]):
         for j in range(window[1]):

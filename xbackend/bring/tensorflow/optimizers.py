@@ -12,9 +12,9 @@ from xbackend.bring.tensorflow.variables import WRITES, put, read_all
 from xbackend.bring.tensorflow.walk import Walk, row
 from xbackend.errors import GraphError
 
-WRITES |= {"ResourceApplyMomentum": 2, "ApplyMomentum": 2, "ResourceApplyKerasMomentum": 2}
-WRITES |= {"ResourceApplyAdagrad": 2, "ApplyAdagrad": 2}
-WRITES |= {"ResourceApplyAdam": 3, "ApplyAdam": 3, "ResourceApplyRMSProp": 3, "ApplyRMSProp": 3}
+_MOMENTUM = ("ResourceApplyMomentum", "ApplyMomentum", "ResourceApplyKerasMomentum")
+WRITES |= dict.fromkeys((*_MOMENTUM, "ResourceApplyAdagrad", "ApplyAdagrad"), 2)
+WRITES |= dict.fromkeys(("ResourceApplyAdam", "ApplyAdam", "ResourceApplyRMSProp", "ApplyRMSProp"), 3)
 
 
 def _put(walk: Walk, operation: Any, values: list[Any], *new: Any) -> Any:
@@ -24,13 +24,7 @@ def _put(walk: Walk, operation: Any, values: list[Any], *new: Any) -> Any:
     return put(walk, operation, values[0], new[0])
 
 
-@row(
-    "ResourceApplyMomentum",
-    "ApplyMomentum",
-    "ResourceApplyKerasMomentum",
-    attributes="use_locking use_nesterov",
-    variables=True,
-)
+@row(*_MOMENTUM, attributes="use_locking use_nesterov", variables=True)
 def momentum(walk: Walk, operation: Any, values: list[Any]) -> Any:
     nesterov, keras = operation.get_attr("use_nesterov"), "Keras" in operation.type
     old, velocity, rate, gradient, decay = read_all(walk, operation, values)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import xbackend.api.functions as xb
 from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole
 from xbackend.errors import GraphError
@@ -77,8 +75,7 @@ def segment_sum(walk: Walk, operation: Any, values: list[Any]) -> Any:
     else:
         numbers = known(segments, "the number of segments")
         count = int(numbers[-1]) + 1 if numbers.size else 0
-    rank = np.ndim(segments) if isinstance(segments, np.ndarray) else segments.ndim
-    inner = x.shape[rank:]
+    inner = x.shape[segments.ndim :]
     rows, where = xb.reshape(x, (-1, *inner)), xb.reshape(array(segments), (-1,))
     # A negative number of a segment drops its row.
     where = xb.where(xb.less(where, 0), count, where)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xbackend.bring.missing import Missing
 from xbackend.bring.tensorflow.calls import called
-from xbackend.bring.tensorflow.walk import ROWS, line_of, operations
+from xbackend.bring.tensorflow.walk import ROWS, key, line_of, operations
 
 INSTEAD = {  # by a pattern of the type
     r"(Ref)?(Switch|Merge|Enter|Exit|NextIteration|LoopCond)|ControlTrigger": (
@@ -50,61 +50,47 @@ def instead(kind: str) -> str:
 def check_rows(
     name: str,
     outputs: Sequence[Any],
-    controls: Iterable[Any],
+    controls: Sequence[Any],
     given: Any,
     function: Callable[[Any, str], Any],
+    *,
+    executed: bool = False,
 ) -> None:
-    """Raises `GraphError` that names all operations, and attributes, without a row, those of functions included."""
-    missing = Missing("TensorFlow")
-    graphs = [(outputs, list(controls), given)]
-    entered = set[int]()
-    while graphs:
-        results, effects, inputs = graphs.pop()
-        for operation in operations(results, effects, inputs):
-            found = ROWS.get(operation.type)
-            named = None if found else _named(function, operation)
-            if found is None and named is None:
-                missing.add(operation.type, line_of(operation), instead(operation.type))
-                continue
-            if found:
-                for attribute, value in _unread(operation, found.attributes):
-                    missing.add(f"{operation.type} with {attribute}={value!r:.40}", line_of(operation))
-            for inner in [named] if named else [graph for graph, _ in called(function, operation)]:
-                if id(inner) not in entered:
-                    entered.add(id(inner))
-                    own = {(one.op.name, one.value_index): None for one in inner.inputs}
-                    graphs.append((inner.outputs, list(inner.control_outputs), own))
-    missing.check(name)
+    """Raises `GraphError` that names all operations, and attributes, without a row, those of functions included.
 
-
-def check_run(name: str, fetched: Iterable[Any], function: Callable[[Any, str], Any]) -> None:
-    """Raises `GraphError` that names all operations without a row that a session would run for these tensors and
-    operations: also what inputs and variables wait for, and all of the body of a function."""
-    missing = Missing("TensorFlow")
-    todo, entered = operations((), [getattr(one, "op", one) for one in fetched], {}), set[int]()
-    while todo:
-        operation = todo.pop()
-        named = None if operation.type in ROWS else _named(function, operation)
-        if operation.type not in (*ROWS, "Placeholder") and named is None:
+    With ``executed`` these are the operations that a session would run, also all of the body of a function.
+    """
+    missing, entered = Missing("TensorFlow"), set[int]()
+    todo = operations(outputs, controls, given)
+    for operation in todo:
+        for attribute, value in () if executed else _unread(operation):
+            missing.add(f"{operation.type} with {attribute}={value!r:.40}", line_of(operation))
+        inner = _inner(function, operation)
+        if inner is None:
             missing.add(operation.type, line_of(operation), instead(operation.type))
-            continue
-        for inner in [named] if named else [graph for graph, _ in called(function, operation)]:
-            if id(inner) not in entered:
-                entered.add(id(inner))
-                todo += inner.get_operations()
+        for one in inner or ():
+            if id(one) not in entered:
+                entered.add(id(one))
+                own = {key(tensor): None for tensor in one.inputs}
+                todo += one.get_operations() if executed else operations(one.outputs, one.control_outputs, own)
     missing.check(name)
 
 
-def _named(function: Callable[[Any, str], Any], operation: Any) -> Any:
-    """The graph of a function that an operation is named after; `None` where there is none."""
+def _inner(function: Callable[[Any, str], Any], operation: Any) -> list[Any] | None:
+    """The graphs of the functions that an operation calls, or is named after; `None` where it has no row either."""
+    if operation.type in ROWS:
+        return [graph for graph, _ in called(function, operation)]
     try:
-        return function(operation.graph, operation.type)
+        return [function(operation.graph, operation.type)]
     except LookupError:
         return None
 
 
-def _unread(operation: Any, read: frozenset[str]) -> list[tuple[str, Any]]:
-    """The attributes that a row does not read, and that have another value than their default."""
+def _unread(operation: Any) -> list[tuple[str, Any]]:
+    """The attributes that the row of an operation does not read, and that have another value than their default."""
+    if operation.type not in ROWS:
+        return []
+    read = ROWS[operation.type].attributes
     numbers = {one.number_attr for one in (*operation.op_def.input_arg, *operation.op_def.output_arg)}
     found = []
     for attribute in operation.op_def.attr:

@@ -11,8 +11,8 @@ import numpy as np
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring.inputs import Input, arrays_of
 from xbackend.bring.origin import Origin
-from xbackend.bring.tensorflow.given import from_graph_def
-from xbackend.bring.tensorflow.walk import held, operations
+from xbackend.bring.tensorflow.given import from_graph_def, parted
+from xbackend.bring.tensorflow.walk import held, lengths_of, operations
 from xbackend.errors import GraphError
 
 
@@ -51,20 +51,18 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
 
 def placeholders(graph: Any, fetched: Sequence[Any]) -> list[Any]:
     """The placeholders that tensors and operations depend on, in the order in which they were made."""
-    tensors = [one for one in fetched if hasattr(one, "value_index")]
-    controls = [one for one in fetched if not hasattr(one, "value_index")]
-    found = [one for one in operations(tensors, controls, {}) if one.type == "Placeholder"]
+    found = [one for one in operations(*parted(fetched), {}) if one.type == "Placeholder"]
     return [one.outputs[0] for one in sorted(found, key=graph.get_operations().index)]
 
 
 def described(tensor: Any, name: str = "") -> Input:
     """A tensor that is fed. Raises `GraphError` for a dtype that no program has."""
-    name, shape = name or tensor.op.name, tensor.shape
+    name = name or tensor.op.name
     try:
         dtype = held(tensor.dtype).value
     except GraphError as error:
         raise GraphError(f"the input {name}: {error}") from None
-    return Input(name, f"{name} ({dtype}{shape})", dtype, None if shape.rank is None else shape.as_list())
+    return Input(name, f"{name} ({dtype}{tensor.shape})", dtype, lengths_of(tensor))
 
 
 def is_scalar(fetched: Sequence[Any]) -> bool:

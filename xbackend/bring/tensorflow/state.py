@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -50,27 +49,22 @@ class Write:
 
 
 Seen = Mapping[Variable, Write]
-NOTHING: Seen = MappingProxyType({})
 
 
 def merged(each: Sequence[Seen]) -> Seen:
     """What an operation sees that depends on others which see these. Raises `GraphError`."""
-    first, *others = each
-    result: dict[Variable, Write] | None = None
+    first, *others = {id(one): one for one in each if one}.values() or [{}]
+    if not others:
+        return first
+    result = dict(first)
     for other in others:
-        if other is first or not other:
-            continue
-        if result is None and not first:
-            first = other
-            continue
-        result = dict(first) if result is None else result
         for variable, write in other.items():
             result[variable] = _later(variable, result.get(variable), write)
-    return first if result is None else result
+    return result
 
 
 def _later(variable: Variable, one: Write | None, other: Write) -> Write:
-    if one is None or one is other or any(one is w for w in other.earlier()):
+    if one is None or any(one is w for w in other.earlier()):
         return other
     if any(other is w for w in one.earlier()):
         return one

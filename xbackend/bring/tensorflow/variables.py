@@ -16,14 +16,13 @@ from xbackend.errors import GraphError
 _NAMES = "container shared_name shape dtype debug_name allowed_devices"
 # Of the old value and those that are given.
 _ASSIGNED: dict[str, Callable[..., Any]] = {
-    "AssignVariableOp": lambda old, new: new,
-    "Assign": lambda old, new: new,
-    "AssignAddVariableOp": xb.add,
-    "AssignAdd": xb.add,
-    "AssignSubVariableOp": xb.subtract,
-    "AssignSub": xb.subtract,
-    "ResourceApplyGradientDescent": lambda old, rate, gradient: xb.subtract(old, xb.multiply(rate, gradient)),
-    "ApplyGradientDescent": lambda old, rate, gradient: xb.subtract(old, xb.multiply(rate, gradient)),
+    **dict.fromkeys(("AssignVariableOp", "Assign"), lambda old, new: new),
+    **dict.fromkeys(("AssignAddVariableOp", "AssignAdd"), xb.add),
+    **dict.fromkeys(("AssignSubVariableOp", "AssignSub"), xb.subtract),
+    **dict.fromkeys(
+        ("ResourceApplyGradientDescent", "ApplyGradientDescent"),
+        lambda old, rate, gradient: xb.subtract(old, xb.multiply(rate, gradient)),
+    ),
 }
 _SCATTERED = {
     f"{kind}{how}": how

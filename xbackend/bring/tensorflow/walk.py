@@ -6,8 +6,9 @@ bounds of slices have to be. Other values are arrays of the program, variables (
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,11 +22,12 @@ from xbackend.bring import dtypes
 from xbackend.bring.lines import is_users
 from xbackend.bring.tensorflow import folding
 from xbackend.bring.tensorflow.functions import MOST, too_many
-from xbackend.bring.tensorflow.placed import device_of
-from xbackend.bring.tensorflow.state import NOTHING, Seen, Variable, merged, value_of
-from xbackend.errors import GraphError, XBackendError
+from xbackend.bring.tensorflow.state import Seen, Variable, merged, value_of
+from xbackend.devices import canonical
+from xbackend.errors import DeviceSpellingError, GraphError, XBackendError
 from xbackend.program.dtypes import DType
 
+_LOCAL = re.compile(r"^/job:localhost(/replica:\d+)?(/task:\d+)?", re.IGNORECASE)
 Function = Callable[["Walk", Any, list[Any]], Any]
 Key = tuple[str, int]  # a tensor in its graph: the name of its operation, and its number
 
@@ -79,13 +81,8 @@ class Whole:
     left: int = MOST
     assigned: dict[int, set[int]] = field(default_factory=dict)
 
-    def count(self) -> None:
-        """Raises `GraphError` where too many operations are walked."""
-        self.left -= 1
-        if self.left < 0:
-            raise too_many()
 
-
+@dataclass(eq=False)
 class Walk:
     """The tensors of a graph with their values.
 
@@ -93,67 +90,56 @@ class Walk:
     or a choice, on that device. ``limit`` is the number of elements that may be computed while walking.
     """
 
-    def __init__(
-        self,
-        whole: Whole,
-        values: Mapping[Key, Any],
-        start: Seen = NOTHING,
-        within: tuple[str | None] | None = None,
-        limit: int = folding.FOLDED,
-    ) -> None:
-        self.whole, self.start, self.within, self.limit = whole, start, within, limit
-        self.values = dict(values)
-        self.seen: dict[str, Seen] = {}
+    whole: Whole
+    values: dict[Key, Any]
+    start: Seen = field(default_factory=dict)
+    within: tuple[str | None] | None = None
+    limit: int = folding.FOLDED
+    seen: dict[str, Seen] = field(default_factory=dict)
 
     def results(self, outputs: Sequence[Any], controls: Sequence[Any] = (), data_only: bool = False) -> list[Any]:
         """The values of tensors, after the operations that ``controls`` has were walked, too. Raises `GraphError`."""
         for operation in operations(outputs, controls, self.values, data_only):
             self._operation(operation)
-        return [self.value(one) for one in outputs]
+        return [self._read(one, self.seen.get(one.op.name, self.start)) for one in outputs]
 
     def final(self) -> Seen:
         """What was written when all is done."""
         return merged([self.start, *self.seen.values()])
 
-    def value(self, tensor: Any) -> Any:
+    def _read(self, tensor: Any, seen: Seen) -> Any:
         """The value of a tensor whose operation was walked. What a reference of TensorFlow 1 refers to is read."""
         value = self.values[key(tensor)]
-        if isinstance(value, Variable) and not is_handle(tensor):
-            return value_of(value, self.seen.get(tensor.op.name, self.start))
-        return value
+        return value_of(value, seen) if isinstance(value, Variable) and not is_handle(tensor) else value
 
     def _operation(self, operation: Any) -> None:
-        self.whole.count()
+        self.whole.left -= 1
+        if self.whole.left < 0:
+            raise too_many()
         before = [self.seen.get(one.op.name, self.start) for one in operation.inputs]
         before += [self.seen.get(one.name, self.start) for one in operation.control_inputs]
         seen = self.seen[operation.name] = merged(before or [self.start])
         found = ROWS.get(operation.type) or ROWS["PartitionedCall"]  # its type may be the name of a function
-        values = [self.values[key(one)] for one in operation.inputs]
-        if not found.variables:
-            pairs = zip(operation.inputs, values, strict=True)
-            values = [value_of(v, seen) if isinstance(v, Variable) and not is_handle(t) else v for t, v in pairs]
+        values = [self.values[key(one)] if found.variables else self._read(one, seen) for one in operation.inputs]
         line = self.line(operation)
         current().source = line
         try:
-            known = found.folds and folding.computed(operation, values, self.limit)
-            if known:
-                made: Any = known
-            else:
+            made: Any = folding.computed(operation, values, self.limit) if found.folds else None
+            if made is None:
                 self._check_gradient(operation, values)
                 with self._scope(operation, found):
                     made = found.function(self, operation, values)
             each = made if isinstance(made, list | tuple) else [made] if operation.outputs else []
             for one, tensor in zip(each, operation.outputs, strict=False):
                 if isinstance(one, Array):
-                    dtypes.check(one, _lengths_of(tensor), tensor.dtype.base_dtype.name)
+                    dtypes.check(one, lengths_of(tensor), tensor.dtype.base_dtype.name)
         except XBackendError as error:
             where = f" (at {line})" if line and line not in str(error) else ""
             raise GraphError(f"{operation.type} {operation.name}{where}: {error}") from error
         self.values.update({(operation.name, i): one for i, one in enumerate(each)})
 
     def _check_gradient(self, operation: Any, values: Sequence[Any]) -> None:
-        """Raises `GraphError` where the user gave an operation a gradient of its own. Calls of functions have one from
-        TensorFlow itself."""
+        """Raises `GraphError` where the user gave an operation a gradient. Calls have one from TensorFlow itself."""
         if not self.whole.gradients or operation.type not in ROWS or "Call" in operation.type:
             return
         try:
@@ -163,24 +149,23 @@ class Walk:
         other_gradient(values, "it has a gradient of its own (tf.custom_gradient, gradient_override_map)")
 
     def _scope(self, operation: Any, found: Row) -> Any:
-        asked = device_of(operation)
+        asked = spelled(operation.device)
         if self.within is None:
-            return scope(asked) if asked else nullcontext()
+            return on(asked)
         if asked not in (None, self.within[0]) and not found.variables:
             raise GraphError(
                 f"it is on {asked}, in a loop or a choice on {self.within[0] or 'the default device'}: a program has "
                 "one on one device, so move arrays before or behind it"
             )
-        return nullcontext()
+        return on(None)
 
     def line(self, operation: Any) -> str:
-        """``file:line`` where the user made an operation."""
         lines = self.whole.lines
         if id(operation) not in lines:
             lines[id(operation)] = operation, line_of(operation)
         return lines[id(operation)][1]
 
-    def inner(self, values: Mapping[Key, Any], start: Seen, within: tuple[str | None] | None = None) -> Walk:
+    def inner(self, values: dict[Key, Any], start: Seen, within: tuple[str | None] | None = None) -> Walk:
         """A walk through the graph of a function that this one calls."""
         return Walk(self.whole, values, start, within or self.within, self.limit)
 
@@ -194,7 +179,7 @@ def other_gradient(values: Sequence[Any], why: str) -> None:
         )
 
 
-def _lengths_of(tensor: Any) -> list[int | None] | None:
+def lengths_of(tensor: Any) -> list[int | None] | None:
     """The shape of a tensor, as far as TensorFlow knows it."""
     return None if tensor.shape.rank is None else list(tensor.shape.as_list())
 
@@ -229,6 +214,23 @@ def operations(
             needed = (one.op for one in reversed(operation.inputs) if key(one) not in given)
             stack += [one for one in needed if one.name not in left]
     return found
+
+
+def on(device: str | None) -> AbstractContextManager[Any]:
+    """The scope of a device, if there is one."""
+    return scope(device) if device else nullcontext()
+
+
+def spelled(text: str) -> str | None:
+    """A device as a program has it, `None` for no device. The job of one process, localhost, is no part of it. Raises
+    `GraphError`."""
+    rest = _LOCAL.sub("", text or "")
+    if not rest:
+        return None
+    try:
+        return canonical(rest)
+    except DeviceSpellingError as error:
+        raise GraphError(f"tf.device({text!r}) names no device of a program: {error}") from None
 
 
 def line_of(operation: Any) -> str:

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect
-from xbackend.bring.source.expressions import Expr, call, indexed, method, named, tupled
-from xbackend.bring.source.layout import Block, Bracket, Line
-from xbackend.bring.source.rows import Row, along, as_numpy, of_arrays, place, shape_text, sided, slices, transposed
+from xbackend.bring.source.expressions import ATOM, Expr, call, indexed, method, tupled
+from xbackend.bring.source.layout import Block, Line
+from xbackend.bring.source.rows import WRITING, Row, along, as_numpy, of_arrays, sided, transposed, written_place
 from xbackend.bring.source.traits import dtypes
-from xbackend.bring.source.writer import Scope, Use, inside, nested, reads
+from xbackend.bring.source.writer import Scope, Targets, Use, inside, nested, reads
 from xbackend.program import analyses
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
 
 
-def _dtype(dtype: DType) -> str:
-    return "jnp.bool_" if dtype is DType.bool else f"jnp.{dtype.value}"
-
-
-def _written(name: str, indexed_by_take: bool) -> Row:
-    def row(use: Use) -> Expr:
-        index = place(use) if indexed_by_take else slices(use, ())
-        at = indexed(Expr(f"{use.arrays[0].at(9)}.at"), *(index or ["..."]))
-        return call(f"{at.text}.{name}", use.operands[-1])
-
-    return row
+def _written(use: Use) -> Expr:
+    at = indexed(Expr(f"{use.arrays[0].at(ATOM)}.at"), *(written_place(use) or ["..."]))
+    return call(f"{at.text}.{use.node.op.rpartition('_')[2]}", use.operands[-1])
 
 
 def _conv2d(use: Use) -> Expr:
@@ -35,7 +27,7 @@ def _conv2d(use: Use) -> Expr:
     return call(
         "lax.conv_general_dilated",
         *use.arrays,
-        window_strides=tupled(list(map(str, use.params["strides"]))),
+        window_strides=tupled(use.params["strides"]),
         padding=f"[({above}, {below}), ({left}, {right})]",
         dimension_numbers='("NHWC", "HWIO", "NHWC")',
     )
@@ -46,12 +38,9 @@ _TABLE: dict[str, Row] = {
     "argsort": along("jnp.argsort"),
     "searchsorted": lambda use: method(sided("jnp.searchsorted")(use), "astype", "jnp.int64"),
     "permute_dims": transposed(lambda x, axes: method(x, "transpose", *axes)),
-    "slice_set": _written("set", False),
-    "slice_add": _written("add", False),
-    "take_set": _written("set", True),
-    "take_add": _written("add", True),
-    "astype": lambda use: method(use.arrays[0], "astype", _dtype(use.node.dtype)),
+    **dict.fromkeys(WRITING, _written),
     "conv2d": _conv2d,
+    "transfer": of_arrays("jax.device_put"),  # with a device: `JAX.row`
 }
 
 
@@ -65,11 +54,8 @@ class JAX(Dialect):
         "lax": "from jax import lax",
         "special": "from jax.scipy import special",
     }
-    rows: ClassVar[Mapping[str, Row]] = {**_TABLE, "transfer": of_arrays("jax.device_put")}
+    rows: ClassVar[Mapping[str, Row]] = _TABLE
     gradients_of_functions = True
-
-    def dtype(self, dtype: DType) -> str:
-        return _dtype(dtype)
 
     def row(self, use: Use) -> Expr:
         if use.node.op == "transfer":
@@ -78,9 +64,7 @@ class JAX(Dialect):
 
     def begin(self, scope: Scope) -> None:
         """Inputs go to the devices that they are on."""
-        if not self.devices or scope.depth or scope.program is not self.program:
-            return
-        for i in (*self.program.inputs, *self.program.shared):
+        for i in self.arguments:
             device = self.program.values[i].device
             if device and device in self.devices:
                 name = scope.exprs[i].text
@@ -92,11 +76,10 @@ class JAX(Dialect):
         wrt = list(dict.fromkeys(each))
         _, dependent = analyses.between(program, loss, wrt)
         way = inside(program, node)
-        beside = [i for i in scope.plan.beside.get(node.outputs[0], ()) if i != loss]
-        valued = loss in scope.plan.beside.get(node.outputs[0], ())
+        given = scope.beside.get(node.outputs[0], [])
+        valued, beside = loss in given, [i for i in given if i != loss]
         inner = scope.child()
-        read = reads(program, node, True)
-        for i in sorted(read - set(wrt)):
+        for i in sorted(reads(program, node, True) - set(wrt)):
             inner.exprs[i] = scope.known(i)
         inner.exprs |= {i: e for i, e in scope.exprs.items() if i not in way and i not in inner.exprs and e.number}
         parameters, arguments = [], []
@@ -104,57 +87,41 @@ class JAX(Dialect):
             if i in dependent:
                 parameters.append(inner.names.new(f"{scope.hint(i)}_change"))
                 aval = program.values[i].aval
-                arguments.append(f"jnp.zeros({shape_text(aval.shape)}, dtype={_dtype(aval.dtype)})")
+                arguments.append(f"jnp.zeros({tupled(aval.shape)}, dtype={self.dtype(aval.dtype)})")
                 inner.shifts[i] = parameters[-1]
             else:
                 parameters.append(scope.name(i))
                 arguments.append(parameters[-1])
-                inner.exprs[i] = named(parameters[-1])
-        for i in (loss, *beside):
-            inner.hints[i] = scope.hint(i)
+                inner.exprs[i] = Expr(parameters[-1])
+        inner.hints.update({i: scope.hint(i) for i in (loss, *beside)})
         nodes = [n for n in program.nodes if any(i in way for i in n.outputs)]
         inner.run(nodes, [loss, *beside])
         name = scope.names.new(f"{scope.hint(loss)}_fn")
 
         def build(exprs: list[Expr]) -> Expr:
-            if not beside:
-                return exprs[0].array
-            return functions.several_results([exprs[0], Expr(functions.group(exprs[1:]))])
+            others = [Expr(functions.group(exprs[1:]))] if beside else []
+            return functions.several_results([exprs[0], *others])
 
         inner.returns([loss, *beside], build)
         scope.define(name, parameters, inner)
-        self._call(scope, node, name, arguments, (wrt, valued, beside))
-
-    def _call(
-        self, scope: Scope, node: Node, name: str, arguments: Sequence[str], given: tuple[list[int], bool, list[int]]
-    ) -> None:
-        """The statement that calls the gradient of a function. ``given``: its targets, whether it gives the loss too,
-        and the values that it gives beside it."""
-        wrt, valued, beside = given
-        options = [f"argnums={tuple(range(len(wrt)))}"] if len(wrt) > 1 else []
-        options += ["has_aux=True"] if beside else []
+        numbers = tuple(range(len(wrt))) if len(wrt) > 1 else None
         transform = "jax.value_and_grad" if valued else "jax.grad"
-        function = f"{transform}({', '.join([name, *options])})"
+        function = call(transform, name, argnums=numbers, has_aux="True" if beside else None).text
         targets = dict[int, str]()
-        for target, i in zip(node.inputs[1:], node.outputs, strict=True):
+        for target, i in zip(each, node.outputs, strict=True):
             if target in targets:
-                scope.exprs[i] = named(targets[target])
+                scope.exprs[i] = Expr(targets[target])
                 continue
             text = scope.exprs[target].text if target in scope.exprs else scope.hint(target)
-            scope.uses[i] += 0 if scope.uses[i] else 1
+            scope.uses[i] = scope.uses[i] or 1
             targets[target] = scope.claim(i, f"{text if text.isidentifier() else 'x'}_grad")
         gradients = nested([targets[i] for i in wrt])
         others = nested([scope.claim(i) for i in beside])
-        value = scope.claim(node.inputs[0]) if valued else "_"
-        left = gradients
-        if valued and beside:
-            left = [[value, others], gradients]
-        elif valued:
-            left = [value, gradients]
-        elif beside:
-            left = [gradients, others]
-        end = Bracket(f"{function}(", tuple(arguments), ")")
-        scope.bind(left, Expr(str(end), 9, end))
+        left: Targets = [gradients, others] if beside else gradients
+        if valued:
+            value = scope.claim(loss)
+            left = [[value, others] if beside else value, gradients]
+        scope.bind(left, call(function, *arguments))
 
     def scan(self, scope: Scope, node: Node) -> None:
         body, (init, xs, _) = node.params["body"], functions.parts(node)
@@ -176,18 +143,10 @@ class JAX(Dialect):
 
         def loop(exprs: list[Expr]) -> Expr:
             begin, over = functions.group(exprs[:count]), functions.group(exprs[count:])
-            length = None if xs else node.params["length"]
-            return call(
-                "lax.scan",
-                name,
-                begin,
-                over if xs else None,
-                length=length,
-                reverse="True" if node.params["reverse"] else None,
-            )
+            length, backwards = None if xs else node.params["length"], "True" if node.params["reverse"] else None
+            return call("lax.scan", name, begin, over if xs else None, length=length, reverse=backwards)
 
         scope.bind(left, scope.fitting([*init, *xs], loop))
-        scope.shifted(node.outputs)
 
     def while_loop(self, scope: Scope, node: Node) -> None:
         init, _, closed = functions.parts(node)
@@ -203,13 +162,12 @@ class JAX(Dialect):
             return call("lax.while_loop", *made, f"lax.stop_gradient({state})" if stopped else state)
 
         scope.bind(nested(names), scope.fitting(init, loop))
-        scope.shifted(node.outputs)
 
     def cond(self, scope: Scope, node: Node) -> None:
         functions.choice(scope, node, "lax.cond")
 
     def script(self) -> list[Line | Block]:
-        return [*([] if self.devices else [Line("@jax.jit")]), *self.stateful()]
+        return [*([] if self.devices else [Line("@jax.jit")]), *super().script()]
 
     def preamble(self) -> list[Line | Block]:
         wide = dtypes(self.program) & {DType.int64, DType.float64}

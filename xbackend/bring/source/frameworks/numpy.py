@@ -7,24 +7,16 @@ from typing import ClassVar
 
 from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect
-from xbackend.bring.source.expressions import Expr, call, method, named
-from xbackend.bring.source.layout import Block, Line
-from xbackend.bring.source.rows import Row, as_numpy, of_arrays, place, slices, taken, transposed
+from xbackend.bring.source.expressions import Expr, call
+from xbackend.bring.source.rows import WRITING, Row, as_numpy, of_arrays, taken, transposed, written_place
 from xbackend.bring.source.traits import padded
 from xbackend.bring.source.writer import Scope, Use
-from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
-
-
-def _dtype(dtype: DType) -> str:
-    return "np.bool_" if dtype is DType.bool else f"np.{dtype.value}"
-
 
 _TABLE: dict[str, Row] = {
     **as_numpy("np", "np.int32", "special", "linalg.solve_triangular"),
     "permute_dims": transposed(lambda x, axes: call("np.transpose", x, axes)),
-    **dict.fromkeys(("slice_set", "slice_add", "take_set", "take_add"), taken),  # statements: `NumPy.stated`
-    "astype": lambda use: method(use.arrays[0], "astype", _dtype(use.node.dtype)),
+    **dict.fromkeys(WRITING, taken),  # statements: `NumPy.stated`
     "transfer": of_arrays("np.copy"),
 }
 
@@ -39,24 +31,18 @@ class NumPy(Dialect):
     }
     rows: ClassVar[Mapping[str, Row]] = _TABLE
     gradients = False
-
-    def dtype(self, dtype: DType) -> str:
-        return _dtype(dtype)
+    has_devices = False
 
     def from_file(self, text: str) -> Expr:
         return Expr(text)
 
-    def same(self, scope: Scope, node: Node) -> int | None:
-        """NumPy has no devices."""
-        return node.inputs[0] if node.op == "transfer" else super().same(scope, node)
-
     def stated(self, scope: Scope, node: Node) -> bool:
         """What writes into an array is a copy and an assignment."""
         padded(scope, node, "np.pad")
-        if node.op not in ("slice_set", "slice_add", "take_set", "take_add"):
+        if node.op not in WRITING:
             return False
         use = Use(node, [scope.exprs[j] for j in node.inputs], [scope.program.values[j].aval for j in node.inputs])
-        index = ", ".join(place(use) if node.op.startswith("take") else slices(use, ())) or "..."
+        index = ", ".join(written_place(use)) or "..."
         name = scope.state(node.outputs[0], call("np.array", use.arrays[0]))
         value = use.arrays[-1]
         if node.op == "take_add":
@@ -67,7 +53,6 @@ class NumPy(Dialect):
         return True
 
     def scan(self, scope: Scope, node: Node) -> None:
-        """A loop of Python."""
         body, (init, xs, closed) = node.params["body"], functions.parts(node)
         captured = [scope.known(i) for i in closed]
         begin, over = [scope.known(i).array for i in init], [scope.name(i) for i in xs]
@@ -83,19 +68,18 @@ class NumPy(Dialect):
         what = over[0] if len(over) == 1 else f"zip({', '.join(over)})"
         head = f"for {', '.join(rows)} in {what}:" if over else f"for _ in range({node.params['length']}):"
         with scope.block(head):
-            given = [*functions.texts(carried), *functions.texts(rows), *captured]
-            results = scope.enter_here(body, given)
+            results = scope.enter_here(body, [*map(Expr, carried), *map(Expr, rows), *captured])
             for name, result in zip(each, results[len(init) :], strict=True):
                 scope.say("", call(f"{name}.append", result.array))
             self._move(scope, carried, results[: len(init)])
         for name in each:
             scope.say(f"{name} = np.stack({name}{'[::-1]' if node.params['reverse'] else ''})")
-        scope.exprs.update(zip(node.outputs, functions.texts([*carried, *each]), strict=True))
+        scope.exprs.update(zip(node.outputs, map(Expr, [*carried, *each]), strict=True))
 
     def _move(self, scope: Scope, carried: Sequence[str], after: Sequence[Expr]) -> None:
         """The state of a loop becomes the next one, all of it at once."""
-        for one in [functions.several_results(after)] if after else []:
-            scope.say(f"{', '.join(carried)} = ", one)
+        if after:
+            scope.say(f"{', '.join(carried)} = ", functions.several_results(after))
 
     def while_loop(self, scope: Scope, node: Node) -> None:
         init, _, closed = functions.parts(node)
@@ -105,12 +89,12 @@ class NumPy(Dialect):
         for name, first in zip(carried, begin, strict=True):
             scope.say(f"{name} = {first.text}")
         with scope.block("while True:"):
-            given = [*functions.texts(carried), *captured]
+            given = [*map(Expr, carried), *captured]
             (goes_on,) = scope.enter_here(node.params["condition"], given)
             with scope.block(f"if not {goes_on.array.at(9)}:"):
                 scope.say("break")
             self._move(scope, carried, scope.enter_here(node.params["body"], given))
-        scope.exprs.update(zip(node.outputs, functions.texts(carried), strict=True))
+        scope.exprs.update(zip(node.outputs, map(Expr, carried), strict=True))
 
     def cond(self, scope: Scope, node: Node) -> None:
         predicate, *values = node.inputs
@@ -120,10 +104,7 @@ class NumPy(Dialect):
         for head, key in ((f"if {test}:", "then"), ("else:", "otherwise")):
             with scope.block(head):
                 self._move(scope, names, scope.enter_here(node.params[key], captured))
-        scope.exprs.update(zip(node.outputs, map(named, names), strict=True))
-
-    def script(self) -> list[Line | Block]:
-        return self.stateful("# NumPy has no devices: all of this is computed on one." if self.devices else "")
+        scope.exprs.update(zip(node.outputs, map(Expr, names), strict=True))
 
 
 DIALECT = NumPy

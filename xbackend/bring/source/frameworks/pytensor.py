@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from xbackend.bring.source import functions
-from xbackend.bring.source.dialect import Dialect, plain
-from xbackend.bring.source.expressions import AND, Expr, call, indexed, listed, method, signed
-from xbackend.bring.source.layout import Block, Bracket, Line
-from xbackend.bring.source.rows import Row, along, as_numpy, function, place, shape_text, slices, transposed
+from xbackend.bring.source.dialect import Dialect
+from xbackend.bring.source.expressions import AND, ATOM, Expr, call, indexed, listed, method, signed, tupled
+from xbackend.bring.source.layout import Block, Line
+from xbackend.bring.source.rows import WRITING, Row, along, as_numpy, function, transposed, written_place
 from xbackend.bring.source.traits import connected, dtypes, padded
-from xbackend.bring.source.writer import Scope, Use
+from xbackend.bring.source.writer import Scope, Use, nested
 from xbackend.program import analyses
-from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, Program
 
 MOST_STEPS = "1_000_000"  # of a while loop: without its rewrites PyTensor has memory for all of them
 
 
-def _written(name: str, by_take: bool) -> Row:
-    def row(use: Use) -> Expr:
-        index = place(use) if by_take else slices(use, ())
-        if not index:
-            return call("pt.add", *use.arrays) if name == "inc_subtensor" else use.arrays[1]
-        return call(f"pt.{name}", indexed(use.arrays[0], *index), use.operands[-1].array)
-
-    return row
+def _written(use: Use) -> Expr:
+    index, adds = written_place(use), use.node.op.endswith("add")
+    if not index:
+        return call("pt.add", *use.arrays) if adds else use.arrays[1]
+    return call(f"pt.{'inc' if adds else 'set'}_subtensor", indexed(use.arrays[0], *index), use.arrays[-1])
 
 
 def _astype(use: Use) -> Expr:
@@ -48,10 +45,7 @@ _TABLE: dict[str, Row] = {
     "cumulative_sum": along("pt.cumsum"),
     "cumulative_prod": along("pt.cumprod"),
     "permute_dims": transposed(lambda x, axes: method(x, "dimshuffle", *axes)),
-    "slice_set": _written("set_subtensor", False),
-    "slice_add": _written("inc_subtensor", False),
-    "take_set": _written("set_subtensor", True),
-    "take_add": _written("inc_subtensor", True),
+    **dict.fromkeys(WRITING, _written),
     "astype": _astype,
     "eigvalsh": lambda use: indexed(call("pt.linalg.eigh", use.arrays[0]), 0),
     "svdvals": lambda use: indexed(call("pt.linalg.svd", use.arrays[0], full_matrices="False"), 1),
@@ -62,6 +56,7 @@ _TABLE: dict[str, Row] = {
 class PyTensor(Dialect):
     spoken = "PyTensor"
     module = "pt"
+    making = "constant"
     head = "import pytensor"
     imports: ClassVar[Mapping[str, str]] = {
         "pt": "import pytensor.tensor as pt",
@@ -72,6 +67,7 @@ class PyTensor(Dialect):
         "zero_grad": "from pytensor.gradient import zero_grad",
     }
     rows: ClassVar[Mapping[str, Row]] = _TABLE
+    has_devices = False
 
     def __init__(self, program: Program, devices: Mapping[str, str]) -> None:
         super().__init__(program, devices)
@@ -88,28 +84,17 @@ class PyTensor(Dialect):
 
     def number(self, value: Any, dtype: DType) -> Expr:
         """PyTensor takes the smallest dtype that holds a number of Python, so that 0.1 would make float32 float64."""
-        text = plain(value, dtype, "np")
-        typed = f'pt.constant({text}, dtype="{dtype.value}")'
+        made = super().number(value, dtype)
         if dtype is DType.bool:
-            return Expr(f"np.array({text})", number=True, typed=typed)
-        kept = (
-            dtype in (DType.float64, DType.int64)
-            or (dtype is DType.float32 and self.single)
-            or (dtype is DType.int32 and dtype.least <= value <= dtype.most)
-        )
-        if kept:
-            return Expr(text, 7 if text.startswith("-") else 9, number=True, typed=typed)
-        return Expr(f"np.{dtype.value}({text})", number=True, typed=typed)
+            return replace(made, text=f"np.array({made.text})")
+        kept = dtype in (DType.float64, DType.int64, DType.int32) or (dtype is DType.float32 and self.single)
+        return made if kept else replace(made, text=f"np.{dtype.value}({made.text})", level=ATOM)
+
+    def typed(self, text: str, dtype: DType) -> str:
+        return f'pt.constant({text}, dtype="{dtype.value}")'
 
     def from_file(self, text: str) -> Expr:
         return call("pt.as_tensor", text)
-
-    def array(self, text: Bracket | str, aval: Aval) -> Expr:
-        return call("pt.constant", text, dtype=f'"{aval.dtype.value}"')
-
-    def same(self, scope: Scope, node: Node) -> int | None:
-        """PyTensor has no devices: a transfer is the value itself."""
-        return node.inputs[0] if node.op == "transfer" else super().same(scope, node)
 
     def stated(self, scope: Scope, node: Node) -> bool:
         """Padding is a statement of its own."""
@@ -120,16 +105,12 @@ class PyTensor(Dialect):
         loss, *wrt = node.inputs
         names = [scope.name(i) for i in wrt]
         targets = scope.claim_gradients(node, names)
-        options = {}
-        if not connected(scope.program, loss, wrt):
-            options["disconnected_inputs"] = '"ignore"'
+        ignored = None if connected(scope.program, loss, wrt) else '"ignore"'
         over = listed(names) if len(names) > 1 else names[0]
-        made = call("pt.grad", scope.name(loss), over, **options)
-        scope.bind(targets if len(targets) > 1 else targets[0], made)
+        scope.bind(nested(targets), call("pt.grad", scope.name(loss), over, disconnected_inputs=ignored))
         for i, target in zip(wrt, targets, strict=True):
             if self.mixed:  # the gradient of a cast has the dtype that was cast to
                 scope.say(f'{target} = {target}.astype("{scope.program.values[i].dtype.value}")')
-        scope.shifted(node.outputs)
 
     def scan(self, scope: Scope, node: Node) -> None:
         body, (init, xs, closed) = node.params["body"], functions.parts(node)
@@ -164,7 +145,6 @@ class PyTensor(Dialect):
         for i, one, carry in zip(node.outputs, packed, carried, strict=False):
             if scope.uses[i] or i in scope.targets:
                 scope.say(f"{scope.claim(i, f'last_{carry}')} = {one}[-1]")
-        scope.shifted(node.outputs)
 
     def while_loop(self, scope: Scope, node: Node) -> None:
         """A scan with `until`, which makes one step at least: what it began with is kept where it is to make none."""
@@ -175,11 +155,9 @@ class PyTensor(Dialect):
         begins = scope.names.new("begins")
         scope.say(f"{begins} = ", first[0].array)
         name = scope.names.new("step")
-        inner = scope.child()
-        inner.program = node.params["body"]
+        inner = scope.child(node.params["body"])
         carried = functions.carried_names(scope, inner, init, closed)
-        inner.exprs.update(functions.given(inner.program, [*functions.texts(carried), *captured]))
-        inner.run(inner.program.nodes, inner.program.outputs)
+        inner.through([*map(Expr, carried), *captured])
         after = [inner.known(i) for i in inner.program.outputs]
         goes_on = inner.enter_here(node.params["condition"], [*after, *captured])
         listed_after = functions.listed_results(after).text
@@ -212,7 +190,6 @@ class PyTensor(Dialect):
                 name = scope.claim(i, f"last_{carry}")
                 scope.say(f"{name} = ", chosen)
                 scope.say(f"{name} = ", call(f'Assert("more than {MOST_STEPS} steps")', name, ended))
-        scope.shifted(node.outputs)
 
     def cond(self, scope: Scope, node: Node) -> None:
         predicate, *values = node.inputs
@@ -223,59 +200,42 @@ class PyTensor(Dialect):
             if scope.uses[i] or i in scope.targets:
                 choice = call("ifelse", test, first.array, second.array)
                 scope.say(f"{scope.claim(i)} = ", choice)
-        scope.shifted(node.outputs)
 
     def script(self) -> list[Line | Block]:
-        program = self.program
-        self.names_above = above = {i: self.taken.new(variable.name) for i, variable in program.shared.items()}
-        self.top += [self._shared(i, name) for i, name in above.items()]
-        scope = self.scope()
-        scope.statements += self.docstring(list(program.inputs), scope)
-        if self.devices:
-            scope.statements.append(Line("# PyTensor has no devices: all of this is computed on one."))
-        updates = dict(program.updates)
-        scope.run(program.nodes, [*program.outputs, *updates.values()])
+        program, updates = self.program, self.program.updates
+        self.write_variables()
+        scope = self.begun()
         count = len(program.outputs)
 
         def build(exprs: list[Expr]) -> Expr:
             outputs = exprs[0].array if count == 1 else functions.listed_results(exprs[:count])
-            pairs = [f"({above[target]}, {new.array.text})" for target, new in zip(updates, exprs[count:], strict=True)]
-            return functions.several_results(
-                [outputs, functions.listed_results(map(Expr, pairs))] if pairs else [outputs]
-            )
+            pairs = zip(updates, exprs[count:], strict=True)
+            changed = listed(f"({self.above[target]}, {new.array.text})" for target, new in pairs)
+            return functions.several_results([outputs, changed] if updates else [outputs])
 
         scope.returns([*program.outputs, *updates.values()], build)
-        arguments = scope.exprs_of(program.inputs)
-        function, main = self.defined(program.inputs, scope, f"compiled()({', '.join(arguments)})")
+        arguments = [scope.exprs[i].text for i in program.inputs]
+        function, main = self.defined(scope, f"compiled()({', '.join(arguments)})")
         return [function, self._compiled(arguments, bool(updates)), main]
 
-    def _shared(self, i: int, name: str) -> Line:
+    def variable(self, i: int) -> Expr:
         variable = self.program.shared[i]
-        shape = shape_text(variable.shape) if 1 in variable.shape else None
-        initial = self.initial(i)
-        made = call("pytensor.shared", initial, name=f'"{variable.name}"', shape=shape)
-        return Line(f"{name} = ", made.end)
+        shape = tupled(variable.shape) if 1 in variable.shape else None
+        return call("pytensor.shared", self.initial(i), name=f'"{variable.name}"', shape=shape)
 
     def _compiled(self, arguments: Sequence[str], updates: bool) -> Block:
-        """The function that compiles."""
         lines: list[Line | Block] = [Line('"""The compiled function."""')]
         for i, name in zip(self.program.inputs, arguments, strict=True):
             aval = self.program.values[i].aval
-            made = call("pt.tensor", f'"{name}"', dtype=f'"{aval.dtype.value}"', shape=shape_text(aval.shape))
+            made = call("pt.tensor", f'"{name}"', dtype=f'"{aval.dtype.value}"', shape=tupled(aval.shape))
             lines.append(Line(f"{name} = ", made.end))
-        results = Bracket(f"{self.function}(", tuple(arguments), ")")
-        inputs = listed(list(arguments))
-        unused = '"ignore"' if self._unused() else None
-        lines.append(Line(f"outputs{', updates' if updates else ''} = ", results))
+        lines.append(Line(f"outputs{', updates' if updates else ''} = ", call(self.function, *arguments).end))
+        used = analyses.predecessors(self.program, [*self.program.outputs, *self.program.updates.values()])
+        unused = None if used.issuperset(self.program.inputs) else '"ignore"'
         changed = "updates" if updates else None
-        made = call("pytensor.function", inputs, "outputs", updates=changed, on_unused_input=unused)
+        made = call("pytensor.function", listed(arguments), "outputs", updates=changed, on_unused_input=unused)
         lines.append(Line("return ", made.end))
         return Block(Line("def compiled():"), lines)
-
-    def _unused(self) -> bool:
-        program = self.program
-        used = analyses.predecessors(program, [*program.outputs, *program.updates.values()])
-        return not used.issuperset(program.inputs)
 
 
 DIALECT = PyTensor

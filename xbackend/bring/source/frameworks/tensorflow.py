@@ -7,37 +7,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from xbackend.bring.source import functions
+from xbackend.bring.source import functions, rows
 from xbackend.bring.source.dialect import Dialect
-from xbackend.bring.source.expressions import ADDED, Expr, call, indexed, infix, listed
-from xbackend.bring.source.layout import Block, Bracket, Line
-from xbackend.bring.source.rows import (
-    ARCS,
-    OPERATORS,
-    UNARY,
-    Row,
-    along,
-    function,
-    joined,
-    matmul,
-    of_arrays,
-    reduction,
-    reshaped,
-    shape_text,
-    sliced,
-    slices,
-)
+from xbackend.bring.source.expressions import Expr, call, indexed, infix, listed, tupled
+from xbackend.bring.source.layout import Block, Line
+from xbackend.bring.source.rows import Row
 from xbackend.bring.source.traits import connected
-from xbackend.bring.source.writer import Scope, Tape, Use, inside
+from xbackend.bring.source.writer import Scope, Tape, Use, inside, nested
 from xbackend.program import analyses
-from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
 from xbackend.program.shapes import slice_lengths
-
-
-def _dtype(dtype: DType) -> str:
-    return f"tf.{dtype.value}"
 
 
 def _numbers(values: Sequence[int | str]) -> str:
@@ -49,68 +29,38 @@ def _transposed(use: Use) -> Expr:
     return call("tf.transpose", use.arrays[0], None if axes == (1, 0) else _numbers(axes))
 
 
-def _matmul(use: Use) -> Expr:
-    """TensorFlow's operator takes matrices; of a vector it has functions."""
-    plain = matmul(use)
-    if len(use.shape) != 2 or not plain.forms:
-        return plain
-    (rows, _), (_, columns) = use.avals[0].shape, use.avals[1].shape
-    a, b = use.arrays
-    left, right = (one.vector for one in use.operands)
-    forms: dict[tuple[int, ...], Expr] = {}
-    if (rows,) in plain.forms and right is not None:
-        forms[rows,] = call("tf.linalg.matvec", a, right)
-    if (columns,) in plain.forms and left is not None:
-        forms[columns,] = call("tf.linalg.matvec", b, left, transpose_a="True")
-    if () in plain.forms and left is not None and right is not None:
-        forms[()] = call("tf.tensordot", left, right, 1)
-    return Expr(plain.text, plain.level, forms=forms)
-
-
 def _indices(use: Use) -> Expr:
     """Indices that count from the beginning: TensorFlow takes no negative ones."""
-    index = use.operands[1]
-    n = use.avals[0].shape[use.params["axis"]]
-    if index.number:
-        return Expr(str(int(index.text) % n), 9)
-    return infix("%", 6, index, Expr(str(n)))
+    index, n = use.operands[1], use.avals[0].shape[use.params["axis"]]
+    return Expr(str(int(index.text) % n)) if index.number else infix("%", index, Expr(str(n)))
 
 
-def _take(use: Use) -> Expr:
-    axis = use.params["axis"]
-    return call("tf.gather", use.arrays[0], _indices(use), axis=axis or None)
-
-
-def _take_written(name: str) -> Row:
-    def row(use: Use) -> Expr:
-        x, value = use.arrays[0], use.arrays[2]
-        axis, rank, inner = use.params["axis"], len(use.shape), len(use.avals[1].shape)
-        first = [axis, *(a for a in range(rank) if a != axis)]
-        moved = range(axis, axis + inner)
-        of_value = [*moved, *(a for a in range(rank - 1 + inner) if a not in moved)]
-        index = _indices(use)
-        places = Expr(f"[[{index.text}]]") if not inner else indexed(index, "...", "None")
-        updates = value if inner else indexed(value, "None")
-        if axis:
-            x = call("tf.transpose", x, _numbers(first))
-            moved_value = call("tf.transpose", value, _numbers(of_value)) if inner else value
-            updates = moved_value if inner else indexed(value, "None")
-        written = call(f"tf.{name}", x, places, updates)
-        return call("tf.transpose", written, _numbers([first.index(a) for a in range(rank)])) if axis else written
-
-    return row
+def _take_written(use: Use) -> Expr:
+    """By the first axis, to which another one is moved."""
+    x, _, value = use.arrays
+    axis, rank, inner = use.params["axis"], len(use.shape), len(use.avals[1].shape)
+    first = [axis, *(a for a in range(rank) if a != axis)]
+    moved = range(axis, axis + inner)
+    index = _indices(use)
+    places = Expr(f"[[{index.text}]]") if not inner else indexed(index, "...", "None")
+    if not inner:
+        value = indexed(value, "None")
+    elif axis:
+        others = (a for a in range(rank - 1 + inner) if a not in moved)
+        value = call("tf.transpose", value, _numbers([*moved, *others]))
+    name = "update" if use.node.op == "take_set" else "add"
+    x = call("tf.transpose", x, _numbers(first)) if axis else x
+    written = call(f"tf.tensor_scatter_nd_{name}", x, places, value)
+    return call("tf.transpose", written, _numbers([first.index(a) for a in range(rank)])) if axis else written
 
 
 def _slice_add(use: Use) -> Expr:
-    x, value = use.arrays
-    params = use.params
+    (x, value), params = use.arrays, use.params
     if set(params["steps"]) <= {1}:
-        lengths = slice_lengths(params)
-        around = [
-            f"[{start}, {n - start - m}]" for start, n, m in zip(params["starts"], use.shape, lengths, strict=True)
-        ]
-        return infix("+", ADDED, x, call("tf.pad", value, f"[{', '.join(around)}]") if around else value)
-    return _update(use, infix("+", ADDED, indexed(x, *slices(use, ())), value))
+        each = zip(params["starts"], use.shape, slice_lengths(params), strict=True)
+        around = [f"[{start}, {n - start - m}]" for start, n, m in each]
+        return infix("+", x, call("tf.pad", value, f"[{', '.join(around)}]") if around else value)
+    return _update(use, infix("+", indexed(x, *rows.slices(use, ())), value))
 
 
 def _update(use: Use, value: Expr) -> Expr:
@@ -118,7 +68,7 @@ def _update(use: Use, value: Expr) -> Expr:
     if not use.shape:
         return value
     size = int(np.prod(use.shape))
-    positions = f"tf.reshape(tf.range({size}), {_numbers(use.shape)})[{', '.join(slices(use, ()))}]"
+    positions = f"tf.reshape(tf.range({size}), {_numbers(use.shape)})[{', '.join(rows.slices(use, ()))}]"
     flat = call("tf.reshape", use.arrays[0], "[-1]")
     places = call("tf.reshape", positions, "[-1, 1]")
     written = call("tf.tensor_scatter_nd_update", flat, places, call("tf.reshape", value, "[-1]"))
@@ -128,20 +78,18 @@ def _update(use: Use, value: Expr) -> Expr:
 def _astype(use: Use) -> Expr:
     if use.node.dtype is DType.bool:
         return call("tf.not_equal", use.arrays[0], 0)
-    return call("tf.cast", use.arrays[0], _dtype(use.node.dtype))
+    return call("tf.cast", use.arrays[0], f"tf.{use.node.dtype.value}")
 
 
-def _logarithm(base: str) -> Row:
-    def row(use: Use) -> Expr:
-        value = f'np.log({base}).astype("{use.node.dtype.value}")' if use.node.dtype is DType.float32 else ""
-        return infix("/", 6, call("tf.math.log", use.arrays[0]), Expr(value or f"np.log({base})"))
-
-    return row
+def _logarithm(use: Use) -> Expr:
+    base = f"np.log({use.node.op.removeprefix('log')}.0)"
+    divisor = f'{base}.astype("float32")' if use.node.dtype is DType.float32 else base
+    return infix("/", call("tf.math.log", use.arrays[0]), Expr(divisor))
 
 
 def _trunc(use: Use) -> Expr:
     x = use.arrays[0]
-    return infix("*", 6, call("tf.sign", x), call("tf.floor", call("tf.abs", x)))
+    return infix("*", call("tf.sign", x), call("tf.floor", call("tf.abs", x)))
 
 
 def _conv2d(use: Use) -> Expr:
@@ -165,67 +113,59 @@ def _of_two(name: str) -> Row:
 def _diagonal(use: Use) -> Expr:
     """TensorFlow refuses a diagonal outside of the matrices."""
     if 0 in use.shape:
-        return call("tf.zeros", shape_text(use.shape), dtype=_dtype(use.node.dtype))
+        return call("tf.zeros", tupled(use.shape), dtype=f"tf.{use.node.dtype.value}")
     return call("tf.linalg.diag_part", use.arrays[0], k=use.params["offset"] or None)
 
 
 _MATH = ("log", "log1p", "expm1", "erf", "erfc", "erfinv", "digamma")
 _PLAIN = {
     **{"isnan": "tf.math.is_nan", "isinf": "tf.math.is_inf", "isfinite": "tf.math.is_finite"},
-    **{
-        "gammaln": "tf.math.lgamma",
-        "expit": "tf.sigmoid",
-        "atan2": "tf.atan2",
-        "pow": "tf.pow",
-        "ceil": "tf.math.ceil",
-    },
-    **{"maximum": "tf.maximum", "minimum": "tf.minimum"},
+    **{"gammaln": "tf.math.lgamma", "expit": "tf.sigmoid", "ceil": "tf.math.ceil"},
+    **{name: f"tf.{name}" for name in ("atan2", "pow", "maximum", "minimum")},
 }
 _TABLE: dict[str, Row] = {
-    **{name: function(f"tf.{name}") for name in (*UNARY, *ARCS)},
-    **{name: function(f"tf.math.{name}") for name in _MATH},
+    **{name: rows.function(f"tf.{name}") for name in (*rows.UNARY, *rows.ARCS)},
+    **{name: rows.function(f"tf.math.{name}") for name in _MATH},
     **{name: _of_two(theirs) for name, theirs in _PLAIN.items()},
-    "log2": _logarithm("2.0"),
-    "log10": _logarithm("10.0"),
+    **dict.fromkeys(("log2", "log10"), _logarithm),
     "trunc": _trunc,
-    **OPERATORS,
-    "bitwise_invert": of_arrays("tf.bitwise.invert"),
+    **rows.OPERATORS,
+    "bitwise_invert": rows.of_arrays("tf.bitwise.invert"),
     "where": lambda use: call("tf.where", use.arrays[0], use.operands[1].array, use.operands[2]),
-    **{name: reduction(f"tf.reduce_{name}") for name in ("sum", "prod", "max", "min", "mean", "any", "all")},
-    **{name: along(f"tf.{name}") for name in ("argmax", "argmin", "sort")},
+    **{name: rows.reduction(f"tf.reduce_{name}") for name in ("sum", "prod", "max", "min", "mean", "any", "all")},
+    **{name: rows.along(f"tf.{name}") for name in ("argmax", "argmin", "sort")},
     "argsort": lambda use: call(
         "tf.cast", call("tf.argsort", use.arrays[0], axis=use.params["axis"], stable="True"), "tf.int64"
     ),
-    "cumulative_sum": along("tf.cumsum"),
-    "cumulative_prod": along("tf.math.cumprod"),
+    "cumulative_sum": rows.along("tf.cumsum"),
+    "cumulative_prod": rows.along("tf.math.cumprod"),
     "searchsorted": _searchsorted,
-    "reshape": reshaped("tf.squeeze", lambda x, shape: call("tf.reshape", x, _numbers(shape))),
+    "reshape": rows.reshaped("tf.squeeze", lambda x, shape: call("tf.reshape", x, _numbers(shape))),
     "permute_dims": _transposed,
     "broadcast_to": lambda use: call("tf.broadcast_to", use.arrays[0], _numbers(use.shape)),
     "diagonal": _diagonal,
-    "slice": sliced,
+    "slice": rows.sliced,
     "slice_set": lambda use: _update(use, use.arrays[1]),
     "slice_add": _slice_add,
-    "take": _take,
-    "take_set": _take_written("tensor_scatter_nd_update"),
-    "take_add": _take_written("tensor_scatter_nd_add"),
-    "take_along_axis": lambda use: call(
-        "tf.experimental.numpy.take_along_axis", use.arrays[0], use.arrays[1], axis=use.params["axis"]
-    ),
-    "concat": joined("tf.concat"),
-    "stack": joined("tf.stack"),
+    "take": lambda use: call("tf.gather", use.arrays[0], _indices(use), axis=use.params["axis"] or None),
+    **dict.fromkeys(("take_set", "take_add"), _take_written),
+    "take_along_axis": lambda use: call("tf.experimental.numpy.take_along_axis", *use.arrays, axis=use.params["axis"]),
+    "concat": rows.joined("tf.concat"),
+    "stack": rows.joined("tf.stack"),
     "astype": _astype,
-    "matmul": _matmul,
+    "matmul": rows.product(  # the operator takes matrices; of a vector there are functions
+        lambda a, x: call("tf.linalg.matvec", a, x),
+        lambda x, b: call("tf.linalg.matvec", b, x, transpose_a="True"),
+        lambda x, y: call("tf.tensordot", x, y, 1),
+    ),
     "conv2d": _conv2d,
-    **{
-        name: of_arrays(f"tf.linalg.{name}")
-        for name in ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")
-    },
+    **{name: rows.of_arrays(f"tf.linalg.{name}") for name in rows.FACTORS},
     "solve_triangular": lambda use: call(
         "tf.linalg.triangular_solve", *use.arrays, lower=None if use.params["lower"] else "False"
     ),
     "svdvals": lambda use: call("tf.linalg.svd", use.arrays[0], compute_uv="False"),
-    "svd": of_arrays("tf.linalg.svd"),  # statements: `TensorFlow.stated`
+    "transfer": rows.of_arrays("tf.identity"),
+    "svd": rows.of_arrays("tf.linalg.svd"),  # statements: `TensorFlow.stated`
     "qr": lambda use: call("tf.linalg.qr", use.arrays[0], full_matrices="True" if use.params["full"] else None),
 }
 
@@ -234,21 +174,18 @@ class TensorFlow(Dialect):
     spoken = "TensorFlow"
     module = "tf"
     head = "import tensorflow as tf"
-    counting = "range"
+    counting, making = "range", "constant"
     imports: ClassVar[Mapping[str, str]] = {"np": "import numpy as np"}
-    rows: ClassVar[Mapping[str, Row]] = {**_TABLE, "transfer": of_arrays("tf.identity")}
+    rows: ClassVar[Mapping[str, Row]] = _TABLE
 
     def dtype(self, dtype: DType) -> str:
-        return _dtype(dtype)
+        return f"tf.{dtype.value}"
 
     def typed(self, text: str, dtype: DType) -> str:
-        return f"tf.constant({text}, dtype={_dtype(dtype)})"
+        return f"tf.constant({text}, dtype={self.dtype(dtype)})"
 
     def from_file(self, text: str) -> Expr:
         return call("tf.constant", text)
-
-    def array(self, text: Bracket | str, aval: Aval) -> Expr:
-        return call("tf.constant", text, dtype=_dtype(aval.dtype))
 
     def generated(self, scope: Scope, node: Node) -> Expr:
         """TensorFlow's identities are not beside the diagonal, and its ranges are of integers that have a sign."""
@@ -261,7 +198,7 @@ class TensorFlow(Dialect):
         made = super().filled(node)
         if not made.text.startswith("tf.full"):
             return made
-        return call("tf.fill", shape_text(node.shape), self.number(node.params["fill_value"], node.dtype).typed)
+        return call("tf.fill", tupled(node.shape), self.number(node.params["fill_value"], node.dtype).typed)
 
     def same(self, scope: Scope, node: Node) -> int | None:
         """TensorFlow moves what an op on another device reads."""
@@ -284,17 +221,13 @@ class TensorFlow(Dialect):
         scope.bind([values, left, columns], made, scope.device(node.outputs[0]))
         if right != "_":
             scope.say(f"{right} = tf.linalg.matrix_transpose({columns})", device=scope.device(node.outputs[2]))
-        scope.shifted(node.outputs)
         return True
-
-    def begin(self, scope: Scope) -> None:
-        scope.tapes = []
 
     def before(self, scope: Scope, node: Node) -> None:
         """Open the tapes of all gradients before the first node on a way to their losses, the first one innermost."""
         if scope.tapes:
             return
-        left = [n for n in scope.plan.nodes if n.op == "grad" and n.outputs[0] not in scope.exprs]
+        left = [n for n in scope.nodes if n.op == "grad" and n.outputs[0] not in scope.exprs]
         ways = {i for n in left for i in inside(scope.program, n)}
         if node not in left and ways.isdisjoint(node.outputs):
             return
@@ -329,32 +262,29 @@ class TensorFlow(Dialect):
         ignored = None if connected(scope.program, loss, wrt) else "tf.UnconnectedGradients.ZERO"
         sources = listed(over) if len(over) > 1 else over[0]
         made = call(f"{tape.name}.gradient", name, sources, unconnected_gradients=ignored)
-        scope.bind(targets if len(targets) > 1 else targets[0], made)
+        scope.bind(nested(targets), made)
         taken = {n.inputs[0] for n in scope.program.nodes if n.op == "take"}
         for i, target in zip(wrt, targets, strict=True):
             if i in taken:  # the gradient of `tf.gather` is one of its rows alone
                 scope.say(f"{target} = tf.convert_to_tensor({target})")
-        scope.shifted(node.outputs)
 
     def scan(self, scope: Scope, node: Node) -> None:
         """`tf.scan`, whose steps all give what they carry: what each step gives beside it begins with zeros."""
         body, (init, xs, _) = node.params["body"], functions.parts(node)
-        name, inner, carried, rows = functions.step(scope, node)
+        name, inner, carried, elements = functions.step(scope, node)
         ys = [body.values[i].aval for i in body.outputs[len(init) :]]
         whole = len(carried) + len(ys)
-        if whole > 1:
-            unused = "_" if len(ys) == 1 else "*_"
-            inner.say(
-                f"{', '.join([*carried, *([unused] if ys else [])])}{',' if not ys and whole == 1 else ''} = state"
-            )
-        functions.unpacked(inner, rows, "x")
+        if carried and whole > 1:
+            unused = ["_" if len(ys) == 1 else "*_"] if ys else []
+            inner.say(f"{', '.join([*carried, *unused])} = state")
+        functions.unpacked(inner, elements, "x")
         inner.run(body.nodes, body.outputs)
-        functions.returned(inner, body.outputs)
+        inner.returns(body.outputs, functions.several_results)
         state = "state" if whole > 1 else (carried[0] if carried else "_state")
-        scope.define(name, [state, functions.loop_names(rows, "x") if rows else "_"], inner)
+        scope.define(name, [state, functions.loop_names(elements, "x") if elements else "_"], inner)
         packed = [scope.names.new(f"{one}_steps") for one in carried]
         each = [scope.claim(i, "each") for i in node.outputs[len(init) :]]
-        zeros = [Expr(f"tf.zeros({shape_text(a.shape)}, {_dtype(a.dtype)})") for a in ys]
+        zeros = [Expr(f"tf.zeros({tupled(a.shape)}, {self.dtype(a.dtype)})") for a in ys]
 
         def loop(exprs: list[Expr]) -> Expr:
             over = functions.group(exprs[len(init) :]) if xs else f"tf.range({node.params['length']})"
@@ -368,7 +298,6 @@ class TensorFlow(Dialect):
         for i, one, carry in zip(node.outputs, packed, carried, strict=False):
             if scope.uses[i] or i in scope.targets:
                 scope.say(f"{scope.claim(i, f'last_{carry}')} = {one}[{place}]", device=scope.device(i))
-        scope.shifted(node.outputs)
 
     def while_loop(self, scope: Scope, node: Node) -> None:
         init, _, closed = functions.parts(node)
@@ -380,44 +309,34 @@ class TensorFlow(Dialect):
             for name in names:
                 if name != "_":
                     scope.say(f"{name} = tf.stop_gradient({name})")
-        scope.shifted(node.outputs)
 
     def cond(self, scope: Scope, node: Node) -> None:
         functions.choice(scope, node, "tf.cond")
 
     def preamble(self) -> list[Line | Block]:
-        lines: list[Line | Block] = []
+        lines: list[Line | Block] = [Line('CPUS = tf.config.list_logical_devices("CPU")')] if self.devices else []
         for place, (device, name) in enumerate(self.devices.items()):
             kind, _, number = device.partition(":")
-            if not lines:
-                lines.append(Line('CPUS = tf.config.list_logical_devices("CPU")'))
-            if kind == "cpu":
-                lines.append(Line(f"{name} = CPUS[{place} % len(CPUS)].name"))
-            else:
-                lines.append(Line(f'{name} = "/{kind.upper()}:{number}"'))
+            chosen = f"CPUS[{place} % len(CPUS)].name" if kind == "cpu" else f'"/{kind.upper()}:{number}"'
+            lines.append(Line(f"{name} = {chosen}"))
         return lines
 
-    def script(self) -> list[Line | Block]:
-        program = self.program
-        above = {i: self.taken.new(variable.name) for i, variable in program.shared.items()}
-        self.names_above = above
-        for i, name in above.items():
-            variable = program.shared[i]
-            made = call("tf.Variable", self.initial(i), name=f'"{variable.name}"')
-            self.top.append(Line(f"{name} = ", made.end, self.place(program.values[i].device)))
-        self.top = grouped(self.top)
-        scope = self.scope()
-        scope.statements += self.docstring(list(program.inputs), scope)
-        scope.run(program.nodes, [*program.outputs, *program.updates.values()])
-        if program.updates:
-            self._assigned(scope, above)
-        scope.returns(program.outputs, self.structured)
-        scope.statements = grouped(scope.statements)
-        return [Line("@tf.function"), *self.defined(program.inputs, scope)]
+    def variable(self, i: int) -> Expr:
+        return call("tf.Variable", self.initial(i), name=f'"{self.program.shared[i].name}"')
 
-    def _assigned(self, scope: Scope, above: Mapping[int, str]) -> None:
+    def script(self) -> list[Line | Block]:
+        self.write_variables()
+        self.top = grouped(self.top)
+        scope = self.begun()
+        if self.program.updates:
+            self._assign(scope)
+        scope.returns(self.program.outputs, self.structured)
+        scope.statements = grouped(scope.statements)
+        return [Line("@tf.function"), *self.defined(scope)]
+
+    def _assign(self, scope: Scope) -> None:
         """The variables' new values, behind all that reads the old ones."""
-        variables = set(above.values())
+        variables = set(self.above.values())
         for i in (*self.program.outputs, *self.program.updates.values()):
             if i in scope.pending:
                 scope.name(i)
@@ -426,7 +345,7 @@ class TensorFlow(Dialect):
                 scope.say(f"{name} = tf.identity({scope.exprs[i].text})")
                 scope.exprs[i] = Expr(name)
         for target, new in self.program.updates.items():
-            scope.say("", call(f"{above[target]}.assign", scope.exprs[new].array))
+            scope.say("", call(f"{self.above[target]}.assign", scope.exprs[new].array))
 
 
 def grouped(statements: Sequence[Line | Block]) -> list[Line | Block]:
