@@ -57,6 +57,14 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
+def broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether a shape broadcasts to another one."""
+    try:
+        return broadcast_shapes(shape, target) == target
+    except ShapeError:
+        return False
+
+
 # --- numbers of operations --------------------------------------------------------------------------------------------
 
 
@@ -176,11 +184,7 @@ def permute_dims(name: str, avals: Avals, params: Params) -> Aval:
 
 def broadcast_to(name: str, avals: Avals, params: Params) -> Aval:
     shape = tuple(params["shape"])
-    try:
-        fits = broadcast_shapes(avals[0].shape, shape) == shape
-    except ShapeError:
-        fits = False
-    if not fits:
+    if not broadcasts(avals[0].shape, shape):
         raise ShapeError(f"shape {avals[0].shape} does not broadcast to {shape}")
     return Aval(shape, avals[0].dtype)
 

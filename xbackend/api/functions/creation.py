@@ -10,8 +10,10 @@ import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.casting import Scalar, converted, integer, is_scalar
+from xbackend.api.tracing.casting import Scalar, converted, given, integer, is_scalar
 from xbackend.api.tracing.casting import shape as as_shape
 from xbackend.api.tracing.scopes import device as scope
 from xbackend.api.tracing.tracer import current
@@ -30,7 +32,7 @@ def asarray(value: Any, /, *, dtype: Any = None, device: Any = None, copy: bool 
     and the dtype changes.
     """
     with _on(device):
-        array = current("xb.asarray").array(value)
+        array = given("asarray", value)
         kind = array.dtype if dtype is None else as_dtype(dtype)
         if copy is False and array.dtype is not kind:
             raise DTypeError(f"asarray of {array.dtype} as {kind} needs a copy, which copy=False refuses")
@@ -86,7 +88,7 @@ def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
 
 def full_like(x: Any, /, fill_value: Scalar, *, dtype: Any = None, device: Any = None) -> Array:
     """An array filled with a number, with the shape, and unless given the dtype, of another."""
-    array = current("xb.full_like").array(x)
+    array = given("full_like", x)
     return full(array.shape, fill_value, dtype=dtype or array.dtype, device=device)
 
 
@@ -148,8 +150,6 @@ def linspace(
     start: Scalar, stop: Scalar, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Array:
     """``num`` evenly spaced numbers from ``start`` to ``stop`` (included unless ``endpoint`` is false)."""
-    import numpy as np
-
     if not (is_scalar(start) and is_scalar(stop)):
         raise DTypeError(f"linspace takes Python numbers, not {start!r:.40} and {stop!r:.40}")
     kind, length = _or_float(dtype), integer(num)

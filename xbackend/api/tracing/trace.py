@@ -88,10 +88,10 @@ def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Tr
     tracer = Tracer()
     try:
         with at_work(tracer):
-            inputs = []
-            for value, name in zip(arguments, names, strict=True):
-                shape, dtype = _spec(value, name)
-                inputs.append(tracer.emit("input", (), {"name": name, "shape": shape, "dtype": dtype}))
+            inputs = [
+                tracer.emit("input", (), {"name": name, **_spec(value, name)._asdict()})
+                for value, name in zip(arguments, names, strict=True)
+            ]
             result = function(*inputs, **static)
             outputs, form = _outputs(tracer, result)
     except RecursionError as error:
@@ -119,7 +119,6 @@ def _outputs(tracer: Tracer, result: Any) -> tuple[list[int], Any]:
         if not tracer.updates:
             raise TraceError("the function returns nothing and updates nothing; return the arrays that it computes")
         return [], {"tuple": []}
-
     leaves, form = structure.flatten(result, partial(returned, tracer))
     return [leaf.node for leaf in leaves], form
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Awaitable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import is_dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.lines import caller
@@ -24,9 +24,9 @@ CONSTANT_BYTES = 1 << 30
 
 
 class Tracer:
-    """A program under construction. ``body``: it is the body of a loop or a choice, and runs on one device."""
+    """A program under construction. ``body`` names the loop or the choice whose body it is; that runs on one device."""
 
-    body: ClassVar[bool] = False
+    body = ""
 
     def __init__(self) -> None:
         self.written = Nodes()
@@ -100,15 +100,11 @@ class Tracer:
                 f"{gibibytes(CONSTANT_BYTES)} of them: make a large array an argument of the function, or xb.shared"
             )
 
-    def check_update(self, variable: SharedVariable) -> None:
-        """Raises `SharedVariableError` in the body of a loop or a choice."""
-
     def shared(self, variable: SharedVariable) -> Array:
         if variable.uid not in self.shared_nodes:
-            params = {"name": variable.name, "shape": variable.shape, "dtype": variable.dtype}
-            aval = Aval(variable.shape, variable.dtype)
+            aval, line = Aval(variable.shape, variable.dtype), self.source or caller()
+            params = {"name": variable.name, **aval._asdict()}
             # It keeps its own device, whatever scope uses it first.
-            line = self.source or caller()
             (position,) = self.written.add("shared", (), params, [aval], device=variable.device, source=line)
             self.shared_nodes[variable.uid] = (position, variable)
         position, _ = self.shared_nodes[variable.uid]
