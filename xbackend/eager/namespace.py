@@ -158,7 +158,7 @@ class Namespace:
 
     def cache_info(self) -> CacheInfo:
         """The cache's hits, misses, number of ops and limit."""
-        return self._runner.cache.info()
+        return self._runner.cache_info()
 
     def cache_clear(self) -> None:
         """Remove all compiled ops."""

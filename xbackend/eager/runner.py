@@ -34,42 +34,21 @@ class CacheInfo(NamedTuple):
     limit: int
 
 
-class Cache:
-    """A cache of up to ``limit`` compiled ops. It evicts the least recently used one: callers write the number of the
-    call into the ``used`` of an op.
-
-    Frameworks have caches of their own (docs/threads.md has Numba's).
-    """
-
-    def __init__(self, limit: int = LIMIT) -> None:
-        self.limit = limit
-        self.misses = 0
-        self.calls = 0
-        self.kept: dict[Hashable, Any] = {}
-
-    def add(self, key: Hashable, op: Any) -> None:
-        """Add an op, and evict others beyond the limit."""
-        op.used = self.calls
-        self.kept[key] = op
-        while len(self.kept) > self.limit:
-            oldest, _ = min([*self.kept.items()], key=lambda item: item[1].used)
-            self.kept.pop(oldest, None)  # another thread may have evicted it
-
-    def info(self) -> CacheInfo:
-        return CacheInfo(self.calls - self.misses, self.misses, len(self.kept), self.limit)
-
-
 class Runner:
     """The state shared by the arrays and functions of a namespace: the backend, its devices, the compiled ops.
 
-    The namespace sets ``functions``, its functions by name, which operators look up, and ``namespace``, itself.
+    The namespace sets ``functions``, its functions by name, which operators look up, and ``namespace``, itself. Up to
+    ``limit`` ops are kept; the least recently used one is evicted. Frameworks have caches of their own
+    (docs/threads.md has Numba's).
     """
 
     def __init__(self, backend: Compiles, limit: int = LIMIT) -> None:
         self.backend = backend
         self.name = backend.name
         self.devices: Mapping[str, Device] = {str(device): device for device in backend.devices}
-        self.cache = Cache(limit)
+        self.limit = limit
+        self.calls = self.misses = 0
+        self.kept: dict[Hashable, Any] = {}
         self.functions: dict[str, Callable[..., Any]] = {}
         self.namespace: Any = None
         self._scalars: dict[Hashable, EagerArray] = {}
@@ -102,15 +81,19 @@ class Runner:
             found = self._scalars[key] = self.put(number, self.devices[device], dtype)
         return found
 
+    def cache_info(self) -> CacheInfo:
+        """The cache's hits, misses, number of ops and limit."""
+        return CacheInfo(self.calls - self.misses, self.misses, len(self.kept), self.limit)
+
     def forget(self) -> None:
         """Empty the caches of ops and numbers."""
-        self.cache.kept.clear()
+        self.kept.clear()
         self._scalars.clear()
 
     def at_once(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function of the API as one that executes eagerly on arrays of this namespace."""
         operands = () if name in _KNOWN_NUMBERS else _operands(function)
-        kept, cache, check_open = self.cache.kept, self.cache, self.backend.check_open
+        kept, check_open = self.kept, self.backend.check_open
 
         def call(*args: Any, **kwargs: Any) -> Any:
             check_open()
@@ -136,11 +119,11 @@ class Runner:
                 args, kwargs = self._hosted(args, kwargs)
                 return call(*args, **kwargs)
             key = tuple(parts)
-            cache.calls += 1
+            self.calls += 1
             op = kept.get(key)
             if op is None:
                 op = self._compile(Call(name, function, args, kwargs), arrays, key)
-            op.used = cache.calls
+            op.used = self.calls
             if isinstance(op, Known):
                 return op.result
             values = op.execute(*[array._value for array in arrays])
@@ -152,9 +135,13 @@ class Runner:
 
     def _compile(self, call: Call, arrays: list[EagerArray], key: Hashable) -> CompiledOp | Known:
         op = compiled(self.backend, call, arrays)
-        self.cache.misses += 1
+        self.misses += 1
         if isinstance(op, Known) or op.keep:
-            self.cache.add(key, op)
+            op.used = self.calls
+            self.kept[key] = op
+        while len(self.kept) > self.limit:
+            oldest, _ = min([*self.kept.items()], key=lambda item: item[1].used)
+            self.kept.pop(oldest, None)  # another thread may have evicted it
         return op
 
     def _hosted(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

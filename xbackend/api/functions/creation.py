@@ -64,16 +64,12 @@ def _number(value: Scalar, dtype: DType) -> Scalar:
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of zeros, float64 unless a dtype is given."""
-    return full(shape, 0, dtype=_or_float(dtype), device=device)
+    return full(shape, 0.0, dtype=dtype, device=device)
 
 
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of ones, float64 unless a dtype is given."""
-    return full(shape, 1, dtype=_or_float(dtype), device=device)
-
-
-def _or_float(dtype: Any) -> DType:
-    return DType.float64 if dtype is None else as_dtype(dtype)
+    return full(shape, 1.0, dtype=dtype, device=device)
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
@@ -105,8 +101,9 @@ def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Array:
     """A matrix with ones on its k-th diagonal and zeros elsewhere, float64 unless a dtype is given."""
     shape = as_shape((n_rows, n_rows if n_cols is None else n_cols))
+    kind = as_dtype(float if dtype is None else dtype)
     with _on(device):
-        return current("xb.eye").emit("eye", (), {"k": k, "shape": shape, "dtype": _or_float(dtype)})
+        return current("xb.eye").emit("eye", (), {"k": k, "shape": shape, "dtype": kind})
 
 
 def arange(
@@ -152,7 +149,7 @@ def linspace(
     """``num`` evenly spaced numbers from ``start`` to ``stop`` (included unless ``endpoint`` is false)."""
     if not (is_scalar(start) and is_scalar(stop)):
         raise DTypeError(f"linspace takes Python numbers, not {start!r:.40} and {stop!r:.40}")
-    kind, length = _or_float(dtype), integer(num)
+    kind, length = as_dtype(float if dtype is None else dtype), integer(num)
     if length is None or length < 0:
         raise ShapeError(f"linspace of {num!r:.40} numbers: it is a non-negative integer")
     return asarray(np.linspace(start, stop, length, endpoint=endpoint, dtype=kind.value), device=device)

@@ -57,7 +57,10 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     meanwhile."""
     array = given("roll", x)
     if axis is None:
-        return reshape(_rolled(reshape(array, (-1,)), _one(shift), 0), array.shape) if array.size else copied(array)
+        number = integer(shift)
+        if number is None:
+            raise TraceError(f"roll by {shift!r:.60} without an axis: it is one integer, known while tracing")
+        return reshape(_rolled(reshape(array, (-1,)), number, 0), array.shape) if array.size else copied(array)
     axes = [normalize_axis(a, array.ndim) for a in sequence(axis, "axis")]
     shifts = sequence(shift, "shift")
     shifts = shifts * len(axes) if len(shifts) == 1 else shifts
@@ -66,13 +69,6 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     for number, along in zip(shifts, axes, strict=True):
         array = _rolled(array, number, along)
     return copied(array) if not axes else array
-
-
-def _one(shift: Any) -> int:
-    number = integer(shift)
-    if number is None:
-        raise TraceError(f"roll by {shift!r:.60} without an axis: it is one integer, known while tracing")
-    return number
 
 
 def _rolled(array: Array, shift: int, axis: int) -> Array:

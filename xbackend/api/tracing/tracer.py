@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Awaitable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import is_dataclass
@@ -10,7 +9,7 @@ from typing import Any
 
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.lines import caller
-from xbackend.api.tracing.scopes import no_scopes, place
+from xbackend.api.tracing.scopes import entered, place
 from xbackend.errors import ArgumentError, TraceError
 from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType, as_dtype
@@ -123,33 +122,26 @@ def returned(tracer: Tracer, value: Any) -> Array:
     return tracer.array(value)
 
 
-class _AtWork(threading.local):
-    """The tracers of this thread, the innermost last."""
-
-    def __init__(self) -> None:
-        self.tracers: list[Tracer] = []
-
-
-_at_work = _AtWork()
-
-
 def current(wanted: str = "this function") -> Tracer:
     """The active tracer of this thread. Raises `TraceError` when there is none."""
-    if not _at_work.tracers:
+    if not entered.tracers:
         raise TraceError(
             f"{wanted} works on traced arrays: call it inside of a function that is given to xb.trace or to "
             "backend.compile"
         )
-    return _at_work.tracers[-1]
+    tracer: Tracer = entered.tracers[-1]
+    return tracer
 
 
 @contextmanager
 def at_work(tracer: Tracer) -> Iterator[None]:
-    """Make the tracer the active one of this thread, and close it at the end."""
-    _at_work.tracers.append(tracer)
+    """Make the tracer the active one of this thread, without the open scopes, and close it at the end."""
+    outside = entered.scopes, entered.renamings
+    entered.scopes, entered.renamings = [], []
+    entered.tracers.append(tracer)
     try:
-        with no_scopes():
-            yield
+        yield
     finally:
-        _at_work.tracers.pop()
+        entered.tracers.pop()
+        entered.scopes, entered.renamings = outside
         tracer.open = False
