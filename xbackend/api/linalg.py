@@ -249,12 +249,9 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array
         result = sqrt(sum(square(array), axis=(-2, -1)))
     elif ord == "nuc":
         result = sum(svdvals(array), axis=-1)
-    elif ord in (2, -2):
-        result = (max if ord == 2 else min)(svdvals(array), axis=-1)
-    elif ord in (1, -1):
-        result = (max if ord == 1 else min)(sum(abs(array), axis=-2), axis=-1)
-    elif ord in (math.inf, -math.inf):
-        result = (max if ord == math.inf else min)(sum(abs(array), axis=-1), axis=-1)
+    elif ord in (2, -2, 1, -1, math.inf, -math.inf):
+        each = svdvals(array) if ord in (2, -2) else sum(abs(array), axis=-2 if ord in (1, -1) else -1)
+        result = (max if ord > 0 else min)(each, axis=-1)
     else:
         raise ArgumentError(
             f"xb.linalg.matrix_norm of the order {ord!r:.40}: there is 'fro', 'nuc', 1, -1, 2, -2, inf and -inf"

@@ -120,7 +120,9 @@ class Indexing:
             number = None if _is_array(keys[i]) else integer(keys[i])
             if number is not None:
                 axis = _axis(keys, i, x.ndim)
-                changed[i] = self._position(x, _inside(number, axis, x.shape))
+                if not 0 <= axis < x.ndim:
+                    raise NoSuchElement(f"index {number} is one too many for an array of shape {x.shape}")
+                changed[i] = self._position(x, indexing.from_front(number, axis, x.shape))
         return tuple(changed)
 
     def _position(self, x: EagerArray, position: int) -> EagerArray:
@@ -207,15 +209,6 @@ def _axis(keys: tuple[Any, ...], place: int, rank: int) -> int:
     return len(before)
 
 
-def _inside(number: int, axis: int, shape: tuple[int, ...]) -> int:
-    """The index from the front. Raises `NoSuchElement`."""
-    if not 0 <= axis < len(shape):
-        raise NoSuchElement(f"index {number} is one too many for an array of shape {shape}")
-    if not -shape[axis] <= number < shape[axis]:
-        raise NoSuchElement(f"index {number} is out of range for axis {axis} of shape {shape}")
-    return number % shape[axis]
-
-
 def _is_whole(item: Any) -> bool:
     return item is Ellipsis or (isinstance(item, slice) and item == slice(None))
 
@@ -233,5 +226,5 @@ def _integers(keys: tuple[Any, ...], shape: tuple[int, ...]) -> _Integers | None
         raise NoSuchElement(f"{len(keys) - ellipses} indices for an array of shape {shape}")
     first, position = _axis(keys, places[0], len(shape)), 0
     for axis, place in enumerate(places, first):
-        position = position * shape[axis] + _inside(numbers[place], axis, shape)
+        position = position * shape[axis] + indexing.from_front(numbers[place], axis, shape)
     return _Integers(first, len(places), position) if prod(shape) else None

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xbackend.program.ops import OPS, SOURCES
-from xbackend.program.program import Node, Program
+from xbackend.program.program import Node, Program, Value
 
 
-def needed(program: Program) -> set[int]:
-    """The values that outputs and updates are computed from. The search stops at gradients."""
-    reached = {*program.outputs, *program.updates.values()}
-    todo = list(reached)
-    while todo:
-        node = program.values[todo.pop()]
-        for i in node.inputs if node.op != "grad" else ():
-            if i not in reached:
-                reached.add(i)
-                todo.append(i)
-    return reached
-
-
-def predecessors(program: Program, values: Iterable[int], known: Iterable[int] = ()) -> set[int]:
-    """These values, all their predecessors, and the ``known`` values, whose own predecessors are left out."""
-    found, todo = set(known), list(values)
+def reached(
+    values: Sequence[Value], starts: Iterable[int], follow: Callable[[Value], Iterable[int]], known: Iterable[int] = ()
+) -> set[int]:
+    """The values that a search from ``starts`` finds along what ``follow`` gives. ``known`` ones are not followed."""
+    found, todo = set(known), list(starts)
     while todo:
         i = todo.pop()
         if i not in found:
             found.add(i)
-            todo += program.values[i].inputs
+            todo += follow(values[i])
     return found
+
+
+def needed(program: Program) -> set[int]:
+    """The values that outputs and updates are computed from. The search stops at gradients."""
+    results = (*program.outputs, *program.updates.values())
+    return reached(program.values, results, lambda value: value.inputs if value.op != "grad" else ())
+
+
+def predecessors(program: Program, values: Iterable[int], known: Iterable[int] = ()) -> set[int]:
+    """These values, all their predecessors, and the ``known`` values, whose own predecessors are left out."""
+    return reached(program.values, values, lambda value: value.inputs, known)
 
 
 def constant(program: Program) -> set[int]:

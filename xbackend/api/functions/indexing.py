@@ -17,7 +17,7 @@ from xbackend.api.functions.elementwise import add, where
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.casting import broadcast, cast, copied, emitted, integer, normalize_axis, operands, reshaped
 from xbackend.api.tracing.tracer import Tracer, current
-from xbackend.errors import DTypeError, ShapeError, TraceError
+from xbackend.errors import DTypeError, NoSuchElement, ShapeError, TraceError
 from xbackend.program.dtypes import DType
 from xbackend.program.shapes import broadcast_shapes, broadcasts, slice_lengths
 from xbackend.program.shared import SharedVariable
@@ -39,10 +39,11 @@ class _Place:
     in_front: bool  # whether the axes of the index arrays come first, wherever the arrays stand
 
 
-def _integer(index: int, length: int, axis: int, shape: tuple[int, ...]) -> int:
-    if not -length <= index < length:
-        raise ShapeError(f"index {index} is out of range for axis {axis} of shape {shape}")
-    return index % length
+def from_front(index: int, axis: int, shape: tuple[int, ...]) -> int:
+    """The index from the front. Raises `NoSuchElement`."""
+    if not -shape[axis] <= index < shape[axis]:
+        raise NoSuchElement(f"index {index} is out of range for axis {axis} of shape {shape}")
+    return index % shape[axis]
 
 
 def _expanded(keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
@@ -71,7 +72,7 @@ def _slice(item: slice, length: int, axis: int) -> tuple[Bounds, int]:
     return (start, last, step) if count else (0, 0, 1), count
 
 
-def _indices(tracer: Tracer, item: Any, length: int, axis: int, shape: tuple[int, ...]) -> Array:
+def _indices(tracer: Tracer, item: Any, axis: int, shape: tuple[int, ...]) -> Array:
     """An array of indices. Those known while tracing are checked. Raises `TraceError`, `ShapeError`, `DTypeError`."""
     if not isinstance(item, Array | SharedVariable | np.ndarray | list | tuple):
         raise TraceError(
@@ -90,7 +91,7 @@ def _indices(tracer: Tracer, item: Any, length: int, axis: int, shape: tuple[int
     known = _known(indices)
     if known is not None and known.size:
         for index in (int(known.min()), int(known.max())):
-            _integer(index, length, axis, shape)
+            from_front(index, axis, shape)
     return cast(indices, indices.dtype.wider)
 
 
@@ -113,12 +114,12 @@ def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:
             bounds, count = _slice(item, shape[axis], axis)
             result.append(count)
         elif (number := integer(item)) is not None:
-            start = _integer(number, shape[axis], axis, shape)
+            start = from_front(number, axis, shape)
             bounds = (start, start + 1, 1)
             drop.append(axis)
             numbers.append(place)
         else:
-            arrays[axis] = _indices(tracer, item, shape[axis], axis, shape)
+            arrays[axis] = _indices(tracer, item, axis, shape)
             numbers.append(place)
             if None not in result:
                 result.append(None)
@@ -208,7 +209,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
         raise ShapeError(f"xb.take of shape {array.shape} needs an axis")
     number = normalize_axis(0 if axis is None else axis, array.ndim)
     places = indices if integer(indices) is None else np.asarray(indices)
-    where = _indices(tracer, places, array.shape[number], number, array.shape)
+    where = _indices(tracer, places, number, array.shape)
     return tracer.emit("take", (array, where), {"axis": number})
 
 
@@ -217,7 +218,7 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
     tracer = current("xb.take_along_axis")
     array = tracer.array(x)
     number = normalize_axis(axis, array.ndim)
-    where = _indices(tracer, indices, array.shape[number], number, array.shape)
+    where = _indices(tracer, indices, number, array.shape)
     if where.ndim != array.ndim:
         raise ShapeError(f"xb.take_along_axis of ranks {array.ndim} and {where.ndim}: they have to be equal")
     beside = [[n for a, n in enumerate(one.shape) if a != number] for one in (array, where)]
