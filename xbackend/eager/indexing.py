@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -55,14 +55,6 @@ def _joined(shape: tuple[int, ...], first: int, count: int) -> tuple[int, ...]:
 Op = Callable[..., EagerArray]
 
 
-class _Integers(NamedTuple):
-    """A key of adjacent integers and whole axes: first indexed axis, number of them, position in the merged axis."""
-
-    first: int
-    axes: int
-    position: int
-
-
 class Indexing:
     """The indexing of the arrays of one namespace."""
 
@@ -83,7 +75,8 @@ class Indexing:
         found = _integers(keys, x.shape)
         if found is None:
             return self._getitem(x, self._with_arrays(x, keys))
-        return self._part(x, self._position(x, found.position), first=found.first, count=found.axes)
+        position, axes = found
+        return self._part(x, self._position(x, position), **axes)
 
     def written(self, x: EagerArray, key: Any, value: Any) -> EagerArray:
         """``x`` after ``x[key] = value``. Raises as `read` does, and `DTypeError` for other dtypes."""
@@ -96,7 +89,8 @@ class Indexing:
         found = _integers(keys, x.shape)
         if found is None:
             return self._set_at(x, self._with_arrays(x, keys), value)
-        return self._set_part(x, self._position(x, found.position), value, first=found.first, count=found.axes)
+        position, axes = found
+        return self._set_part(x, self._position(x, position), value, **axes)
 
     def at(self, x: EagerArray, /) -> indexing.At[EagerArray]:
         """An array to update at a key: ``xp.at(x)[key].set(value)``, ``xp.at(x)[key].add(value)``."""
@@ -209,22 +203,22 @@ def _axis(keys: tuple[Any, ...], place: int, rank: int) -> int:
     return len(before)
 
 
-def _is_whole(item: Any) -> bool:
-    return item is Ellipsis or (isinstance(item, slice) and item == slice(None))
+def _integers(keys: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, dict[str, int]] | None:
+    """Of adjacent integers and whole axes the position along the merged axes, and these, as `part` takes them.
 
-
-def _integers(keys: tuple[Any, ...], shape: tuple[int, ...]) -> _Integers | None:
-    """The key as `_Integers`; `None` if it has other parts, or there are no elements. Raises `NoSuchElement`."""
+    `None` if the key has other parts, or there are no elements. Raises `NoSuchElement`.
+    """
     numbers = {i: n for i, k in enumerate(keys) if not _is_array(k) and (n := integer(k)) is not None}
     places = list(numbers)
     if not places or places != list(range(places[0], places[-1] + 1)):
         return None
     ellipses = sum(k is Ellipsis for k in keys)
-    if ellipses > 1 or not all(i in numbers or _is_whole(k) for i, k in enumerate(keys)):
+    others = [k for i, k in enumerate(keys) if i not in numbers and k is not Ellipsis]
+    if ellipses > 1 or not all(isinstance(k, slice) and k == slice(None) for k in others):
         return None
     if len(keys) - ellipses > len(shape):
         raise NoSuchElement(f"{len(keys) - ellipses} indices for an array of shape {shape}")
     first, position = _axis(keys, places[0], len(shape)), 0
     for axis, place in enumerate(places, first):
         position = position * shape[axis] + indexing.from_front(numbers[place], axis, shape)
-    return _Integers(first, len(places), position) if prod(shape) else None
+    return (position, {"first": first, "count": len(places)}) if prod(shape) else None

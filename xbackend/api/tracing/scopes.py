@@ -22,10 +22,7 @@ entered = _Entered()
 
 
 def _meant(name: str) -> str:
-    """The device or logical name that a written name means inside of the scopes of `renamed`.
-
-    The innermost scope renames first, and outer ones rename its result.
-    """
+    """What a written name means inside of the scopes of `renamed`: outer ones rename what inner ones give."""
     for names in reversed(entered.renamings):
         name = names.get(name, name)
     return name
