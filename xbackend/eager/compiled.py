@@ -49,19 +49,11 @@ class CompiledOp:
     used: int = 0
 
 
-@dataclass(slots=True)
-class Known:
-    """A result that depends only on shapes and dtypes, such as a dtype: nothing is computed."""
-
-    result: Any
-    used: int = 0
-
-
 @dataclass(eq=False)
 class Call:
     """A call to be traced, with traced arrays in place of its arrays, on ``device``.
 
-    Tracing sets ``known``, or ``build`` and ``leaves``.
+    Tracing sets ``build`` and ``leaves``.
     """
 
     name: str
@@ -69,7 +61,6 @@ class Call:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     device: str | None = None
-    known: Known | None = None
     build: Build = next
     leaves: list[Array] = field(default_factory=list)
 
@@ -86,8 +77,9 @@ class Call:
             args = [filled(a) for a in self.args]
             result = self.function(*args, **{k: filled(a) for k, a in self.kwargs.items()})
         if not _holds_arrays(result):
-            self.known = Known(result)
-            return current().array(0)
+            # It depends only on shapes and dtypes, as a dtype does: nothing is computed.
+            self.build = lambda arrays: result
+            return ()
         self.build = self._taken_apart(result)
         return tuple(self.leaves)
 
@@ -106,7 +98,7 @@ def _holds_arrays(result: Any) -> bool:
     return isinstance(result, Array)
 
 
-def compiled(backend: Compiles, call: Call, arrays: Sequence[EagerArray]) -> CompiledOp | Known:
+def compiled(backend: Compiles, call: Call, arrays: Sequence[EagerArray]) -> CompiledOp:
     """The function compiled for arguments of these kinds, on the device of the arrays.
 
     Raises `PlacementError` for arrays on several devices, and what tracing and compiling raise.
@@ -119,8 +111,6 @@ def compiled(backend: Compiles, call: Call, arrays: Sequence[EagerArray]) -> Com
         )
     device = call.device = devices[0] if devices else None
     program: Program = trace(call, *[ArraySpec(array.shape, array.dtype) for array in arrays])
-    if call.known is not None:
-        return call.known
     if all(program.values[i].op in GENERATORS for i in program.outputs):
         return _made(backend, program, call.build)
     placed = [replace(node, device=device) if node.op == "input" else node for node in program.nodes]

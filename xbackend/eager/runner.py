@@ -12,7 +12,7 @@ import numpy as np
 from xbackend.api.tracing.casting import Scalar, scalar_dtype
 from xbackend.devices import Device, DeviceMap, canonical
 from xbackend.eager.array import ArrayKind, EagerArray
-from xbackend.eager.compiled import Call, CompiledOp, Compiles, Known, compiled
+from xbackend.eager.compiled import Call, CompiledOp, Compiles, compiled
 from xbackend.eager.reading import OnHost, read, replaced
 from xbackend.program.dtypes import DType, as_dtype, promote
 from xbackend.program.host import host_array
@@ -48,7 +48,7 @@ class Runner:
         self.devices: Mapping[str, Device] = {str(device): device for device in backend.devices}
         self.limit = limit
         self.calls = self.misses = 0
-        self.kept: dict[Hashable, Any] = {}
+        self.kept: dict[Hashable, CompiledOp] = {}
         self.functions: dict[str, Callable[..., Any]] = {}
         self.namespace: Any = None
         self._scalars: dict[Hashable, EagerArray] = {}
@@ -124,8 +124,6 @@ class Runner:
             if op is None:
                 op = self._compile(Call(name, function, args, kwargs), arrays, key)
             op.used = self.calls
-            if isinstance(op, Known):
-                return op.result
             values = op.execute(*[array._value for array in arrays])
             if op.build is next:
                 return EagerArray(self, values[0], op.kinds[0])
@@ -133,10 +131,10 @@ class Runner:
 
         return update_wrapper(call, function)
 
-    def _compile(self, call: Call, arrays: list[EagerArray], key: Hashable) -> CompiledOp | Known:
+    def _compile(self, call: Call, arrays: list[EagerArray], key: Hashable) -> CompiledOp:
         op = compiled(self.backend, call, arrays)
         self.misses += 1
-        if isinstance(op, Known) or op.keep:
+        if op.keep:
             op.used = self.calls
             self.kept[key] = op
         while len(self.kept) > self.limit:

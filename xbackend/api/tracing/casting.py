@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xbackend.api.tracing.array import Array
@@ -65,8 +65,14 @@ def operands(name: str, *values: Any) -> list[Array]:
     known = [a.dtype for a in arrays if a is not None]
     if not known:
         return [tracer.array(v) for v in values]
-    dtype = known[0]
-    for other in known[1:]:
+    dtype = common_dtype(name, known, [v for v in values if is_scalar(v)] if len(known) < len(arrays) else ())
+    return [cast(tracer.array(v, dtype) if a is None else a, dtype) for v, a in zip(values, arrays, strict=True)]
+
+
+def common_dtype(name: str, dtypes: Sequence[DType], scalars: Iterable[Scalar]) -> DType:
+    """The dtype that dtypes, and Python numbers beside them, promote to. Raises `DTypeError`."""
+    dtype = dtypes[0]
+    for other in dtypes[1:]:
         common = promote(dtype, other)
         if common is None:
             mask = DType.bool in (dtype, other)
@@ -74,17 +80,13 @@ def operands(name: str, *values: Any) -> list[Array]:
             what = what or "convert one of them with xb.astype"
             raise DTypeError(f"{name} of {dtype} and {other} is undefined; {what}")
         dtype = common
-    result = []
-    for value, array in zip(values, arrays, strict=True):
-        if array is None:
-            if scalar_dtype(value, dtype) is None:
-                raise DTypeError(
-                    f"{name} of a {dtype} array and the Python {type(value).__name__} {value!r} is undefined; "
-                    "convert the array with xb.astype"
-                )
-            array = tracer.array(value, dtype)
-        result.append(cast(array, dtype))
-    return result
+    for scalar in scalars:
+        if scalar_dtype(scalar, dtype) is None:
+            raise DTypeError(
+                f"{name} of a {dtype} array and the Python {type(scalar).__name__} {scalar!r} is undefined; "
+                "convert the array with xb.astype"
+            )
+    return dtype
 
 
 def integer(value: Any) -> int | None:
