@@ -116,7 +116,7 @@ class Indexing:
                 axis = _axis(keys, i, x.ndim)
                 if not 0 <= axis < x.ndim:
                     raise NoSuchElement(f"index {number} is one too many for an array of shape {x.shape}")
-                changed[i] = self._position(x, indexing.from_front(number, axis, x.shape))
+                changed[i] = self._position(x, indexing.from_front(number, axis, x.shape, NoSuchElement))
         return tuple(changed)
 
     def _position(self, x: EagerArray, position: int) -> EagerArray:
@@ -220,5 +220,5 @@ def _integers(keys: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, dict[
         raise NoSuchElement(f"{len(keys) - ellipses} indices for an array of shape {shape}")
     first, position = _axis(keys, places[0], len(shape)), 0
     for axis, place in enumerate(places, first):
-        position = position * shape[axis] + indexing.from_front(numbers[place], axis, shape)
+        position = position * shape[axis] + indexing.from_front(numbers[place], axis, shape, NoSuchElement)
     return (position, {"first": first, "count": len(places)}) if prod(shape) else None

@@ -17,7 +17,7 @@ from xbackend.api.functions.elementwise import add, where
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.casting import broadcast, cast, copied, emitted, integer, normalize_axis, operands, reshaped
 from xbackend.api.tracing.tracer import Tracer, current
-from xbackend.errors import DTypeError, NoSuchElement, ShapeError, TraceError
+from xbackend.errors import DTypeError, ShapeError, TraceError
 from xbackend.program.dtypes import DType
 from xbackend.program.shapes import broadcast_shapes, broadcasts, slice_lengths
 from xbackend.program.shared import SharedVariable
@@ -39,10 +39,10 @@ class _Place:
     in_front: bool  # whether the axes of the index arrays come first, wherever the arrays stand
 
 
-def from_front(index: int, axis: int, shape: tuple[int, ...]) -> int:
-    """The index from the front. Raises `NoSuchElement`."""
+def from_front(index: int, axis: int, shape: tuple[int, ...], error: type[ShapeError] = ShapeError) -> int:
+    """The index from the front. Raises ``error`` out of range."""
     if not -shape[axis] <= index < shape[axis]:
-        raise NoSuchElement(f"index {index} is out of range for axis {axis} of shape {shape}")
+        raise error(f"index {index} is out of range for axis {axis} of shape {shape}")
     return index % shape[axis]
 
 
