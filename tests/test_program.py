@@ -245,7 +245,7 @@ WRONG: dict[str, tuple[Callable[..., Any], type[XBackendError], str]] = {
     "mask": (lambda x: x[x > 0], TraceError, "not indexed with a mask"),
     "text_index": (lambda x: x["a"], TraceError, "integers, slices"),
     "iterate_scalar": (lambda x: list(xb.sum(x)), ShapeError, "0-dimensional"),
-    "matmul": (lambda x: x @ x, ShapeError, "3 columns, 2 rows"),
+    "matmul": (lambda x: x @ x, ShapeError, "3 columns on the left, 2 rows"),
     "matmul_scalar": (lambda x: xb.matmul(x, 2.0), ShapeError, r"a number is no matrix; use \*"),
     "max_of_nothing": (lambda x: xb.max(x[:0], axis=0), ShapeError, "no elements"),
     "argmax_of_nothing": (lambda x: xb.argmax(x[:0]), ShapeError, "no elements"),

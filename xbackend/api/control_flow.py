@@ -16,7 +16,7 @@ from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.casting import copied, integer
 from xbackend.api.tracing.pruning import pruned
 from xbackend.api.tracing.tracer import Tracer, at_work, current, returned
-from xbackend.errors import ArgumentError, DeviceError, DTypeError, ShapeError, SharedVariableError, TraceError
+from xbackend.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TraceError
 from xbackend.program import structure
 from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
@@ -31,16 +31,11 @@ __all__ = ["cond", "scan", "while_loop"]
 
 
 class _Body(Tracer):
-    """The tracer of a function given to a loop or a choice.
-
-    ``captured`` are the arrays of the enclosing program that all functions of the loop use.
-    """
-
-    body = True
+    """The tracer of a function given to a loop or a choice; ``captured`` are arrays that all its functions use."""
 
     def __init__(self, name: str, outer: Tracer, captured: dict[int, Array]) -> None:
         super().__init__()
-        self.name, self.outer, self.captured, self.source = name, outer, captured, outer.source
+        self.body, self.outer, self.captured, self.source = name, outer, captured, outer.source
         self.inputs: list[int] = []
         self.taken: dict[int, Array] = {}  # a captured value of the enclosing program -> the input for it
 
@@ -69,20 +64,22 @@ class _Body(Tracer):
     def shared(self, variable: SharedVariable) -> Array:
         return self.own(self.outer.shared(variable))
 
-    def check_update(self, variable: SharedVariable) -> None:
-        raise SharedVariableError(
-            f"{variable!r} is updated inside of xb.{self.name}; return the new value from it, and update outside"
-        )
-
     def count_constant(self, size: int) -> None:
         self.outer.count_constant(size)
 
-    def traced(self, function: Callable[..., Any], arguments: Sequence[Array | Aval], call: Callable[..., Any]) -> Any:
-        """The result of ``call(function, inputs)`` with inputs of these shapes and dtypes."""
+    def traced(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[Array | Aval],
+        take: Callable[[list[Array]], Sequence[Any]],
+        parts: Callable[[Any], Sequence[Any]] = lambda made: (made,),
+    ) -> list[Leaves]:
+        """The ``parts`` of what the function returns for ``take(inputs)``, with inputs of these shapes and dtypes."""
         if not callable(function):
-            raise ArgumentError(f"xb.{self.name} was given {function!r:.60} in the place of a function")
+            raise ArgumentError(f"xb.{self.body} was given {function!r:.60} in the place of a function")
         with at_work(self):
-            return call(function, [self.input(a) for a in arguments])
+            made = function(*take([self.input(a) for a in arguments]))
+            return [_leaves(part, partial(returned, self)) for part in parts(made)]
 
     def program(self, outputs: Sequence[Array]) -> Program:
         """The body as a program. Its inputs are the arguments, then all captured arrays."""
@@ -93,14 +90,14 @@ class _Body(Tracer):
         for node in self.written.nodes:
             if node.device is not None:
                 raise DeviceError(
-                    f"xb.{self.name} runs on one device, and {node.op} (at {node.source}) asks for {node.device} "
-                    f"inside of it; call xb.{self.name} in `with xb.device(...)`, and move arrays before or after"
+                    f"xb.{self.body} runs on one device, and {node.op} (at {node.source}) asks for {node.device} "
+                    f"inside of it; call xb.{self.body} in `with xb.device(...)`, and move arrays before or after"
                 )
         inputs = [*self.inputs[:count], *(self.taken[i].node for i in self.captured)]
         results = [array.node for array in outputs]
         left, position = pruned(self.written, (*inputs, *results), results)
         takes, gives = (tuple([position[i] for i in numbers]) for numbers in (inputs, results))
-        return left.program(self.name, takes, gives, {"tuple": [structure.LEAF] * len(results)})
+        return left.program(self.body, takes, gives, {"tuple": [structure.LEAF] * len(results)})
 
 
 def _is_large(op: str, params: Mapping[str, Any]) -> bool:
@@ -170,27 +167,25 @@ def scan(
     body = _Body("scan", tracer, captured)
     slices = [Aval(x.shape[1:], x.dtype) for x in sequences]
 
-    def call(function: Callable[..., Any], inputs: list[Array]) -> tuple[Leaves, Leaves]:
-        made = function(_value(form, inputs[: len(carry)]), _value(xs_form, inputs[len(carry) :]))
-        if not (isinstance(made, tuple) and len(made) == 2):  # carry and y
-            raise TraceError(f"the step of xb.scan returns (carry, y), with None for no y; it returned {made!r:.80}")
-        return _leaves(made[0], partial(returned, body)), _leaves(made[1], partial(returned, body))
+    def take(inputs: list[Array]) -> tuple[Any, Any]:
+        return _value(form, inputs[: len(carry)]), _value(xs_form, inputs[len(carry) :])
 
-    after, (ys, ys_form) = body.traced(step, [*carry, *slices], call)
+    after, (ys, ys_form) = body.traced(step, [*carry, *slices], take, _carry_and_y)
     _check_kept("scan", before, after, "the carry is first")
     if count == 0:
         empty = [zeros((0, *y.shape), dtype=y.dtype) for y in ys]
         return _value(form, [copied(a) for a in carry]), _value(ys_form, empty)
-    outputs = [*after[0], *ys]
-    params = {
-        "body": body.program(outputs),
-        "carries": len(carry),
-        "sequences": len(sequences),
-        "length": count,
-        "reverse": bool(reverse),
-    }
+    own = body.program([*after[0], *ys])
+    numbers = {"carries": len(carry), "sequences": len(sequences), "length": count}
+    params = {"body": own, **numbers, "reverse": bool(reverse)}
     results = tracer.emit_all("scan", [*carry, *sequences, *captured.values()], params)
     return _value(form, results[: len(carry)]), _value(ys_form, results[len(carry) :])
+
+
+def _carry_and_y(made: Any) -> tuple[Any, Any]:
+    if not (isinstance(made, tuple) and len(made) == 2):
+        raise TraceError(f"the step of xb.scan returns (carry, y), with None for no y; it returned {made!r:.80}")
+    return made
 
 
 def _given(tracer: Tracer, value: Any) -> Array:
@@ -232,22 +227,18 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     captured: dict[int, Array] = {}
     condition, step = (_Body("while_loop", tracer, captured) for _ in range(2))
 
-    def value_of(traced: _Body) -> Callable[..., Leaves]:
-        return lambda function, inputs: _leaves(function(_value(form, inputs)), partial(returned, traced))
+    def take(inputs: list[Array]) -> tuple[Any]:
+        return (_value(form, inputs),)
 
-    asked, asked_form = condition.traced(cond, state, value_of(condition))
+    ((asked, asked_form),) = condition.traced(cond, state, take)
     if asked_form != structure.LEAF or (asked[0].shape, asked[0].dtype) != ((), DType.bool):
         found = repr(asked[0]) if asked_form == structure.LEAF else _form(asked_form)
         raise TraceError(
             f"the condition of xb.while_loop is one bool of shape (), not {found}; xb.all makes one of many"
         )
-    after = step.traced(body, state, value_of(step))
+    (after,) = step.traced(body, state, take)
     _check_kept("while_loop", before, after, "the state is first")
-    params = {
-        "condition": condition.program(asked),
-        "body": step.program(after[0]),
-        "carries": len(state),
-    }
+    params = {"condition": condition.program(asked), "body": step.program(after[0]), "carries": len(state)}
     return _value(form, tracer.emit_all("while_loop", [*state, *captured.values()], params))
 
 
@@ -269,17 +260,11 @@ def cond(p: Any, f: Callable[..., Any], g: Callable[..., Any], *x: Any) -> Any:
     operands, form = structure.flatten(tuple(x), partial(_given, tracer))
     captured: dict[int, Array] = {}
     bodies = [_Body("cond", tracer, captured) for _ in range(2)]
-    made = []
-    for body, function in zip(bodies, (f, g), strict=True):
-
-        def call(function: Callable[..., Any], inputs: list[Array], body: _Body = body) -> Leaves:
-            return _leaves(function(*structure.unflatten(form, inputs)), partial(returned, body))
-
-        made.append(body.traced(function, operands, call))
+    take = partial(structure.unflatten, form)
+    made = [body.traced(function, operands, take)[0] for body, function in zip(bodies, (f, g), strict=True)]
     _check_kept("cond", made[0], made[1], "the first function returns arrays")
     if not made[0][0]:
         raise TraceError("the functions of xb.cond return nothing; return the arrays that they compute")
     then, otherwise = (body.program(leaves) for body, (leaves, _) in zip(bodies, made, strict=True))
-    params = {"then": then, "otherwise": otherwise}
     inputs = [predicate, *operands, *captured.values()]
-    return _value(made[0][1], tracer.emit_all("cond", inputs, params))
+    return _value(made[0][1], tracer.emit_all("cond", inputs, {"then": then, "otherwise": otherwise}))

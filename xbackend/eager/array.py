@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from math import prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from xbackend.devices import Device
-from xbackend.errors import ArgumentError, CopyNeeded, DTypeError, NoSuchMethod, XBackendError
+from xbackend.errors import ArgumentError, CopyNeeded, DTypeError, XBackendError
 from xbackend.program.dtypes import DType
 from xbackend.program.operators import Operators
 
@@ -26,20 +25,13 @@ class ArrayKind(NamedTuple):
 class Owner(Protocol):
     """The interface of a namespace's runner to its arrays."""
 
-    @property
-    def functions(self) -> Mapping[str, Callable[..., Any]]: ...
-
-    @property
-    def devices(self) -> Mapping[str, Device]: ...
-
-    @property
-    def namespace(self) -> Any: ...
+    name: str
+    functions: dict[str, Callable[..., Any]]
+    devices: Mapping[str, Device]
+    namespace: Any
 
     def device(self, asked: str | Device | None) -> Device: ...
-
     def fetched(self, value: Any) -> np.ndarray: ...
-
-    def where(self) -> str: ...
 
 
 # Methods of other libraries' arrays, and what to write here.
@@ -69,7 +61,7 @@ class EagerArray(Operators):
         self._kind = kind
 
     @property
-    def _functions(self) -> Mapping[str, Callable[..., Any]]:
+    def _functions(self) -> dict[str, Callable[..., Any]]:
         return self._owner.functions
 
     @property
@@ -85,15 +77,6 @@ class EagerArray(Operators):
         """The device of the elements."""
         return self._owner.devices[self._kind.device]
 
-    @property
-    def ndim(self) -> int:
-        return len(self._kind.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return prod(self._kind.shape)
-
     def to_device(self, device: str | Device, /, *, stream: None = None) -> EagerArray:
         """The same elements on another device of the backend. Raises `DeviceUnavailable`, `DeviceSpellingError`."""
         if stream is not None:
@@ -106,9 +89,8 @@ class EagerArray(Operators):
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
         """The namespace of the array. Raises `ArgumentError` for an unknown version of the standard."""
-        namespace = self._owner.namespace
-        namespace.check_version(api_version)
-        return namespace
+        self._owner.namespace.check_version(api_version)
+        return self._owner.namespace
 
     # On the host.
 
@@ -188,28 +170,20 @@ class EagerArray(Operators):
 
     # Functions of NumPy.
 
-    def _refused(self, called: str) -> Exception:
+    def _refused(self, called: str, name: str = "") -> Exception:
         return ArgumentError(
             f"{called} computes with numbers on the host, and this is {self._described()}: use the functions of the "
             "namespace, or np.asarray(x), which copies it"
         )
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        name = function.__name__
-        if name in ("shape", "ndim", "size") and len(args) == 1 and not kwargs:
-            return getattr(self, name)
-        raise self._refused(f"np.{name}")
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def _no_method(self, name: str) -> str:
         if name in _INSTEAD:
             hint = f"write {_INSTEAD[name]}"
         elif name in self._functions:
             hint = f"write xp.{name}(x, ...)"
         else:
             hint = "use the functions of the namespace, dir(xp) lists them"
-        raise NoSuchMethod(f"an array of a namespace has no .{name}: {hint}")
+        return f"an array of a namespace has no .{name}: {hint}"
 
     def _described(self) -> str:
-        return f"{self.dtype}{list(self.shape)} on {self._kind.device} of {self._owner.where()}"
+        return f"{self.dtype}{list(self.shape)} on {self._kind.device} of {self._owner.name}"

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xbackend.eager.array import EagerArray
-from xbackend.eager.reading import foreign
+from xbackend.eager.reading import own
 from xbackend.eager.runner import Runner
-from xbackend.errors import ArgumentError, ShapeError
+from xbackend.errors import ShapeError
 
 
 class UniqueAll(NamedTuple):
@@ -44,7 +44,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Any
 
 
-def _unique(array: np.ndarray) -> UniqueAll:
+def _unique_all(array: np.ndarray) -> UniqueAll:
     flat = array.reshape(-1)
     order = np.argsort(flat, kind="stable")
     ordered = flat[order]
@@ -57,23 +57,18 @@ def _unique(array: np.ndarray) -> UniqueAll:
     return UniqueAll(ordered[starts], order[starts], inverse.reshape(array.shape), counts)
 
 
-def _unique_all(array: np.ndarray) -> UniqueAll:
-    return _unique(array)
-
-
 def _unique_counts(array: np.ndarray) -> UniqueCounts:
-    found = _unique(array)
+    found = _unique_all(array)
     return UniqueCounts(found.values, found.counts)
 
 
 def _unique_inverse(array: np.ndarray) -> UniqueInverse:
-    found = _unique(array)
+    found = _unique_all(array)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
-def _unique_values(array: np.ndarray) -> np.ndarray:
-    found: np.ndarray = _unique(array).values
-    return found
+def _unique_values(array: np.ndarray) -> Any:
+    return _unique_all(array).values
 
 
 def _nonzero(array: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -92,21 +87,12 @@ FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], Any], str]] = {
 }
 
 
-def _host(runner: Runner, name: str, x: Any) -> np.ndarray:
-    """The elements on the host. Raises `ArgumentError` unless it is an array of the namespace."""
-    if not isinstance(x, EagerArray):
-        raise ArgumentError(f"{name} takes an array of the namespace, not {x!r:.60}; make one with xp.asarray")
-    if x._owner is not runner:
-        raise foreign(name, runner, x)
-    return np.asarray(x)
-
-
 def on_host(runner: Runner, name: str) -> Callable[[EagerArray], Any]:
     """The function of that name for the arrays of a namespace."""
     compute, doc = FUNCTIONS[name]
 
     def function(x: EagerArray, /) -> Any:
-        found = compute(_host(runner, name, x))
+        found = compute(np.asarray(own(name, runner, x)))
 
         def put(array: np.ndarray) -> EagerArray:
             dtype = np.int64 if array is not getattr(found, "values", found) else x.dtype.value
@@ -128,8 +114,8 @@ def repeat(runner: Runner, function: Callable[..., EagerArray]) -> Callable[...,
     @wraps(function)
     def repeated(x: Any, repeats: Any, /, *, axis: int | None = None) -> EagerArray:
         if isinstance(repeats, EagerArray | np.ndarray):
-            counts = repeats if isinstance(repeats, np.ndarray) else _host(runner, "repeat", repeats)
-            repeats = counts.tolist()
+            counts = repeats if isinstance(repeats, np.ndarray) else own("repeat", runner, repeats)
+            repeats = np.asarray(counts).tolist()
         return function(x, repeats, axis=axis)
 
     return repeated

@@ -15,7 +15,7 @@ from xbackend.api.tracing.trace import ArraySpec, trace
 from xbackend.api.tracing.tracer import current
 from xbackend.devices import Device, DeviceMap
 from xbackend.eager.array import ArrayKind, EagerArray
-from xbackend.eager.reading import filled
+from xbackend.eager.reading import replaced
 from xbackend.errors import PlacementError
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, Value, generate
@@ -31,13 +31,9 @@ class Compiles(Protocol):
 
     @property
     def default_device(self) -> Device: ...
-
     def check_open(self) -> None: ...
-
     def put(self, array: np.ndarray, device: Device) -> Any: ...
-
     def get(self, value: Any) -> np.ndarray: ...
-
     def compile(self, function: Any) -> Any: ...
 
 
@@ -53,19 +49,11 @@ class CompiledOp:
     used: int = 0
 
 
-@dataclass(slots=True)
-class Known:
-    """A result that depends only on shapes and dtypes, such as a dtype: nothing is computed."""
-
-    result: Any
-    used: int = 0
-
-
 @dataclass(eq=False)
 class Call:
     """A call to be traced, with traced arrays in place of its arrays, on ``device``.
 
-    Tracing sets ``known``, or ``build`` and ``leaves``.
+    Tracing sets ``build`` and ``leaves``.
     """
 
     name: str
@@ -73,7 +61,6 @@ class Call:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     device: str | None = None
-    known: Known | None = None
     build: Build = next
     leaves: list[Array] = field(default_factory=list)
 
@@ -82,12 +69,17 @@ class Call:
 
     def __call__(self, *traced: Array) -> Any:
         arrays = iter(traced)
+
+        def filled(item: Any) -> Any:
+            return replaced(item, EagerArray, lambda _: next(arrays))
+
         with nullcontext() if self.device is None else scope(self.device):
-            args = [filled(a, arrays) for a in self.args]
-            result = self.function(*args, **{k: filled(a, arrays) for k, a in self.kwargs.items()})
+            args = [filled(a) for a in self.args]
+            result = self.function(*args, **{k: filled(a) for k, a in self.kwargs.items()})
         if not _holds_arrays(result):
-            self.known = Known(result)
-            return current().array(0)
+            # It depends only on shapes and dtypes, as a dtype does: nothing is computed.
+            self.build = lambda arrays: result
+            return ()
         self.build = self._taken_apart(result)
         return tuple(self.leaves)
 
@@ -106,34 +98,26 @@ def _holds_arrays(result: Any) -> bool:
     return isinstance(result, Array)
 
 
-def common_device(name: str, arrays: Sequence[EagerArray]) -> str | None:
-    """The device of the arrays; `None` for no arrays. Raises `PlacementError` for several devices."""
+def compiled(backend: Compiles, call: Call, arrays: Sequence[EagerArray]) -> CompiledOp:
+    """The function compiled for arguments of these kinds, on the device of the arrays.
+
+    Raises `PlacementError` for arrays on several devices, and what tracing and compiling raise.
+    """
     devices = list(dict.fromkeys(array._kind.device for array in arrays))
     if len(devices) > 1:
         raise PlacementError(
-            f"{name} was given arrays on {' and '.join(devices)}; nothing is moved unasked: bring them together with "
-            f'x.to_device("{devices[0]}")'
+            f"{call.name} was given arrays on {' and '.join(devices)}; nothing is moved unasked: bring them together "
+            f'with x.to_device("{devices[0]}")'
         )
-    return devices[0] if devices else None
-
-
-def compiled(backend: Compiles, call: Call, arrays: Sequence[EagerArray]) -> CompiledOp | Known:
-    """The function compiled for arguments of these kinds, on the device of the arrays.
-
-    Raises `PlacementError`, and what tracing and compiling raise.
-    """
-    device = call.device = common_device(call.name, arrays)
+    device = call.device = devices[0] if devices else None
     program: Program = trace(call, *[ArraySpec(array.shape, array.dtype) for array in arrays])
-    if call.known is not None:
-        return call.known
     if all(program.values[i].op in GENERATORS for i in program.outputs):
         return _made(backend, program, call.build)
     placed = [replace(node, device=device) if node.op == "input" else node for node in program.nodes]
     executable = backend.compile(replace(program, nodes=tuple(placed)))
     kinds = [_kind(program.values[i], d) for i, d in zip(program.outputs, executable.output_devices, strict=True)]
-    execute = executable.execute
-    if len(backend.devices) > 1:  # with one device, the placement is certain
-        execute = _checked(executable)
+    # With one device, the placement is certain.
+    execute = _checked(executable) if len(backend.devices) > 1 else executable.execute
     return CompiledOp(execute, tuple(kinds), call.build)
 
 

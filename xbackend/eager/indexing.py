@@ -10,8 +10,9 @@ host; the elements are read and written on the device.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from xbackend.api.functions import indexing, manipulation
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.casting import integer
 from xbackend.eager.array import EagerArray
-from xbackend.eager.reading import foreign
+from xbackend.eager.reading import own
 from xbackend.eager.runner import Runner
 from xbackend.errors import ArgumentError, DTypeError, NoSuchElement, ShapeError
 from xbackend.program.dtypes import DType
@@ -51,12 +52,7 @@ def _joined(shape: tuple[int, ...], first: int, count: int) -> tuple[int, ...]:
     return (*shape[:first], prod(shape[first : first + count]), *shape[first + count :])
 
 
-class _Integers(NamedTuple):
-    """A key of adjacent integers and whole axes: first indexed axis, number of them, position in the merged axis."""
-
-    first: int
-    axes: int
-    position: int
+Op = Callable[..., EagerArray]
 
 
 class Indexing:
@@ -64,11 +60,11 @@ class Indexing:
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._getitem = runner.at_once("getitem", indexing.getitem)
-        self._part = runner.at_once("getitem", part)
-        self._set_part = runner.at_once("setitem", set_part)
-        self.set_at = runner.at_once("setitem", set_at)
-        self.add_at = runner.at_once("at.add", add_at)
+        self._getitem: Op = runner.at_once("getitem", indexing.getitem)
+        self._part: Op = runner.at_once("getitem", part)
+        self._set_part: Op = runner.at_once("setitem", set_part)
+        self._set_at: Op = runner.at_once("setitem", set_at)
+        self._add_at: Op = runner.at_once("at.add", add_at)
 
     def read(self, x: EagerArray, key: Any) -> EagerArray:
         """``x[key]``. Raises `NoSuchElement`, `ShapeError`, `TraceError`."""
@@ -77,13 +73,10 @@ class Indexing:
         if mask is not None:
             return self._masked(x, mask)
         found = _integers(keys, x.shape)
-        result: EagerArray
-        if found is not None and x.size:
-            index = self._position(x, found.position)
-            result = self._part(x, index, first=found.first, count=found.axes)
-        else:
-            result = self._getitem(x, self.with_arrays(x, keys))
-        return result
+        if found is None:
+            return self._getitem(x, self._with_arrays(x, keys))
+        position, axes = found
+        return self._part(x, self._position(x, position), **axes)
 
     def written(self, x: EagerArray, key: Any, value: Any) -> EagerArray:
         """``x`` after ``x[key] = value``. Raises as `read` does, and `DTypeError` for other dtypes."""
@@ -94,15 +87,24 @@ class Indexing:
         if isinstance(value, list | tuple):
             value = np.asarray(value)
         found = _integers(keys, x.shape)
-        result: EagerArray
-        if found is not None and x.size:
-            index = self._position(x, found.position)
-            result = self._set_part(x, index, value, first=found.first, count=found.axes)
-        else:
-            result = self.set_at(x, self.with_arrays(x, keys), value)
-        return result
+        if found is None:
+            return self._set_at(x, self._with_arrays(x, keys), value)
+        position, axes = found
+        return self._set_part(x, self._position(x, position), value, **axes)
 
-    def with_arrays(self, x: EagerArray, keys: tuple[Any, ...]) -> tuple[Any, ...]:
+    def at(self, x: EagerArray, /) -> indexing.At[EagerArray]:
+        """An array to update at a key: ``xp.at(x)[key].set(value)``, ``xp.at(x)[key].add(value)``."""
+        own("at", self._runner, x)
+
+        def write(how: str, key: Any, value: Any) -> EagerArray:
+            keys = _plain(key)
+            if _mask(keys) is not None:
+                raise ArgumentError("xp.at(x)[mask]: write xp.where(mask, value, x)")
+            return (self._set_at if how == "set" else self._add_at)(x, self._with_arrays(x, keys), value)
+
+        return indexing.At(write)
+
+    def _with_arrays(self, x: EagerArray, keys: tuple[Any, ...]) -> tuple[Any, ...]:
         """The key with integers adjacent to arrays as arrays, as in NumPy: ``x[i, 2, j]``."""
         places = [i for i, k in enumerate(keys) if _is_array(k) or integer(k) is not None]
         if not any(_is_array(keys[i]) for i in places) or places != list(range(places[0], places[-1] + 1)):
@@ -112,7 +114,9 @@ class Indexing:
             number = None if _is_array(keys[i]) else integer(keys[i])
             if number is not None:
                 axis = _axis(keys, i, x.ndim)
-                changed[i] = self._position(x, _inside(number, axis, x.shape))
+                if not 0 <= axis < x.ndim:
+                    raise NoSuchElement(f"index {number} is one too many for an array of shape {x.shape}")
+                changed[i] = self._position(x, indexing.from_front(number, axis, x.shape, NoSuchElement))
         return tuple(changed)
 
     def _position(self, x: EagerArray, position: int) -> EagerArray:
@@ -125,9 +129,7 @@ class Indexing:
         shape = (len(positions), *x.shape[host.ndim :])
         if 0 in shape:
             return self._runner.put(np.zeros(shape, x.dtype.value), x.device)
-        index = self._runner.put(positions.astype(np.int64), x.device)
-        result: EagerArray = self._part(x, index, first=0, count=host.ndim)
-        return result
+        return self._part(x, self._runner.put(positions.astype(np.int64), x.device), first=0, count=host.ndim)
 
     def _set_masked(self, x: EagerArray, mask: Any, value: Any) -> EagerArray:
         self._check_mask(x, mask)
@@ -150,41 +152,11 @@ class Indexing:
     def _check_mask(self, x: EagerArray, mask: Any) -> None:
         """Raises `NoSuchElement` unless the mask fits, `ArgumentError` for another namespace's. As in NumPy, an axis of
         length 0 fits and selects nothing."""
-        if isinstance(mask, EagerArray) and mask._owner is not self._runner:
-            raise foreign("getitem", self._runner, mask)
+        if isinstance(mask, EagerArray):
+            own("getitem", self._runner, mask)
         shape = np.shape(mask)
         if len(shape) > x.ndim or any(n not in (m, 0) for n, m in zip(shape, x.shape, strict=False)):
             raise NoSuchElement(f"a mask of shape {shape} does not fit an array of shape {x.shape}")
-
-
-class EagerAt:
-    """``xp.at(x)[key].set(value)`` and ``.add(value)``, which give a new array."""
-
-    def __init__(self, indexing: Indexing, array: EagerArray) -> None:
-        self._indexing, self._array = indexing, array
-
-    def __getitem__(self, key: Any) -> Place:
-        keys = _plain(key)
-        if _mask(keys) is not None:
-            raise ArgumentError("xp.at(x)[mask]: write xp.where(mask, value, x)")
-        return Place(self._indexing, self._array, self._indexing.with_arrays(self._array, keys))
-
-
-class Place:
-    """The updates of one part of an array."""
-
-    def __init__(self, indexing: Indexing, array: EagerArray, keys: tuple[Any, ...]) -> None:
-        self._indexing, self._array, self._keys = indexing, array, keys
-
-    def set(self, value: Any) -> EagerArray:
-        """The array with the value, which broadcasts, at the key."""
-        result: EagerArray = self._indexing.set_at(self._array, self._keys, value)
-        return result
-
-    def add(self, value: Any) -> EagerArray:
-        """The array with the value added at the key. A repeated index adds each of its values."""
-        result: EagerArray = self._indexing.add_at(self._array, self._keys, value)
-        return result
 
 
 def _plain(key: Any) -> tuple[Any, ...]:
@@ -193,19 +165,15 @@ def _plain(key: Any) -> tuple[Any, ...]:
 
 
 def _part(item: Any) -> Any:
-    if isinstance(item, slice):
-        return _slice(item)
-    return np.asarray(item, None if item else np.int64) if isinstance(item, list) else item
-
-
-def _slice(given: slice) -> slice:
-    bounds = (given.start, given.stop, given.step)
-    if all(type(bound) in (int, type(None)) for bound in bounds):
-        return given
+    if isinstance(item, list):
+        return np.asarray(item, None if item else np.int64)
+    if not isinstance(item, slice):
+        return item
     try:
+        bounds = (item.start, item.stop, item.step)
         return slice(*[None if bound is None else operator.index(bound) for bound in bounds])
     except TypeError as error:
-        raise ShapeError(f"slice {given}: {error}") from None
+        raise ShapeError(f"slice {item}: {error}") from None
 
 
 def _is_array(item: Any) -> bool:
@@ -235,31 +203,22 @@ def _axis(keys: tuple[Any, ...], place: int, rank: int) -> int:
     return len(before)
 
 
-def _inside(number: int, axis: int, shape: tuple[int, ...]) -> int:
-    """The index from the front. Raises `NoSuchElement`."""
-    if not 0 <= axis < len(shape):
-        raise NoSuchElement(f"index {number} is one too many for an array of shape {shape}")
-    if not -shape[axis] <= number < shape[axis]:
-        raise NoSuchElement(f"index {number} is out of range for axis {axis} of shape {shape}")
-    return number % shape[axis]
+def _integers(keys: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, dict[str, int]] | None:
+    """Of adjacent integers and whole axes the position along the merged axes, and these, as `part` takes them.
 
-
-def _is_whole(item: Any) -> bool:
-    return item is Ellipsis or (isinstance(item, slice) and item == slice(None))
-
-
-def _integers(keys: tuple[Any, ...], shape: tuple[int, ...]) -> _Integers | None:
-    """The key as `_Integers`; `None` if it has other parts. Raises `NoSuchElement`."""
+    `None` if the key has other parts, or there are no elements. Raises `NoSuchElement`.
+    """
     numbers = {i: n for i, k in enumerate(keys) if not _is_array(k) and (n := integer(k)) is not None}
     places = list(numbers)
     if not places or places != list(range(places[0], places[-1] + 1)):
         return None
     ellipses = sum(k is Ellipsis for k in keys)
-    if ellipses > 1 or not all(i in numbers or _is_whole(k) for i, k in enumerate(keys)):
+    others = [k for i, k in enumerate(keys) if i not in numbers and k is not Ellipsis]
+    if ellipses > 1 or not all(isinstance(k, slice) and k == slice(None) for k in others):
         return None
     if len(keys) - ellipses > len(shape):
         raise NoSuchElement(f"{len(keys) - ellipses} indices for an array of shape {shape}")
     first, position = _axis(keys, places[0], len(shape)), 0
     for axis, place in enumerate(places, first):
-        position = position * shape[axis] + _inside(numbers[place], axis, shape)
-    return _Integers(first, len(places), position)
+        position = position * shape[axis] + indexing.from_front(numbers[place], axis, shape, NoSuchElement)
+    return (position, {"first": first, "count": len(places)}) if prod(shape) else None

@@ -6,7 +6,7 @@ All else is static: another axis, shape or flag is another op.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable
 from types import EllipsisType, NoneType
 from typing import Any
 
@@ -53,30 +53,29 @@ def read(name: str, owner: Owner, item: Any, arrays: list[EagerArray]) -> Hashab
     raise _no_argument(name, owner, item)
 
 
-def filled(item: Any, arrays: Iterator[Array]) -> Any:
-    """The argument with traced arrays in place of its arrays, in the order of `read`."""
-    if type(item) is EagerArray:
-        return next(arrays)
+def replaced(item: Any, kind: type, make: Callable[[Any], Any]) -> Any:
+    """The argument with what ``make`` makes of each array of this kind, in the order of `read`."""
+    if isinstance(item, kind):
+        return make(item)
     if isinstance(item, tuple | list):
-        parts = [filled(part, arrays) for part in item]
+        parts = [replaced(part, kind, make) for part in item]
         return tuple(parts) if isinstance(item, tuple) else parts
     return item
 
 
-def hosted(item: Any, put: Any) -> Any:
-    """The argument with its NumPy arrays ``put`` on the device."""
-    if isinstance(item, np.ndarray):
-        return put(item)
-    if isinstance(item, tuple | list):
-        parts = [hosted(part, put) for part in item]
-        return tuple(parts) if isinstance(item, tuple) else parts
+def own(name: str, owner: Owner, item: Any) -> EagerArray:
+    """The argument. Raises `ArgumentError` unless it is an array of the namespace."""
+    if not isinstance(item, EagerArray):
+        raise ArgumentError(f"{name} takes an array of the namespace, not {item!r:.60}; make one with xp.asarray")
+    if item._owner is not owner:
+        raise foreign(name, owner, item)
     return item
 
 
 def foreign(name: str, owner: Owner, array: EagerArray) -> ArgumentError:
     """The error for an array of another namespace."""
     return ArgumentError(
-        f"{name} of the namespace of {owner.where()} was given an array of the namespace of {array._owner.where()}; "
+        f"{name} of the namespace of {owner.name} was given an array of the namespace of {array._owner.name}; "
         "xp.asarray(np.asarray(x)) copies it over the host"
     )
 
@@ -90,4 +89,4 @@ def _no_argument(name: str, owner: Owner, item: Any) -> ArgumentError:
         hint = "a function: write the loop or the choice in Python, or give the whole function to backend.compile"
     else:
         hint = f"a {type(item).__name__}, which is no array of the namespace: make one with xp.asarray"
-    return ArgumentError(f"{name} of the namespace of {owner.where()} was given {item!r:.60}, {hint}")
+    return ArgumentError(f"{name} of the namespace of {owner.name} was given {item!r:.60}, {hint}")

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import update_wrapper
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xbackend.api.tracing.casting import Scalar, scalar_dtype
 from xbackend.devices import Device, DeviceMap, canonical
 from xbackend.eager.array import ArrayKind, EagerArray
-from xbackend.eager.cache import LIMIT, Cache
-from xbackend.eager.compiled import Call, CompiledOp, Compiles, Known, compiled
-from xbackend.eager.reading import OnHost, hosted, read
+from xbackend.eager.compiled import Call, CompiledOp, Compiles, compiled
+from xbackend.eager.reading import OnHost, read, replaced
 from xbackend.program.dtypes import DType, as_dtype, promote
 from xbackend.program.host import host_array
 
+LIMIT = 1024  # ops that a cache keeps
 _SCALARS = 1024  # the most numbers cached on devices
 # The standard's names of arguments that may be a Python number beside an array.
 _OPERANDS = ("x", "x1", "x2", "min", "max", "value")
@@ -25,23 +25,33 @@ _OPERANDS = ("x", "x1", "x2", "min", "max", "value")
 _KNOWN_NUMBERS = ("pow",)
 
 
+class CacheInfo(NamedTuple):
+    """Calls with a cached op (``hits``), calls that compiled one (``misses``), ops in the cache, and its limit."""
+
+    hits: int
+    misses: int
+    kept: int
+    limit: int
+
+
 class Runner:
     """The state shared by the arrays and functions of a namespace: the backend, its devices, the compiled ops.
 
-    The namespace sets ``functions``, its functions by name, which operators look up, and ``namespace``, itself.
+    The namespace sets ``functions``, its functions by name, which operators look up, and ``namespace``, itself. Up to
+    ``limit`` ops are kept; the least recently used one is evicted. Frameworks have caches of their own
+    (docs/threads.md has Numba's).
     """
 
     def __init__(self, backend: Compiles, limit: int = LIMIT) -> None:
         self.backend = backend
+        self.name = backend.name
         self.devices: Mapping[str, Device] = {str(device): device for device in backend.devices}
-        self.cache = Cache(limit)
+        self.limit = limit
+        self.calls = self.misses = 0
+        self.kept: dict[Hashable, CompiledOp] = {}
         self.functions: dict[str, Callable[..., Any]] = {}
         self.namespace: Any = None
         self._scalars: dict[Hashable, EagerArray] = {}
-
-    def where(self) -> str:
-        """The name of the backend, for messages."""
-        return self.backend.name
 
     def device(self, asked: str | Device | None) -> Device:
         """The device, or the default one. Raises `DeviceUnavailable`, `DeviceSpellingError`, `UnboundDevice`."""
@@ -71,15 +81,19 @@ class Runner:
             found = self._scalars[key] = self.put(number, self.devices[device], dtype)
         return found
 
+    def cache_info(self) -> CacheInfo:
+        """The cache's hits, misses, number of ops and limit."""
+        return CacheInfo(self.calls - self.misses, self.misses, len(self.kept), self.limit)
+
     def forget(self) -> None:
         """Empty the caches of ops and numbers."""
-        self.cache.clear()
+        self.kept.clear()
         self._scalars.clear()
 
     def at_once(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function of the API as one that executes eagerly on arrays of this namespace."""
         operands = () if name in _KNOWN_NUMBERS else _operands(function)
-        kept, cache, check_open = self.cache.kept, self.cache, self.backend.check_open
+        kept, check_open = self.kept, self.backend.check_open
 
         def call(*args: Any, **kwargs: Any) -> Any:
             check_open()
@@ -105,13 +119,11 @@ class Runner:
                 args, kwargs = self._hosted(args, kwargs)
                 return call(*args, **kwargs)
             key = tuple(parts)
-            cache.calls += 1
+            self.calls += 1
             op = kept.get(key)
             if op is None:
                 op = self._compile(Call(name, function, args, kwargs), arrays, key)
-            op.used = cache.calls
-            if isinstance(op, Known):
-                return op.result
+            op.used = self.calls
             values = op.execute(*[array._value for array in arrays])
             if op.build is next:
                 return EagerArray(self, values[0], op.kinds[0])
@@ -119,30 +131,33 @@ class Runner:
 
         return update_wrapper(call, function)
 
-    def _compile(self, call: Call, arrays: list[EagerArray], key: Hashable) -> CompiledOp | Known:
+    def _compile(self, call: Call, arrays: list[EagerArray], key: Hashable) -> CompiledOp:
         op = compiled(self.backend, call, arrays)
-        self.cache.misses += 1
-        if isinstance(op, Known) or op.keep:
-            self.cache.add(key, op)
+        self.misses += 1
+        if op.keep:
+            op.used = self.calls
+            self.kept[key] = op
+        while len(self.kept) > self.limit:
+            oldest, _ = min([*self.kept.items()], key=lambda item: item[1].used)
+            self.kept.pop(oldest, None)  # another thread may have evicted it
         return op
 
     def _hosted(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with NumPy arrays put on the device of the other arrays, or on the default one."""
-        found = list(_arrays((*args, *kwargs.values())))
+        found: list[EagerArray] = []
+        replaced((*args, *kwargs.values()), EagerArray, found.append)
         device = found[0].device if found else self.backend.default_device
 
         def put(array: np.ndarray) -> EagerArray:
             return self.put(array, device)
 
-        return tuple([hosted(a, put) for a in args]), {k: hosted(a, put) for k, a in kwargs.items()}
+        return replaced(args, np.ndarray, put), {k: replaced(a, np.ndarray, put) for k, a in kwargs.items()}
 
     def _lifted(self, args: tuple[Any, ...], operands: tuple[int, ...]) -> tuple[Any, ...]:
         """Numbers beside arrays as arrays of rank 0 in the promoted dtype: other numbers then need no other op."""
         numbers = [i for i in operands if i < len(args) and not isinstance(args[i], EagerArray | np.ndarray)]
-        if not numbers:
-            return args
         beside = [args[i] for i in operands if i < len(args) and isinstance(args[i], EagerArray)]
-        if not beside:
+        if not (numbers and beside):
             return args
         dtype: DType | None = beside[0].dtype
         for other in beside[1:]:
@@ -155,14 +170,6 @@ class Runner:
             elif dtype and type(number) in (bool, int, float) and scalar_dtype(number, dtype) is not None:
                 changed[i] = self.scalar(number, dtype, device)
         return tuple(changed)
-
-
-def _arrays(item: Any) -> Iterator[EagerArray]:
-    """The arrays of the namespace in an argument."""
-    if type(item) is EagerArray:
-        yield item
-    for part in item if isinstance(item, tuple | list) else ():
-        yield from _arrays(part)
 
 
 def _operands(function: Callable[..., Any]) -> tuple[int, ...]:

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xbackend.program.ops import OPS, SOURCES
-from xbackend.program.program import Program
+from xbackend.program.program import Node, Program, Value
 
 
-def needed(program: Program) -> set[int]:
-    """The values that outputs and updates are computed from. The search stops at gradients."""
-    reached = {*program.outputs, *program.updates.values()}
-    todo = list(reached)
-    while todo:
-        node = program.values[todo.pop()]
-        for i in node.inputs if node.op != "grad" else ():
-            if i not in reached:
-                reached.add(i)
-                todo.append(i)
-    return reached
-
-
-def predecessors(program: Program, values: Iterable[int], known: Iterable[int] = ()) -> set[int]:
-    """These values, all their predecessors, and the ``known`` values, whose own predecessors are left out."""
-    found, todo = set(known), list(values)
+def reached(
+    values: Sequence[Value], starts: Iterable[int], follow: Callable[[Value], Iterable[int]], known: Iterable[int] = ()
+) -> set[int]:
+    """The values that a search from ``starts`` finds along what ``follow`` gives. ``known`` ones are not followed."""
+    found, todo = set(known), list(starts)
     while todo:
         i = todo.pop()
         if i not in found:
             found.add(i)
-            todo += program.values[i].inputs
+            todo += follow(values[i])
     return found
+
+
+def needed(program: Program) -> set[int]:
+    """The values that outputs and updates are computed from. The search stops at gradients."""
+    results = (*program.outputs, *program.updates.values())
+    return reached(program.values, results, lambda value: value.inputs if value.op != "grad" else ())
+
+
+def predecessors(program: Program, values: Iterable[int], known: Iterable[int] = ()) -> set[int]:
+    """These values, all their predecessors, and the ``known`` values, whose own predecessors are left out."""
+    return reached(program.values, values, lambda value: value.inputs, known)
 
 
 def constant(program: Program) -> set[int]:
@@ -42,23 +42,28 @@ def constant(program: Program) -> set[int]:
     return constants
 
 
+def everywhere(program: Program) -> Iterator[Node]:
+    """The nodes of the program, and of the bodies of its loops and choices."""
+    for node in program.nodes:
+        yield node
+        for body in node.bodies.values():
+            yield from everywhere(body)
+
+
 def may_refuse(program: Program) -> bool:
     """Whether it has ops for which a framework may raise an error, depending on their numbers."""
-    return any(OPS[node.op].refuses or any(map(may_refuse, node.bodies.values())) for node in program.nodes)
+    return any(OPS[node.op].refuses for node in everywhere(program))
 
 
 def has_gradients(program: Program) -> bool:
     """Whether the program takes a gradient, bodies of loops and choices included."""
-    return any(n.op == "grad" or any(map(has_gradients, n.bodies.values())) for n in program.nodes)
+    return any(node.op == "grad" for node in everywhere(program))
 
 
 def computes_integers(program: Program) -> bool:
     """Whether it computes signed integers, which can overflow, bodies of loops and choices included."""
-    return any(
-        (node.op not in SOURCES and any(dtype.is_integer and not dtype.is_unsigned for _, dtype in node.results))
-        or any(map(computes_integers, node.bodies.values()))
-        for node in program.nodes
-    )
+    made = (aval.dtype for node in everywhere(program) if node.op not in SOURCES for aval in node.results)
+    return any(dtype.is_integer and not dtype.is_unsigned for dtype in made)
 
 
 def between(program: Program, loss: int, wrt: Collection[int]) -> tuple[list[int], set[int]]:
@@ -97,10 +102,7 @@ def orders_through_loops(program: Program) -> list[int]:
 
 def most_carried(program: Program) -> int:
     """The largest number of carries of a loop in the program."""
-    return max(
-        (max(node.params.get("carries", 0), *map(most_carried, node.bodies.values()), 0) for node in program.nodes),
-        default=0,
-    )
+    return max((node.params.get("carries", 0) for node in everywhere(program)), default=0)
 
 
 def replayed(program: Program, loss: int, wrt: Collection[int]) -> set[int]:

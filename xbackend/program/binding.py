@@ -17,7 +17,7 @@ The rules, in this order:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -134,9 +134,7 @@ class _Binding:
                 continue
             device = self.resolve(node)
             if node.op == "all_reduce":
-                for i in node.inputs:
-                    if where[i] is None and not self.everywhere(i):
-                        where[i] = self.default
+                self.settle(node.inputs, self.default)
                 homes = [self.home(i) for i in node.inputs]
                 where += homes
                 self.results.update(_sum(node, h) for i, h in zip(node.outputs, homes, strict=True) if i in self.used)
@@ -149,12 +147,14 @@ class _Binding:
                 places = {where[i] for i in node.inputs} - {None}
                 device = places.pop() if len(places) == 1 else self.default
             where += [device] * len(node.outputs)
-            for i in node.inputs:
-                if where[i] is None and not self.everywhere(i):
-                    where[i] = device
-        for i in range(len(where)):
-            if where[i] is None and not self.everywhere(i):
-                where[i] = self.default
+            self.settle(node.inputs, device)
+        self.settle(range(len(where)), self.default)
+
+    def settle(self, values: Iterable[int], device: Device | None) -> None:
+        """Give this device to those of the values that have none yet and are not made everywhere."""
+        for i in values:
+            if self.where[i] is None and not self.everywhere(i):
+                self.where[i] = device
 
     def add(
         self,
@@ -170,7 +170,7 @@ class _Binding:
     ) -> int:
         """Add a node. ``origin`` is the first value of its traced node, ``asked`` the device that the traced node asks
         for. Returns the number of its first value."""
-        params = {name: _on(value, device) if isinstance(value, Program) else value for name, value in params.items()}
+        params = on_device(params, str(device))
         outputs = self.written.add(op, inputs, params, results, device=str(device), source=source)
         self.devices += [self.devices[j] for j in inputs[1:]] if op == "grad" else [device] * len(outputs)
         self.origin += [None if origin is None else origin + k for k in range(len(outputs))]
@@ -274,14 +274,14 @@ class _Binding:
         return self.on(original, device or self.home(original), self.program.values[original].source)
 
 
-def _on(body: Program, device: Device) -> Program:
-    """The body of a loop or a choice with its nodes on this device, that of the loop or choice."""
-    inner = [{name: _on(deeper, device) for name, deeper in node.bodies.items()} for node in body.nodes]
-    nodes = [
-        replace(node, device=str(device), params={**node.params, **own} if own else node.params)
-        for node, own in zip(body.nodes, inner, strict=True)
-    ]
-    return replace(body, nodes=tuple(nodes))
+def on_device(params: Mapping[str, Any], device: str | None) -> dict[str, Any]:
+    """Parameters of a node, with the nodes of bodies of a loop or a choice on its device."""
+
+    def moved(body: Program) -> Program:
+        nodes = [replace(node, device=device, params=on_device(node.params, device)) for node in body.nodes]
+        return replace(body, nodes=tuple(nodes))
+
+    return {name: moved(value) if isinstance(value, Program) else value for name, value in params.items()}
 
 
 def bind(program: Program, bindings: DeviceMap, available: Sequence[Device], default: Device) -> Placed:

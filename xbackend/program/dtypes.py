@@ -62,9 +62,7 @@ class DType(StrEnum):
         return self is not DType.bool
 
 
-_ITEMSIZE = {DType.bool: 1, DType.uint8: 1} | {
-    dtype: int(dtype[-2:]) // 8 for dtype in DType if dtype not in (DType.bool, DType.uint8)
-}
+_ITEMSIZE = {dtype: np.dtype(dtype.value).itemsize for dtype in DType}
 _WIDER = {DType.uint8: DType.int32, DType.uint32: DType.int64}
 _INTEGERS = frozenset({*_WIDER, *_WIDER.values()})
 _PYTHON = {bool: DType.bool, int: DType.int64, float: DType.float64}

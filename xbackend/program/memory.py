@@ -7,9 +7,9 @@ and copies, fuse ops and recompute results. The model leaves that out: it is the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 
 from xbackend.errors import ArgumentError, DeviceMemoryError
 from xbackend.program.analyses import between, constant, steps
@@ -28,21 +28,20 @@ class Peak:
 
 def peaks(program: Program) -> dict[str, Peak]:
     """The peak of each device of a placed program that runs in the order of its nodes."""
-    size = [node.dtype.itemsize * prod(node.shape) for node in program.values]
+    size = [value.aval.nbytes for value in program.values]
     where = [str(node.device) for node in program.values]
     folded = constant(program)
     alive = {i for i, node in enumerate(program.values) if node.op in SOURCES}
-    lasting = _by_device(program, alive - folded, size, where)
+    lasting = _by_device(alive - folded, size, where)
     found = {name: Peak(count, count, None) for name, count in lasting.items()}
     alive -= folded
     for step in steps(program):
-        first = program.values[step.makes[0]]
-        through = set[int]()
+        first, through = program.values[step.makes[0]], set[int]()
         if first.op == "grad":
             loss, *wrt = first.inputs
-            through = set(between(program, loss, wrt)[0])
+            through.update(between(program, loss, wrt)[0])
         alive.update(i for i in step.makes if i not in folded)
-        for name, count in _by_device(program, alive | (through - folded), size, where).items():
+        for name, count in _by_device(alive | (through - folded), size, where).items():
             before = found.get(name, Peak(0, 0, None))
             if count > before.bytes:
                 found[name] = Peak(count, before.lasting, step.makes[0])
@@ -64,8 +63,8 @@ def check(program: Program, limit: int) -> None:
         )
 
 
-def _by_device(program: Program, nodes: set[int], size: list[int], where: list[str]) -> Mapping[str, int]:
-    found: dict[str, int] = {}
+def _by_device(nodes: set[int], size: list[int], where: list[str]) -> Mapping[str, int]:
+    found = Counter[str]()
     for i in nodes:
-        found[where[i]] = found.get(where[i], 0) + size[i]
+        found[where[i]] += size[i]
     return found

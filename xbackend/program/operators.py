@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any
 
 from xbackend.errors import NoSuchMethod, ShapeError, TraceError
@@ -46,6 +47,16 @@ class Operators:
         """Lengths of the axes."""
         raise NotImplementedError(f"{type(self).__name__} has no shape")
 
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
     __add__, __radd__ = _binary("add")
     __sub__, __rsub__ = _binary("subtract")
     __mul__, __rmul__ = _binary("multiply")
@@ -79,24 +90,27 @@ class Operators:
             raise self._refused(called)
         return function(*inputs)
 
-    def _refused(self, called: str) -> Exception:
-        """The error for a function of NumPy's without a counterpart."""
-        return TraceError(f"{called} cannot be traced with these arguments; use the functions of xbackend")
+    def _refused(self, called: str, name: str = "") -> Exception:
+        """The error for a ufunc without a counterpart, or for another function of NumPy's, which ``name`` names."""
+        if not name:
+            return TraceError(f"{called} cannot be traced with these arguments; use the functions of xbackend")
+        hint = instead(name, FUNCTIONS, _LISTED)
+        return TraceError(f"{called} needs the elements of an array, which a traced one has not: {hint}")
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """NumPy's other functions need elements and are refused, except those that ask for the shape only."""
         name = function.__name__
         if name in ("shape", "ndim", "size") and len(args) == 1 and not kwargs:
             return getattr(self, name)
-        raise TraceError(
-            f"np.{name} needs the elements of an array, which a traced one has not: {instead(name, FUNCTIONS, _LISTED)}"
-        )
+        raise self._refused(f"np.{name}", name)
 
     def __getattr__(self, name: str) -> Any:
-        kind = type(self).__name__
         if name.startswith("_"):
-            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
-        raise NoSuchMethod(f"a traced array or shared variable has no .{name}: {instead(name, FUNCTIONS, _LISTED)}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise NoSuchMethod(self._no_method(name))
+
+    def _no_method(self, name: str) -> str:
+        return f"a traced array or shared variable has no .{name}: {instead(name, FUNCTIONS, _LISTED)}"
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TraceError(

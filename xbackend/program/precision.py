@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,14 +32,10 @@ def widened(program: Program, rounded: bool = False) -> Program:
                 wide = aval._replace(dtype=WIDE)
                 (i,) = written.add("astype", (narrow,), {"dtype": WIDE}, (wide,), device=device, source=source)
             at.append(i)
-    return replace(
-        program,
-        nodes=tuple(written.nodes),
-        inputs=tuple(at[i] for i in program.inputs),
-        outputs=tuple(at[i] for i in program.outputs),
-        shared={at[i]: _variable(variable) for i, variable in program.shared.items()},
-        updates={at[i]: at[j] for i, j in program.updates.items()},
-    )
+    takes, gives = ([at[i] for i in numbers] for numbers in (program.inputs, program.outputs))
+    shared = {at[i]: _variable(variable) for i, variable in program.shared.items()}
+    updates = {at[i]: at[j] for i, j in program.updates.items()}
+    return written.program(program.name, takes, gives, program.structure, shared, updates)
 
 
 def _of(dtype: DType) -> DType:

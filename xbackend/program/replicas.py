@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,23 @@ import numpy as np
 from xbackend.devices import Device
 from xbackend.program import analyses
 from xbackend.program.aval import Aval
-from xbackend.program.device_sums import sums_over
+from xbackend.program.binding import on_device
 from xbackend.program.ops import GENERATORS, SOURCES
 from xbackend.program.program import Node, Nodes, Program, generate
 
 
 class Unlike(Exception):
     """The reason why a program is none of replicas."""
+
+
+@dataclass(frozen=True)
+class DeviceSum:
+    """A sum over devices: a term of each, times the same ``share`` unless that is `None`, and the values between the
+    terms and the sum."""
+
+    terms: Mapping[str, int]
+    share: Any
+    made: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,8 @@ class _Search:
 
     def __init__(self, program: Program, homes: Sequence[str]) -> None:
         self.program, self.values, self.homes, self.root = program, program.values, homes, homes[0]
-        self.sums = sums_over(program, homes)
+        adds = (n.outputs[0] for n in program.nodes if n.op == "add")
+        self.sums = {i: total for i in adds if (total := _sum(program, i, homes)) is not None}
         if not any(n.op == "transfer" and n.inputs[0] in self.sums for n in program.nodes):
             raise Unlike("no sum over all devices comes back to them")
         self.parts = {i for total in self.sums.values() for i in total.made}
@@ -127,9 +138,9 @@ class _Search:
 
     def signature(self, node: Node) -> str:
         """What a node has in common with its counterparts."""
-        params = {k: _anywhere(v) if isinstance(v, Program) else v for k, v in sorted(node.params.items())}
-        avals = [self.values[i].aval for i in node.inputs]
-        return repr((node.op, params, avals, node.results))
+        params = on_device(node.params, None)
+        own = {k: v.fingerprint if isinstance(v, Program) else v for k, v in sorted(params.items())}
+        return repr((node.op, own, [self.values[i].aval for i in node.inputs], node.results))
 
     def agree(self, node: Node, other: Node, pairs: Mapping[int, int]) -> dict[int, int] | None:
         """The pairs that inputs of two nodes become; `None` if they cannot be a pair."""
@@ -289,12 +300,35 @@ class _Search:
         return {variable: each[0] for variable, each in updates.items()}
 
 
-def _anywhere(body: Program) -> str:
-    """The fingerprint of the body of a loop or a choice without its device."""
-    nodes = [
-        replace(
-            node, device=None, params={k: _anywhere(v) if isinstance(v, Program) else v for k, v in node.params.items()}
-        )
-        for node in body.nodes
-    ]
-    return replace(body, nodes=tuple(nodes)).fingerprint
+def _sum(program: Program, last: int, homes: Sequence[str]) -> DeviceSum | None:
+    """The sum of a term of each of these devices, made on the first one, that an addition completes; `None` if it
+    completes none."""
+    values, root = program.values, homes[0]
+    added, made = [last], set[int]()
+    for _ in homes[1:]:  # terms are added in turn
+        first = values[added[0]]
+        if first.op != "add" or first.device != root:
+            return None
+        made.add(added[0])
+        added[:1] = first.inputs
+    terms, shares, here = dict[str, int](), set[Any](), list[tuple[int, int, Any]]()
+    for i in added:
+        term, share = i, None
+        if values[i].op == "multiply" and values[values[i].inputs[1]].op in GENERATORS:
+            term, factor = values[i].inputs
+            share = generate(values[factor])[()] if not values[factor].shape else np.nan
+        if values[term].op != "transfer":
+            here.append((i, term, share))
+            continue
+        made |= {i, term}
+        (source,) = values[term].inputs
+        terms[values[source].device or ""] = source
+        shares.add(share)
+    if len(shares) != 1 or len(here) != 1 or {*terms} != {*homes[1:]}:
+        return None
+    ((i, term, share),), (common,) = here, shares
+    if common is not None:
+        if share != common or not common:  # zeros have signs
+            return None
+        made.add(i)
+    return DeviceSum({root: i if common is None else term, **terms}, common, frozenset(made - {last}))

@@ -57,10 +57,6 @@ def _encode_param(value: Any) -> Any:
     if isinstance(value, Program):  # the body of a loop or a choice
         own = {key: getattr(value, key) for key in ("name", "inputs", "outputs", "structure")}
         return {**own, "nodes": _encode_nodes(value)}
-    return _encode_number(value)
-
-
-def _encode_number(value: Any) -> Any:
     # JSON has no infinities and no NaN; Python's own spelling of them would not be JSON.
     if isinstance(value, float) and not np.isfinite(value):
         return {"float": str(value)}

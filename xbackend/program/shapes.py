@@ -57,6 +57,14 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
+def broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether a shape broadcasts to another one."""
+    try:
+        return broadcast_shapes(shape, target) == target
+    except ShapeError:
+        return False
+
+
 # --- numbers of operations --------------------------------------------------------------------------------------------
 
 
@@ -138,13 +146,6 @@ def _not_empty(name: str, shape: tuple[int, ...], axes: Sequence[int], said: Any
         raise ShapeError(f"{name} of no elements: shape {shape} has length 0 along axis {along}")
 
 
-def along_axis(name: str, avals: Avals, params: Params) -> Aval:
-    """`cumulative_sum`, `cumulative_prod`, `sort`."""
-    if not 0 <= params["axis"] < len(avals[0].shape):
-        raise ShapeError(f"{name} along axis {params['axis']} of shape {avals[0].shape}")
-    return avals[0]
-
-
 def matmul(name: str, avals: Avals, params: Params) -> Aval:
     a, b = avals
     if len(a.shape) < 2 or len(a.shape) != len(b.shape) or a.shape[:-2] != b.shape[:-2]:
@@ -176,11 +177,7 @@ def permute_dims(name: str, avals: Avals, params: Params) -> Aval:
 
 def broadcast_to(name: str, avals: Avals, params: Params) -> Aval:
     shape = tuple(params["shape"])
-    try:
-        fits = broadcast_shapes(avals[0].shape, shape) == shape
-    except ShapeError:
-        fits = False
-    if not fits:
+    if not broadcasts(avals[0].shape, shape):
         raise ShapeError(f"shape {avals[0].shape} does not broadcast to {shape}")
     return Aval(shape, avals[0].dtype)
 
@@ -229,8 +226,6 @@ def slice_(name: str, avals: Avals, params: Params) -> Aval:
 def _check_taken(name: str, shape: tuple[int, ...], indices: Aval, axis: int) -> None:
     if not indices.dtype.is_integer or indices.dtype.is_unsigned:
         raise DTypeError(f"{name} has indices of {indices.dtype}; they are int32 or int64")
-    if not 0 <= axis < len(shape):
-        raise ShapeError(f"{name} along axis {axis} of shape {shape}")
     if indices.size and not shape[axis]:
         raise ShapeError(f"{name} from no elements: shape {shape} has length 0 along axis {axis}")
 

@@ -23,7 +23,6 @@ class ApplyNode(Protocol):
 
     @property
     def inputs(self) -> Sequence[Variable]: ...
-
     @property
     def outputs(self) -> Sequence[Variable]: ...
 
@@ -52,39 +51,38 @@ class Plan:
     stage_of: Mapping[Variable, Stage]
 
 
+@dataclass(eq=False)
 class _Cut:
     """The place of each variable: its depth and device. Variables that depend only on constants have none: every stage
     that uses them computes them."""
 
-    def __init__(
-        self,
-        nodes: Sequence[ApplyNode],
-        sources: Collection[Variable],
-        outputs: Collection[Variable],
-        *,
-        devices: Mapping[Variable, Device],
-        transfers: Collection[int],
-        others: Collection[int],
-        ends: Collection[Variable],
-    ) -> None:
-        self.nodes, self.outputs, self.transfers, self.between = nodes, outputs, transfers, {*transfers, *others}
-        self.owner = {v: k for k, node in enumerate(nodes) for v in node.outputs}
-        self.entries = set(sources)  # variables that no stage computes
-        self.place = {v: (0, devices[v]) for v in sources}
-        for k, node in enumerate(nodes):
+    nodes: Sequence[ApplyNode]
+    sources: Collection[Variable]
+    outputs: Collection[Variable]
+    devices: Mapping[Variable, Device]
+    transfers: Collection[int]
+    others: Collection[int]
+    ends: Collection[Variable]
+
+    def __post_init__(self) -> None:
+        devices, self.between = self.devices, {*self.transfers, *self.others}
+        self.owner = {v: k for k, node in enumerate(self.nodes) for v in node.outputs}
+        self.entries = set(self.sources)  # variables that no stage computes
+        self.place = {v: (0, devices[v]) for v in self.sources}
+        for k, node in enumerate(self.nodes):
             if k in self.between:
                 self.place.update({v: (0, devices[v]) for v in node.inputs if v not in self.place})
                 depth = max(self.place[v][0] + (v not in self.entries) for v in node.inputs)
                 self.place.update({v: (depth, devices[v]) for v in node.outputs})
                 self.entries.update(node.outputs)
             else:
-                self._inherit(node, ends)
-        self.place.update({v: (0, devices[v]) for v in outputs if v not in self.place})
+                self._inherit(node)
+        self.place.update({v: (0, devices[v]) for v in self.outputs if v not in self.place})
         self.awaited = self._awaited()
 
-    def _inherit(self, node: ApplyNode, ends: Collection[Variable]) -> None:
+    def _inherit(self, node: ApplyNode) -> None:
         """Place a node where its inputs are. Raises `PlacementError` for inputs on several devices."""
-        places = [(self.place[v], v in ends and v not in self.entries) for v in node.inputs if v in self.place]
+        places = [(self.place[v], v in self.ends and v not in self.entries) for v in node.inputs if v in self.place]
         if not places:
             return
         devices = {device for (_, device), _ in places}
@@ -165,4 +163,4 @@ def cut(
     The nodes for which another device waits are a stage of their own: that device does not wait for the rest. Raises
     `PlacementError` where a node of a stage has inputs on two devices.
     """
-    return _Cut(nodes, sources, outputs, devices=devices, transfers=transfers, others=others, ends=ends).plan()
+    return _Cut(nodes, sources, outputs, devices, transfers, others, ends).plan()

@@ -5,7 +5,7 @@ It is JSON data: ``"*"`` is an array, ``{"tuple": [...]}``, ``{"list": [...]}``,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from xbackend.errors import TraceError
@@ -30,9 +30,16 @@ def flatten(value: Any, leaf: Callable[[Any], Any]) -> tuple[list[Any], Any]:
     return leaves, {"tuple" if isinstance(value, tuple) else "list": parts}
 
 
-def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
+def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
     """Put the leaves back into the structure."""
-    return _build(structure, iter(leaves))
+    left = iter(leaves)
+    if structure == LEAF:
+        return next(left)
+    kind, parts = next(iter(structure.items()))
+    if kind == "dict":
+        return {key: unflatten(part, left) for key, part in parts}
+    items = [unflatten(part, left) for part in parts]
+    return tuple(items) if kind == "tuple" else items
 
 
 def count_leaves(structure: Any) -> int:
@@ -46,13 +53,3 @@ def count_leaves(structure: Any) -> int:
         if kind == "dict" and all(isinstance(key, str) for key, _ in parts):
             return sum(count_leaves(part) for _, part in parts)
     raise ValueError(f"not a structure: {structure!r}")
-
-
-def _build(structure: Any, leaves: Iterator[Any]) -> Any:
-    if structure == LEAF:
-        return next(leaves)
-    kind, parts = next(iter(structure.items()))
-    if kind == "dict":
-        return {key: _build(part, leaves) for key, part in parts}
-    items = [_build(part, leaves) for part in parts]
-    return tuple(items) if kind == "tuple" else items

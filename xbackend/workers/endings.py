@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 ENDED_BY_XBACKEND = "xbackend ended it"  # as the guard writes it
 LINES = 20  # of its last output
@@ -27,13 +25,6 @@ class Ending:
     peak_bytes: int = 0
     oom_kills: int = 0  # by the kernel, on the whole machine, while the worker ran
     stderr: str = ""
-
-    @classmethod
-    def read(cls, report: Mapping[str, Any] | None) -> Ending:
-        """The ending from a report."""
-        if report is None:
-            return cls()
-        return cls(True, **{name: report[name] for name in cls.__dataclass_fields__ if name != "known"})
 
     @property
     def by_xbackend(self) -> bool:

@@ -161,7 +161,7 @@ class Guard:
                 return status, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
     def _finish(self, why: str, status: int, peak: int) -> None:
-        orphans = self._kill_orphans()
+        self._kill_orphans()
         for path in self.leaves:
             with contextlib.suppress(OSError):  # gone, as after a worker that ended by itself
                 os.unlink(path)
@@ -176,23 +176,19 @@ class Guard:
                 "why": why,
                 "peak_bytes": peak,
                 "oom_kills": oom_kills() - self.oom_kills,
-                "orphans": orphans,
                 "stderr": self.tail.decode("utf-8", "replace"),
             },
         )
         if os.getppid() != self.xbackend or self.made:  # nobody reads the report
             shutil.rmtree(os.path.dirname(self.report), ignore_errors=True)
 
-    def _kill_orphans(self) -> list[int]:
+    def _kill_orphans(self) -> None:
         """Kill the worker's descendants. Their children become ours when they end, so look until there are none."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.worker, signal.SIGKILL)
-        killed: list[int] = []
         end = time.monotonic() + 5.0
         while time.monotonic() < end:
             for child in children():
-                if child not in killed:
-                    killed.append(child)
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
             try:
@@ -200,7 +196,6 @@ class Guard:
                     time.sleep(0.005)
             except ChildProcessError:
                 break
-        return killed
 
 
 def widen(pipe: int) -> None:

@@ -27,7 +27,6 @@ OWN_LIMIT = -1.0  # stands for the limit that the worker was started with
 CLOSING = 10.0  # seconds in which a backend may close itself
 FORCE = 4.0  # seconds to wait for a guard that was asked to end its worker
 
-
 Start = Callable[[list[str]], Popen[bytes]]  # starts a command; its input and output are pipes
 
 
@@ -37,18 +36,10 @@ def _child(command: list[str]) -> Popen[bytes]:
 
 @dataclass(frozen=True)
 class Launch:
-    """How a worker is started.
+    """How a worker is started: see `xbackend.workers.remote.RemoteBackend`, whose arguments these are.
 
-    Attributes:
-        label: its name in messages: "backend 'tensorflow'".
-        python: the interpreter of its environment.
-        environment: variables set before it starts; `None` removes one.
-        modules: top-level modules to make importable beside xbackend: name to file or package directory.
-        memory: limit of its address space in bytes, or none.
-        limit: seconds for the start, and for a request without its own limit; `None` for no limit.
-        cores: the processor cores that it may use, by number; those of this process if not given.
-        start: starts its guard; by default as a child of this process.
-        leaves: files on its machine that are removed when it has ended.
+    ``label`` is its name in messages: "backend 'tensorflow'". ``limit`` is also that of its start. ``cores`` are the
+    processor cores that it may use, by number; those of this process if not given.
     """
 
     label: str
@@ -97,27 +88,21 @@ class WorkerProcess:
         self._directory = Path(tempfile.mkdtemp(prefix="xbackend-worker-"))
         self._guard: Popen[bytes] | None = None
         self._ended = False
-        try:
-            self._connection = self._connect(launch)
-        except BaseException:
-            self.end()
-            raise
-
-    def _connect(self, launch: Launch) -> protocol.Connection:
-        """Start guard and worker, and wait until the worker is ready."""
         end = _end(launch.limit)
         try:
             # In its own session: a terminal's Ctrl-C is for xbackend.
             self._guard = (launch.start or _child)(self._command(launch))
             reader, writer = (pipe.fileno() for pipe in self._pipes())
             os.set_blocking(writer, False)  # a worker that hangs does not read either
-            connection = protocol.Connection(reader, writer)
-            connection.read(len(bootstrap.READY), end)
-            return connection
+            self._connection = protocol.Connection(reader, writer)
+            self._connection.read(len(bootstrap.READY), end)
         except TimeoutError as error:
             self._fail(self._timeout("start", launch.limit), error)
         except (EOFError, OSError) as error:
             self._fail(self._start_failure(error, launch), error)
+        except BaseException:
+            self.end()
+            raise
 
     def _command(self, launch: Launch) -> list[str]:
         configuration = {
@@ -170,7 +155,10 @@ class WorkerProcess:
                 self.freed.extend(freed)
                 raise
             try:
-                answer = self._exchange(parts, seconds)
+                end = _end(seconds)
+                self._connection.write(*parts, end=end)
+                answer = protocol.receive(self._connection, lambda number: Reference(self, number), end)
+                protocol.check_answer(answer, self._asked)
             except protocol.Garbled as error:
                 self._fail(self._garbled(operation, error), error)
             except TimeoutError as error:
@@ -182,13 +170,6 @@ class WorkerProcess:
                 self.end()
                 raise
         return self._result(operation, answer)
-
-    def _exchange(self, parts: Sequence[bytes | memoryview], seconds: float | None) -> Any:
-        end = _end(seconds)
-        self._connection.write(*parts, end=end)
-        answer = protocol.receive(self._connection, lambda number: Reference(self, number), end)
-        protocol.check_answer(answer, self._asked)
-        return answer
 
     def _number(self, item: object) -> int | None:
         if not isinstance(item, Reference):
@@ -290,20 +271,17 @@ class WorkerProcess:
                 self._guard.wait()
         self._ended = True
         shutil.rmtree(self._directory, ignore_errors=True)
-        return Ending.read(report)
+        return Ending() if report is None else Ending(True, **report)
 
     def _await_report(self, seconds: float) -> dict[str, Any] | None:
         end = time.monotonic() + seconds
-        while (report := _read(self._report)) is None and time.monotonic() < end and self._runs():
+        while (report := _read(self._report)) is None and time.monotonic() < end and self.runs:
             time.sleep(0.005)
         return report or _read(self._report)
 
     @property
     def runs(self) -> bool:
         """Whether the worker's guard, or the ssh that leads to it, runs."""
-        return self._runs()
-
-    def _runs(self) -> bool:
         return self._guard is not None and self._guard.poll() is None
 
     # --- errors ----------------------------------------------------------------------------------------------------

@@ -140,11 +140,11 @@ class RemoteBackend(Backend):
         return self.worker.request("new_storage", variable.uid, variable.name, array, device)
 
     def read_storage(self, storage: Any) -> np.ndarray:
-        array: np.ndarray = self.worker.request("read_storage", storage)
+        array: np.ndarray = self.worker.request("get_value", storage)
         return array
 
     def write_storage(self, storage: Any, array: np.ndarray) -> None:
-        self.worker.request("write_storage", storage, array)
+        self.worker.request("set_value", storage, array)
 
     def describe(self) -> Description:
         self.check_open()

@@ -24,15 +24,9 @@ from xbackend.program.serialization import from_json
 from xbackend.program.shared import SharedVariable
 from xbackend.workers import protocol
 
-OF_THE_BACKEND = (
-    "get",
-    "get_all",
-    "device_of",
-    "synchronize",
-    "compilations",
-    "memory_peaks",
-)  # the backend's own methods
-COMPUTING = ("execute", "profile", "get", "get_all", "device_of", "synchronize")  # compute, or wait for a computation
+_WAITING = ("get", "get_all", "device_of", "synchronize")
+OF_THE_BACKEND = (*_WAITING, "get_value", "set_value", "compilations", "memory_peaks")  # the backend's own methods
+COMPUTING = (*_WAITING, "execute", "profile")  # compute, or wait for a computation
 
 
 class Held:
@@ -100,12 +94,6 @@ class Host:
         self.backend.ensure_storage(variable, device)
         return Held(variable)  # the backend keeps the storage for as long as the variable is held
 
-    def read_storage(self, variable: SharedVariable) -> np.ndarray:
-        return self.backend.get_value(variable)
-
-    def write_storage(self, variable: SharedVariable, array: np.ndarray) -> None:
-        self.backend.set_value(variable, array)
-
     def describe(self) -> dict[str, Any]:
         return asdict(self.backend.describe())
 
@@ -147,26 +135,19 @@ def serve(requests: int, answers: int) -> NoReturn:
             _leave(0)
         for number in request["free"]:
             del host.held[number]
-        number = {"number": request["number"]}
+        operation, number = request["operation"], {"number": request["number"]}
         try:
-            operation = request["operation"]
             asked = host.backend if operation in OF_THE_BACKEND else host
-            answer = {**number, "result": getattr(asked, operation)(*request["content"])}
-            _only(server)
-            connection.write(*protocol.encoded(answer, host.number))
+            made = {**number, "result": getattr(asked, operation)(*request["content"])}
+            answer = protocol.encoded(made, host.number)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: the other side decides
-            _only(server)
-            described = {**number, **host.described(error, request["operation"])}
-            connection.write(*protocol.encoded(described, host.number))
-        if request["operation"] == "close":
+            answer = protocol.encoded({**number, **host.described(error, operation)}, host.number)
+        if os.getpid() != server:  # a called function forked this process and let it return: the original one answers
+            os._exit(0)
+        connection.write(*answer)
+        if operation == "close":
             _leave(0)
-        del request
-
-
-def _only(server: int) -> None:
-    """End a process that a called function forked and let return: the original process answers."""
-    if os.getpid() != server:
-        os._exit(0)
+        del request, answer
 
 
 def _leave(status: int) -> NoReturn:

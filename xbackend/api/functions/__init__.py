@@ -9,18 +9,7 @@ point) raises `DTypeError`, invalid shapes raise `ShapeError`, both with the use
 
 from __future__ import annotations
 
-from xbackend.api.functions import (
-    bits,
-    creation,
-    elementwise,
-    manipulation,
-    rearrangement,
-    reductions,
-    signs,
-    sorting,
-    special,
-)
-from xbackend.api.functions.bits import *  # noqa: F403
+from xbackend.api.functions import creation, elementwise, manipulation, rearrangement, reductions, sorting
 from xbackend.api.functions.convolution import conv2d
 from xbackend.api.functions.creation import *  # noqa: F403
 from xbackend.api.functions.dtype_functions import can_cast, finfo, iinfo, isdtype, result_type
@@ -28,17 +17,14 @@ from xbackend.api.functions.einsum import einsum
 from xbackend.api.functions.elementwise import *  # noqa: F403
 from xbackend.api.functions.indexing import at, getitem, take, take_along_axis
 from xbackend.api.functions.manipulation import *  # noqa: F403
-from xbackend.api.functions.products import matmul, tensordot, vecdot
+from xbackend.api.functions.matrices import matmul, tensordot, tril, triu, vecdot
 from xbackend.api.functions.rearrangement import *  # noqa: F403
 from xbackend.api.functions.reductions import *  # noqa: F403
-from xbackend.api.functions.signs import *  # noqa: F403
 from xbackend.api.functions.sorting import *  # noqa: F403
-from xbackend.api.functions.special import *  # noqa: F403
-from xbackend.api.functions.triangles import tril, triu
 from xbackend.program.operators import FUNCTIONS
 
 # Operators and NumPy's functions look these up: names that the modules define, not names that they import.
-_modules = (bits, creation, elementwise, manipulation, rearrangement, reductions, signs, sorting, special)
+_modules = (creation, elementwise, manipulation, rearrangement, reductions, sorting)
 _functions = (
     *(matmul, tensordot, vecdot, at, take, take_along_axis, tril, triu, einsum, conv2d),
     *(can_cast, finfo, iinfo, isdtype, result_type),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any, Protocol
 
 from xbackend.api.functions.creation import full, zeros_like
-from xbackend.api.functions.elementwise import add, divide, multiply, where
+from xbackend.api.functions.elementwise import where
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.tracer import current
 from xbackend.errors import ArgumentError, DTypeError, ShapeError, TraceError
@@ -70,8 +71,8 @@ def all_reduce(
             return _weighted(arrays, weights, across)
         shares = tuple(share / tasks for share in shares)
     if tracer.body:  # on one device
-        terms = [multiply(x, share) for x, share in zip(arrays, shares, strict=True)] if shares else arrays
-        return [reduce(add, terms)] * len(arrays)
+        terms = [x * share for x, share in zip(arrays, shares, strict=True)] if shares else arrays
+        return [reduce(operator.add, terms)] * len(arrays)
     return tracer.emit_all("all_reduce", arrays, {"shares": shares, "tasks": tasks})
 
 
@@ -80,12 +81,12 @@ def _weighted(arrays: Sequence[Array], weights: Sequence[float], across: Across)
     if len(weights) != len(arrays) or any(not w >= 0 for w in weights):
         raise ArgumentError(f"weights={list(weights)!r:.60} of {len(arrays)} values: one from 0 up for each")
     tracer, dtype = current(), arrays[0].dtype
-    terms = [multiply(x, float(w)) if w else _nothing(x) for x, w in zip(arrays, weights, strict=True)]
+    terms = [x * float(w) if w else _nothing(x) for x, w in zip(arrays, weights, strict=True)]
     params = {"shares": (), "tasks": across.count}
     total = tracer.emit_all("all_reduce", terms, params)[0]
     count = tracer.emit("all_reduce", [full((), float(sum(weights)), dtype=dtype)], params)
     # Divided once: compilers may change divisions on several devices differently.
-    return [divide(total, count)] * len(arrays)
+    return [total / count] * len(arrays)
 
 
 def _nothing(x: Array) -> Array:

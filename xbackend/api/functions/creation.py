@@ -10,8 +10,10 @@ import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.casting import Scalar, converted, integer, is_scalar
+from xbackend.api.tracing.casting import Scalar, converted, given, integer, is_scalar
 from xbackend.api.tracing.casting import shape as as_shape
 from xbackend.api.tracing.scopes import device as scope
 from xbackend.api.tracing.tracer import current
@@ -30,7 +32,7 @@ def asarray(value: Any, /, *, dtype: Any = None, device: Any = None, copy: bool 
     and the dtype changes.
     """
     with _on(device):
-        array = current("xb.asarray").array(value)
+        array = given("asarray", value)
         kind = array.dtype if dtype is None else as_dtype(dtype)
         if copy is False and array.dtype is not kind:
             raise DTypeError(f"asarray of {array.dtype} as {kind} needs a copy, which copy=False refuses")
@@ -62,16 +64,12 @@ def _number(value: Scalar, dtype: DType) -> Scalar:
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of zeros, float64 unless a dtype is given."""
-    return full(shape, 0, dtype=_or_float(dtype), device=device)
+    return full(shape, 0.0, dtype=dtype, device=device)
 
 
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of ones, float64 unless a dtype is given."""
-    return full(shape, 1, dtype=_or_float(dtype), device=device)
-
-
-def _or_float(dtype: Any) -> DType:
-    return DType.float64 if dtype is None else as_dtype(dtype)
+    return full(shape, 1.0, dtype=dtype, device=device)
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
@@ -86,7 +84,7 @@ def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
 
 def full_like(x: Any, /, fill_value: Scalar, *, dtype: Any = None, device: Any = None) -> Array:
     """An array filled with a number, with the shape, and unless given the dtype, of another."""
-    array = current("xb.full_like").array(x)
+    array = given("full_like", x)
     return full(array.shape, fill_value, dtype=dtype or array.dtype, device=device)
 
 
@@ -103,8 +101,9 @@ def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Array:
     """A matrix with ones on its k-th diagonal and zeros elsewhere, float64 unless a dtype is given."""
     shape = as_shape((n_rows, n_rows if n_cols is None else n_cols))
+    kind = as_dtype(float if dtype is None else dtype)
     with _on(device):
-        return current("xb.eye").emit("eye", (), {"k": k, "shape": shape, "dtype": _or_float(dtype)})
+        return current("xb.eye").emit("eye", (), {"k": k, "shape": shape, "dtype": kind})
 
 
 def arange(
@@ -148,11 +147,9 @@ def linspace(
     start: Scalar, stop: Scalar, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Array:
     """``num`` evenly spaced numbers from ``start`` to ``stop`` (included unless ``endpoint`` is false)."""
-    import numpy as np
-
     if not (is_scalar(start) and is_scalar(stop)):
         raise DTypeError(f"linspace takes Python numbers, not {start!r:.40} and {stop!r:.40}")
-    kind, length = _or_float(dtype), integer(num)
+    kind, length = as_dtype(float if dtype is None else dtype), integer(num)
     if length is None or length < 0:
         raise ShapeError(f"linspace of {num!r:.40} numbers: it is a non-negative integer")
     return asarray(np.linspace(start, stop, length, endpoint=endpoint, dtype=kind.value), device=device)

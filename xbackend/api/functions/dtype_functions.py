@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.api.tracing.casting import is_scalar
+from xbackend.api.tracing.casting import common_dtype, is_scalar
 from xbackend.errors import DTypeError
-from xbackend.program.dtypes import DType, as_dtype, promote, scalar_dtype
+from xbackend.program.dtypes import DType, as_dtype, promote
 
 _KINDS = {
     "bool": (DType.bool,),
@@ -86,16 +86,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     known = [_dtype(v) for v in arrays_and_dtypes if not is_scalar(v)]
     if not known:
         raise DTypeError("result_type takes an array or a dtype at least, beside Python numbers")
-    result = known[0]
-    for other in known[1:]:
-        common = promote(result, other)
-        if common is None:
-            raise DTypeError(f"{result} and {other} promote to nothing; convert one of them with xb.astype")
-        result = common
-    for scalar in scalars:
-        if scalar_dtype(scalar, result) is None:
-            raise DTypeError(f"{result} and the Python {type(scalar).__name__} {scalar!r} promote to nothing")
-    return result
+    return common_dtype("result_type", known, scalars)
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:

@@ -8,14 +8,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from xbackend.api.functions.elementwise import multiply
 from xbackend.api.functions.manipulation import permute_dims, reshape
-from xbackend.api.functions.products import matmul
+from xbackend.api.functions.matrices import diagonal, matmul
 from xbackend.api.functions.reductions import sum
-from xbackend.api.functions.triangles import diagonal
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.casting import copied, operands
-from xbackend.api.tracing.tracer import current
 from xbackend.errors import ArgumentError, ShapeError
 
 Term = tuple[str, Array]  # an array, and a letter for each of its axes
@@ -29,8 +26,7 @@ def einsum(subscripts: str, /, *arrays: Any) -> Array:
     for the other axes, which broadcast. Two arrays are multiplied at a time, the pair with the smallest result first.
     Raises `ArgumentError` for invalid subscripts, `ShapeError` for lengths that differ.
     """
-    tracer = current("xb.einsum")
-    parts = operands("einsum", tracer, *arrays)
+    parts = operands("einsum", *arrays)
     inputs, output = _parsed(subscripts, [p.shape for p in parts])
     terms = list(zip(inputs, parts, strict=True))
     lengths = _lengths(subscripts, terms)
@@ -136,7 +132,7 @@ def _product(first: Term, second: Term, kept: set[str], lengths: dict[str, int])
     broadcasts = any(array.shape[letters.index(x)] != lengths[x] for letters, array in (first, second) for x in both)
     if not inner or broadcasts:
         letters = "".join([*batch, *rows, *columns, *inner])
-        product = multiply(_spread(first, letters), _spread(second, letters))
+        product = _spread(first, letters) * _spread(second, letters)
         axes = tuple(range(len(letters) - len(inner), len(letters)))
         return letters[: len(letters) - len(inner)], sum(product, axis=axes, dtype=product.dtype) if inner else product
     outer = [

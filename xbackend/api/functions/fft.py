@@ -12,22 +12,20 @@ import numpy as np
 from xbackend.api.functions.creation import asarray
 from xbackend.api.functions.rearrangement import roll
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.casting import integer, normalize_axes
-from xbackend.api.tracing.tracer import current
+from xbackend.api.tracing.casting import given, integer, normalize_axes
 from xbackend.errors import DTypeError, ShapeError
-from xbackend.program.dtypes import DType, as_dtype
+from xbackend.program.dtypes import as_dtype
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 
 def _frequencies(name: str, n: Any, d: float, dtype: Any, device: Any) -> Array:
-    count, kind = integer(n), DType.float64 if dtype is None else as_dtype(dtype)
+    count, kind = integer(n), as_dtype(float if dtype is None else dtype)
     if count is None or count < 1:
         raise ShapeError(f"{name} of {n!r:.40} samples: it is an integer from 1 up")
     if not kind.is_floating:
         raise DTypeError(f"{name} gives floating-point numbers, not {kind}")
-    numbers = getattr(np.fft, name)(count, float(d)).astype(kind.value)
-    return asarray(numbers, device=device)
+    return asarray(getattr(np.fft, name)(count, float(d)).astype(kind.value), device=device)
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
@@ -42,13 +40,15 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
 
 def fftshift(x: Any, /, *, axes: Any = None) -> Array:
     """The array with the frequency zero in the middle of the axes (all if None)."""
-    array = current("xb.fft.fftshift").array(x)
-    over = normalize_axes(axes, array.ndim)
-    return roll(array, tuple(array.shape[a] // 2 for a in over), axis=over)
+    return _shifted("fft.fftshift", x, axes, 1)
 
 
 def ifftshift(x: Any, /, *, axes: Any = None) -> Array:
     """The inverse of `fftshift`."""
-    array = current("xb.fft.ifftshift").array(x)
+    return _shifted("fft.ifftshift", x, axes, -1)
+
+
+def _shifted(name: str, x: Any, axes: Any, sign: int) -> Array:
+    array = given(name, x)
     over = normalize_axes(axes, array.ndim)
-    return roll(array, tuple(-(array.shape[a] // 2) for a in over), axis=over)
+    return roll(array, tuple(sign * (array.shape[a] // 2) for a in over), axis=over)

@@ -5,52 +5,45 @@ https://data-apis.org/array-api/2025.12/API_specification/indexing.html
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from xbackend.api.functions.elementwise import add, greater_equal, less, logical_or, multiply, where
-from xbackend.api.functions.manipulation import broadcast_to, permute_dims, reshape
+from xbackend.api.functions.elementwise import add, where
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.casting import cast, copied, integer, normalize_axis, operands
+from xbackend.api.tracing.casting import broadcast, cast, copied, emitted, integer, normalize_axis, operands, reshaped
 from xbackend.api.tracing.tracer import Tracer, current
 from xbackend.errors import DTypeError, ShapeError, TraceError
 from xbackend.program.dtypes import DType
-from xbackend.program.shapes import broadcast_shapes, slice_lengths
+from xbackend.program.shapes import broadcast_shapes, broadcasts, slice_lengths
 from xbackend.program.shared import SharedVariable
+
+T = TypeVar("T")
+Bounds = tuple[int, int | None, int]  # start, stop and step
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A key for an array of this ``shape``: the bounds of a slice, the arrays of integers by axis (the slice takes
-    these axes whole), and the axes of the result."""
+    """A key: the starts, stops and steps of a slice, whether it is the whole array, the arrays of integers by axis (the
+    slice takes these axes whole), and the axes of the result."""
 
-    starts: tuple[int, ...]
-    stops: tuple[int | None, ...]
-    steps: tuple[int, ...]
+    bounds: dict[str, tuple[int | None, ...]]
+    whole: bool
     arrays: dict[int, Array]
     drop: tuple[int, ...]  # the axes indexed by integers, absent from the result
     result: tuple[int | None, ...]  # the length of each axis of the result; `None` for the axes of the index arrays
     in_front: bool  # whether the axes of the index arrays come first, wherever the arrays stand
-    shape: tuple[int, ...]
-
-    @property
-    def bounds(self) -> dict[str, Any]:
-        return {"starts": self.starts, "stops": self.stops, "steps": self.steps}
-
-    @property
-    def whole(self) -> bool:
-        """Whether the slice is the whole array."""
-        each = zip(self.starts, self.stops, self.steps, self.shape, strict=True)
-        return all(start == 0 and stop == n and step == 1 for start, stop, step, n in each)
 
 
-def _integer(index: int, length: int, axis: int, shape: tuple[int, ...]) -> int:
-    if not -length <= index < length:
-        raise ShapeError(f"index {index} is out of range for axis {axis} of shape {shape}")
-    return index % length
+def from_front(index: int, axis: int, shape: tuple[int, ...], error: type[ShapeError] = ShapeError) -> int:
+    """The index from the front. Raises ``error`` out of range."""
+    if not -shape[axis] <= index < shape[axis]:
+        raise error(f"index {index} is out of range for axis {axis} of shape {shape}")
+    return index % shape[axis]
 
 
 def _expanded(keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
@@ -67,20 +60,19 @@ def _expanded(keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
     return keys[: ellipses[0] + 1] + fill + keys[ellipses[0] + 1 :]
 
 
-def _slice(item: slice, length: int, axis: int) -> tuple[int, int | None, int, int]:
+def _slice(item: slice, length: int, axis: int) -> tuple[Bounds, int]:
     """Start, stop and step of a `slice` op, and the length of the result. Raises `ShapeError`."""
     try:
         start, stop, step = item.indices(length)
     except (TypeError, ValueError) as error:
         raise ShapeError(f"slice {item} of axis {axis}: {error}") from None
     count = len(range(start, stop, step))
-    if not count:
-        return 0, 0, 1, 0
     # Frameworks would read Python's -1 as the last element.
-    return start, None if step < 0 and stop < 0 else stop, step, count
+    last = None if step < 0 and stop < 0 else stop
+    return (start, last, step) if count else (0, 0, 1), count
 
 
-def _indices(tracer: Tracer, item: Any, length: int, axis: int, shape: tuple[int, ...]) -> Array:
+def _indices(tracer: Tracer, item: Any, axis: int, shape: tuple[int, ...]) -> Array:
     """An array of indices. Those known while tracing are checked. Raises `TraceError`, `ShapeError`, `DTypeError`."""
     if not isinstance(item, Array | SharedVariable | np.ndarray | list | tuple):
         raise TraceError(
@@ -99,7 +91,7 @@ def _indices(tracer: Tracer, item: Any, length: int, axis: int, shape: tuple[int
     known = _known(indices)
     if known is not None and known.size:
         for index in (int(known.min()), int(known.max())):
-            _integer(index, length, axis, shape)
+            from_front(index, axis, shape)
     return cast(indices, indices.dtype.wider)
 
 
@@ -109,31 +101,29 @@ def _known(indices: Array) -> Any:
 
 
 def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:
-    starts, stops, steps = list[int](), list["int | None"](), list[int]()
-    arrays, drop, result, numbers = dict[int, Array](), list[int](), list["int | None"](), list[int]()
+    slices, arrays, drop = list[Bounds](), dict[int, Array](), list[int]()
+    result, numbers = list["int | None"](), list[int]()
     for place, item in enumerate(_expanded(key if isinstance(key, tuple) else (key,), len(shape))):
         if item is None:
             result.append(1)
         if item is None or item is Ellipsis:
             continue
-        axis = len(starts)
-        bounds: tuple[int, int | None, int] = (0, shape[axis], 1)
+        axis = len(slices)
+        bounds: Bounds = (0, shape[axis], 1)
         if isinstance(item, slice):
-            *some, count = _slice(item, shape[axis], axis)
-            bounds = (some[0] or 0, some[1], some[2] or 1)
+            bounds, count = _slice(item, shape[axis], axis)
             result.append(count)
         elif (number := integer(item)) is not None:
-            start = _integer(number, shape[axis], axis, shape)
+            start = from_front(number, axis, shape)
             bounds = (start, start + 1, 1)
             drop.append(axis)
             numbers.append(place)
         else:
-            arrays[axis] = _indices(tracer, item, shape[axis], axis, shape)
+            arrays[axis] = _indices(tracer, item, axis, shape)
             numbers.append(place)
             if None not in result:
                 result.append(None)
-        for bound, value in zip((starts, stops, steps), bounds, strict=True):
-            bound.append(value)  # type: ignore[attr-defined]
+        slices.append(bounds)
     if any(axis not in arrays and axis not in drop for axis in range(min(arrays, default=0), max(arrays, default=0))):
         raise TraceError(
             "arrays of integers in an index stand side by side: write x[:, i, j], or take one axis after the other "
@@ -144,7 +134,9 @@ def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:
     in_front = apart and any(index.ndim for index in arrays.values())
     if in_front:
         result = [None, *(n for n in result if n is not None)]
-    return _Place(tuple(starts), tuple(stops), tuple(steps), arrays, tuple(drop), tuple(result), in_front, shape)
+    each = {name: tuple(bounds[k] for bounds in slices) for k, name in enumerate(("starts", "stops", "steps"))}
+    whole = slices == [(0, n, 1) for n in shape]
+    return _Place(each, whole, arrays, tuple(drop), tuple(result), in_front)
 
 
 def getitem(x: Any, key: Any) -> Array:
@@ -156,20 +148,15 @@ def getitem(x: Any, key: Any) -> Array:
         return copied(array)
     if not place.whole:
         # With index arrays, axes are dropped only after `take`.
-        array = array._tracer.emit("slice", (array,), {**place.bounds, "drop": () if place.arrays else place.drop})
+        array = emitted("slice", array, **place.bounds, drop=() if place.arrays else place.drop)
+    inner: tuple[int, ...] = ()
     if place.arrays:
         array, indices = _flat(array, place)
         axis, inner = min(place.arrays), indices.shape
-        array = array._tracer.emit("take", (array, indices), {"axis": axis})
+        array = emitted("take", array, indices, axis=axis)
         if place.in_front:
             array = _behind(array, axis, len(inner))
-    else:
-        inner = ()
-    return _reshape(array, _lengths(place, inner))
-
-
-def _reshape(array: Array, shape: tuple[int, ...]) -> Array:
-    return array if array.shape == shape else reshape(array, shape)
+    return reshaped(array, _lengths(place, inner))
 
 
 def _behind(array: Array, count: int, others: int) -> Array:
@@ -177,7 +164,7 @@ def _behind(array: Array, count: int, others: int) -> Array:
     if not count or not others:
         return array
     last = count + others
-    return permute_dims(array, (*range(count, last), *range(count), *range(last, array.ndim)))
+    return emitted("permute_dims", array, axes=(*range(count, last), *range(count), *range(last, array.ndim)))
 
 
 def _lengths(place: _Place, inner: tuple[int, ...]) -> tuple[int, ...]:
@@ -195,19 +182,19 @@ def _flat(array: Array, place: _Place) -> tuple[Array, Array]:
     each = [_inside(place.arrays[axis], array.shape[axis]) for axis in axes]
     positions = each[0]
     for axis, index in zip(axes[1:], each[1:], strict=True):
-        positions = add(multiply(positions, array.shape[axis]), index)
+        positions = positions * array.shape[axis] + index
     for axis, index in zip(axes, each, strict=True):
         # An index out of range becomes a position out of range, not one in another row.
         if _known(place.arrays[axis]) is None:
-            outside = logical_or(less(index, 0), greater_equal(index, array.shape[axis]))
-            positions = where(outside, size, positions)
-    return reshape(array, (*array.shape[:first], size, *array.shape[last + 1 :])), _broadcast(positions, shape)
+            positions = where((index < 0) | (index >= array.shape[axis]), size, positions)
+    flat = emitted("reshape", array, shape=(*array.shape[:first], size, *array.shape[last + 1 :]))
+    return flat, broadcast(positions, shape)
 
 
 def _inside(indices: Array, length: int) -> Array:
     """Indices as int64; negative ones become positions from the beginning."""
     index = cast(indices, DType.int64)
-    return add(index, multiply(cast(index < 0, DType.int64), length))
+    return add(index, cast(index < 0, DType.int64) * length)
 
 
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
@@ -221,9 +208,9 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     if axis is None and array.ndim != 1:
         raise ShapeError(f"xb.take of shape {array.shape} needs an axis")
     number = normalize_axis(0 if axis is None else axis, array.ndim)
-    given = indices if integer(indices) is None else np.asarray(indices)
-    where = _indices(tracer, given, array.shape[number], number, array.shape)
-    return array._tracer.emit("take", (array, where), {"axis": number})
+    places = indices if integer(indices) is None else np.asarray(indices)
+    where = _indices(tracer, places, number, array.shape)
+    return tracer.emit("take", (array, where), {"axis": number})
 
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
@@ -231,76 +218,68 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
     tracer = current("xb.take_along_axis")
     array = tracer.array(x)
     number = normalize_axis(axis, array.ndim)
-    where = _indices(tracer, indices, array.shape[number], number, array.shape)
+    where = _indices(tracer, indices, number, array.shape)
     if where.ndim != array.ndim:
         raise ShapeError(f"xb.take_along_axis of ranks {array.ndim} and {where.ndim}: they have to be equal")
     beside = [[n for a, n in enumerate(one.shape) if a != number] for one in (array, where)]
     common = broadcast_shapes(*map(tuple, beside))
     shapes = [(*common[:number], one.shape[number], *common[number:]) for one in (array, where)]
-    array, where = (_broadcast(one, shape) for one, shape in zip((array, where), shapes, strict=True))
-    return array._tracer.emit("take_along_axis", (array, where), {"axis": number})
+    return emitted("take_along_axis", *map(broadcast, (array, where), shapes), axis=number)
 
 
-class At:
+class At(Generic[T]):
     """An array to update: ``xb.at(x)[1:, i].set(value)`` and ``.add(value)`` give a new one."""
 
-    def __init__(self, array: Array) -> None:
-        self._array = array
+    def __init__(self, write: Callable[[str, Any, Any], T]) -> None:
+        self._write = write  # "set" or "add", the key, the value
 
-    def __getitem__(self, key: Any) -> Written:
-        return Written(self._array, key)
+    def __getitem__(self, key: Any) -> Written[T]:
+        return Written(self._write, key)
 
 
-class Written:
+class Written(Generic[T]):
     """The updates of one part of an array."""
 
-    def __init__(self, array: Array, key: Any) -> None:
-        self._array, self._key = array, key
+    def __init__(self, write: Callable[[str, Any, Any], T], key: Any) -> None:
+        self._write, self._key = write, key
 
-    def set(self, value: Any) -> Array:
+    def set(self, value: Any) -> T:
         """The array with the value, which broadcasts, at the key. For a repeated index any of its values may stay."""
-        return self._written("set", value)
+        return self._write("set", self._key, value)
 
-    def add(self, value: Any) -> Array:
+    def add(self, value: Any) -> T:
         """The array with the value added at the key. A repeated index adds each of its values."""
-        return self._written("add", value)
+        return self._write("add", self._key, value)
 
-    def _written(self, how: str, value: Any) -> Array:
-        array, tracer = self._array, current(f"xb.at().{how}")
-        _, given = operands(f"xb.at().{how}", tracer, array, value)
-        if given.dtype is not array.dtype:
-            raise DTypeError(f"xb.at().{how}: {given.dtype} does not go into {array.dtype}; convert with xb.astype")
-        place = _place(tracer, self._key, array.shape)
-        if not place.arrays:
-            written = _reshape(_fitting(given, _lengths(place, ())), slice_lengths(place.bounds))
-            return tracer.emit(f"slice_{how}", (array, written), place.bounds)
-        part = array if place.whole else tracer.emit("slice", (array,), {**place.bounds, "drop": ()})
-        flat, indices = _flat(part, place)
-        axis = min(place.arrays)
-        before, inner, behind = flat.shape[:axis], indices.shape, flat.shape[axis + 1 :]
-        values = _fitting(given, _lengths(place, inner))
-        if place.in_front:
-            values = _behind(_reshape(values, (*inner, *before, *behind)), len(inner), axis)
-        values = _reshape(values, (*before, *inner, *behind))
-        written = _reshape(tracer.emit(f"take_{how}", (flat, indices, values), {"axis": axis}), part.shape)
-        return written if place.whole else tracer.emit("slice_set", (array, written), place.bounds)
+
+def _written(array: Array, how: str, key: Any, value: Any) -> Array:
+    tracer = current(f"xb.at().{how}")
+    _, given = operands(f"at().{how}", array, value)
+    if given.dtype is not array.dtype:
+        raise DTypeError(f"xb.at().{how}: {given.dtype} does not go into {array.dtype}; convert with xb.astype")
+    place = _place(tracer, key, array.shape)
+    if not place.arrays:
+        written = reshaped(_fitting(given, _lengths(place, ())), slice_lengths(place.bounds))
+        return emitted(f"slice_{how}", array, written, **place.bounds)
+    part = array if place.whole else emitted("slice", array, **place.bounds, drop=())
+    flat, indices = _flat(part, place)
+    axis = min(place.arrays)
+    before, inner, behind = flat.shape[:axis], indices.shape, flat.shape[axis + 1 :]
+    values = _fitting(given, _lengths(place, inner))
+    if place.in_front:
+        values = _behind(reshaped(values, (*inner, *before, *behind)), len(inner), axis)
+    values = reshaped(values, (*before, *inner, *behind))
+    written = reshaped(emitted(f"take_{how}", flat, indices, values, axis=axis), part.shape)
+    return written if place.whole else emitted("slice_set", array, written, **place.bounds)
 
 
 def _fitting(value: Array, shape: tuple[int, ...]) -> Array:
     """The value broadcast to the shape. Raises `ShapeError`."""
-    try:
-        fits = broadcast_shapes(value.shape, shape) == shape
-    except ShapeError:
-        fits = False
-    if not fits:
+    if not broadcasts(value.shape, shape):
         raise ShapeError(f"a value of shape {value.shape} does not fit into a place of shape {shape}")
-    return _broadcast(value, shape)
+    return broadcast(value, shape)
 
 
-def _broadcast(array: Array, shape: tuple[int, ...]) -> Array:
-    return array if array.shape == shape else broadcast_to(array, shape)
-
-
-def at(x: Any, /) -> At:
+def at(x: Any, /) -> At[Array]:
     """An array to update at a key: ``xb.at(x)[key].set(value)``, ``xb.at(x)[key].add(value)``."""
-    return At(current("xb.at").array(x))
+    return At(partial(_written, current("xb.at").array(x)))

@@ -7,9 +7,8 @@ from math import prod as product
 from typing import Any
 
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.casting import copied, normalize_axes, normalize_axis, operands, sequence
+from xbackend.api.tracing.casting import copied, emitted, given, normalize_axes, normalize_axis, operands, sequence
 from xbackend.api.tracing.casting import shape as as_shape
-from xbackend.api.tracing.tracer import current
 from xbackend.devices import Device, canonical
 from xbackend.errors import ShapeError
 
@@ -19,19 +18,19 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
 
     ``copy`` is the standard's and has no effect, as arrays of a program never change.
     """
-    array = current("xb.reshape").array(x)
+    array = given("reshape", x)
     lengths = list(sequence(shape, "shape"))
     if lengths.count(-1) == 1:
         known = product(n for n in lengths if n != -1)
         if known == 0 or array.size % known:
             raise ShapeError(f"cannot reshape {array.shape} ({array.size} elements) to {tuple(lengths)}")
         lengths[lengths.index(-1)] = array.size // known
-    return array._tracer.emit("reshape", (array,), {"shape": as_shape(lengths)})
+    return emitted("reshape", array, shape=as_shape(lengths))
 
 
 def expand_dims(x: Any, /, axis: Any = 0) -> Array:
     """The array with a new axis of length 1 at the position, or at several positions, in the result."""
-    array = current("xb.expand_dims").array(x)
+    array = given("expand_dims", x)
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     new = normalize_axes(axes, array.ndim + len(axes))
     lengths = iter(array.shape)
@@ -40,7 +39,7 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Array:
 
 def squeeze(x: Any, /, axis: Any) -> Array:
     """The array without the axes, which must have length 1."""
-    array = current("xb.squeeze").array(x)
+    array = given("squeeze", x)
     axes = normalize_axes(axis, array.ndim)
     for a in axes:
         if array.shape[a] != 1:
@@ -50,14 +49,13 @@ def squeeze(x: Any, /, axis: Any) -> Array:
 
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Array:
     """The array with its axes in another order."""
-    array = current("xb.permute_dims").array(x)
-    order = tuple(normalize_axis(a, array.ndim) for a in sequence(axes, "axes"))
-    return array._tracer.emit("permute_dims", (array,), {"axes": order})
+    array = given("permute_dims", x)
+    return emitted("permute_dims", array, axes=tuple(normalize_axis(a, array.ndim) for a in sequence(axes, "axes")))
 
 
 def matrix_transpose(x: Any, /) -> Array:
     """The array with its last two axes exchanged."""
-    array = current("xb.matrix_transpose").array(x)
+    array = given("matrix_transpose", x)
     if array.ndim < 2:
         raise ShapeError(f"matrix_transpose needs a matrix, this has shape {array.shape}")
     return permute_dims(array, (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2))
@@ -65,36 +63,32 @@ def matrix_transpose(x: Any, /) -> Array:
 
 def broadcast_to(x: Any, /, shape: Any) -> Array:
     """The array repeated to the shape, as broadcasting would."""
-    array = current("xb.broadcast_to").array(x)
-    target = as_shape(shape)
-    if target == array.shape:
-        return copied(array)
-    return array._tracer.emit("broadcast_to", (array,), {"shape": target})
+    array, target = given("broadcast_to", x), as_shape(shape)
+    return copied(array) if target == array.shape else emitted("broadcast_to", array, shape=target)
 
 
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
     """The arrays one after the other along the axis (`None`: each flattened first); dtypes promote."""
-    tracer = current("xb.concat")
-    parts = [tracer.array(a) for a in arrays]
-    if not parts:
-        raise ShapeError("concat of no arrays")
-    parts = operands("concat", tracer, *parts)
+    parts = _parts("concat", arrays)
     if axis is None:
         parts, axis = [reshape(p, (p.size,)) for p in parts], 0
-    return tracer.emit("concat", parts, {"axis": normalize_axis(axis, parts[0].ndim)})
+    return emitted("concat", *parts, axis=normalize_axis(axis, parts[0].ndim))
 
 
 def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Array:
     """The arrays, all of the same shape, along a new axis; dtypes promote."""
-    tracer = current("xb.stack")
-    parts = [tracer.array(a) for a in arrays]
+    parts = _parts("stack", arrays)
+    return emitted("stack", *parts, axis=normalize_axis(axis, parts[0].ndim + 1))
+
+
+def _parts(name: str, arrays: Sequence[Any]) -> list[Array]:
+    parts = [given(name, a) for a in arrays]  # numbers too are arrays here
     if not parts:
-        raise ShapeError("stack of no arrays")
-    parts = operands("stack", tracer, *parts)
-    return tracer.emit("stack", parts, {"axis": normalize_axis(axis, parts[0].ndim + 1)})
+        raise ShapeError(f"{name} of no arrays")
+    return operands(name, *parts)
 
 
 def to_device(x: Any, device: str | Device, /) -> Array:
     """The same values on another device or logical device: a transfer, unless they are there already."""
-    array = current("xb.to_device").array(x)
+    array = given("to_device", x)
     return array._tracer.emit("transfer", (array,), {}, canonical(device))

@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.api.functions.elementwise import not_equal, subtract
 from xbackend.api.functions.indexing import getitem, take
 from xbackend.api.functions.manipulation import broadcast_to, concat, permute_dims, reshape
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.casting import copied, integer, normalize_axes, normalize_axis, operands, sequence
+from xbackend.api.tracing.casting import copied, given, integer, normalize_axes, normalize_axis, operands, sequence
 from xbackend.api.tracing.casting import shape as as_shape
-from xbackend.api.tracing.tracer import current
 from xbackend.errors import ShapeError, TraceError
 from xbackend.program.dtypes import DType
 from xbackend.program.shapes import broadcast_shapes as common_shape
 
 
-def _along(array: Array, axis: int, part: slice) -> Array:
+def _along(array: Array, axis: int, part: Any) -> Array:
     return getitem(array, (*(slice(None),) * axis, part))
 
 
@@ -30,22 +28,21 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 def broadcast_arrays(*arrays: Any) -> tuple[Array, ...]:
     """The arrays, each repeated to the shape to which all broadcast; their dtypes stay."""
-    tracer = current("xb.broadcast_arrays")
-    each = [tracer.array(a) for a in arrays]
+    each = [given("broadcast_arrays", a) for a in arrays]
     shape = common_shape(*(a.shape for a in each))
     return tuple(broadcast_to(a, shape) for a in each)
 
 
 def flip(x: Any, /, *, axis: Any = None) -> Array:
     """The array with the elements of the axes (all if None) from the last to the first."""
-    array = current("xb.flip").array(x)
+    array = given("flip", x)
     axes = normalize_axes(axis, array.ndim)
     return getitem(array, tuple(slice(None, None, -1 if a in axes else None) for a in range(array.ndim)))
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
     """The array with axes moved to other positions; the other axes keep their order."""
-    array = current("xb.moveaxis").array(x)
+    array = given("moveaxis", x)
     pairs = [[normalize_axis(a, array.ndim) for a in sequence(axes, "axis")] for axes in (source, destination)]
     if len(pairs[0]) != len(pairs[1]) or any(len(set(p)) != len(p) for p in pairs):
         raise ShapeError(f"moveaxis of the axes {source} to {destination}: as many, and each once")
@@ -58,9 +55,12 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     """The array with its elements shifted along the axes, from the end to the beginning; without axes it is flattened
     meanwhile."""
-    array = current("xb.roll").array(x)
+    array = given("roll", x)
     if axis is None:
-        return reshape(_rolled(reshape(array, (-1,)), _one(shift), 0), array.shape) if array.size else copied(array)
+        number = integer(shift)
+        if number is None:
+            raise TraceError(f"roll by {shift!r:.60} without an axis: it is one integer, known while tracing")
+        return reshape(_rolled(reshape(array, (-1,)), number, 0), array.shape) if array.size else copied(array)
     axes = [normalize_axis(a, array.ndim) for a in sequence(axis, "axis")]
     shifts = sequence(shift, "shift")
     shifts = shifts * len(axes) if len(shifts) == 1 else shifts
@@ -69,13 +69,6 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     for number, along in zip(shifts, axes, strict=True):
         array = _rolled(array, number, along)
     return copied(array) if not axes else array
-
-
-def _one(shift: Any) -> int:
-    number = integer(shift)
-    if number is None:
-        raise TraceError(f"roll by {shift!r:.60} without an axis: it is one integer, known while tracing")
-    return number
 
 
 def _rolled(array: Array, shift: int, axis: int) -> Array:
@@ -92,7 +85,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
     ``repeats`` is one integer, or one for each element, known while tracing as the shape depends on it. Raises
     `TraceError` for traced arrays.
     """
-    array = current("xb.repeat").array(x)
+    array = given("repeat", x)
     array, along = (reshape(array, (array.size,)), 0) if axis is None else (array, normalize_axis(axis, array.ndim))
     if isinstance(repeats, Array):
         raise TraceError("xb.repeat takes numbers of repeats that are known while tracing: the shape depends on them")
@@ -110,7 +103,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
 
 def tile(x: Any, repetitions: Sequence[int], /) -> Array:
     """The whole array repeated along each axis. Missing axes, or repetitions, are added in front as 1."""
-    array = current("xb.tile").array(x)
+    array = given("tile", x)
     counts = as_shape(repetitions)
     rank = max(array.ndim, len(counts))
     shape = (1,) * (rank - array.ndim) + array.shape
@@ -122,40 +115,35 @@ def tile(x: Any, repetitions: Sequence[int], /) -> Array:
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The parts of the array along the axis, which they lack."""
-    array = current("xb.unstack").array(x)
+    array = given("unstack", x)
     number = normalize_axis(axis, array.ndim)
-    return tuple(getitem(array, (*(slice(None),) * number, i)) for i in range(array.shape[number]))
+    return tuple(_along(array, number, i) for i in range(array.shape[number]))
 
 
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
     """The differences of neighbours along the axis, taken n times; for bool, whether they differ. ``prepend`` and
     ``append`` are concatenated first."""
-    tracer = current("xb.diff")
-    parts = [tracer.array(p) for p in (prepend, x, append) if p is not None]
-    number, times = normalize_axis(axis, tracer.array(x).ndim), integer(n)
+    parts = [given("diff", p) for p in (prepend, x, append) if p is not None]
+    number, times = normalize_axis(axis, parts[-1 if append is None else -2].ndim), integer(n)
     if times is None or times < 0:
         raise TraceError(f"xb.diff {n!r:.40} times: it is a non-negative integer")
-    array = concat(operands("diff", tracer, *parts), axis=number) if len(parts) > 1 else copied(parts[0])
+    array = concat(operands("diff", *parts), axis=number) if len(parts) > 1 else copied(parts[0])
     for _ in range(times):
         later, earlier = _along(array, number, slice(1, None)), _along(array, number, slice(None, -1))
-        array = (not_equal if array.dtype is DType.bool else subtract)(later, earlier)
+        array = later != earlier if array.dtype is DType.bool else later - earlier
     return array
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
     """Vectors as arrays of all combinations, each varying along its own axis; ``"xy"`` swaps the first two axes."""
-    tracer = current("xb.meshgrid")
     if indexing not in ("xy", "ij"):
         raise TraceError(f"xb.meshgrid has the indexing 'xy' and 'ij', not {indexing!r:.40}")
-    vectors = [tracer.array(a) for a in arrays]
+    vectors = [given("meshgrid", a) for a in arrays]
     if any(v.ndim > 1 for v in vectors):
         raise ShapeError(f"xb.meshgrid takes vectors, not shapes {', '.join(str(v.shape) for v in vectors)}")
     order = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
         order[:2] = 1, 0
     shape = tuple(vectors[i].size for i in order)
-    grids = []
-    for i, vector in enumerate(vectors):
-        own = tuple(vector.size if j == i else 1 for j in order)
-        grids.append(broadcast_to(reshape(vector, own), shape))
-    return tuple(grids)
+    each = [reshape(v, tuple(v.size if j == i else 1 for j in order)) for i, v in enumerate(vectors)]
+    return tuple(broadcast_to(vector, shape) for vector in each)

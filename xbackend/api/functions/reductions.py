@@ -8,11 +8,10 @@ from math import prod as product
 from typing import Any
 
 from xbackend.api.functions.creation import full, zeros
-from xbackend.api.functions.elementwise import divide, isfinite, multiply, not_equal, sqrt, square, subtract, where
-from xbackend.api.functions.manipulation import concat, reshape
+from xbackend.api.functions.elementwise import divide, exp, isfinite, log, not_equal, sqrt, square, where
+from xbackend.api.functions.manipulation import concat, reshape, squeeze
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.casting import cast, normalize_axes, normalize_axis
-from xbackend.api.tracing.tracer import current
+from xbackend.api.tracing.casting import cast, emitted, given, normalize_axes, normalize_axis, reshaped
 from xbackend.errors import ShapeError
 from xbackend.program.dtypes import DType, as_dtype
 
@@ -25,7 +24,7 @@ def _keep(result: Array, shape: tuple[int, ...], axes: tuple[int, ...], keepdims
 
 def _reduce(name: str, array: Array, axis: Any, keepdims: bool) -> Array:
     axes = normalize_axes(axis, array.ndim)
-    return _keep(array._tracer.emit(name, (array,), {"axis": axes}), array.shape, axes, keepdims)
+    return _keep(emitted(name, array, axis=axes), array.shape, axes, keepdims)
 
 
 def _accumulated(array: Array, dtype: Any) -> Array:
@@ -37,39 +36,39 @@ def _accumulated(array: Array, dtype: Any) -> Array:
 
 def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """The sum over the axes (all if None), 0 for no elements; of integers int64 unless ``dtype`` says otherwise."""
-    return _reduce("sum", _accumulated(current("xb.sum").array(x), dtype), axis, keepdims)
+    return _reduce("sum", _accumulated(given("sum", x), dtype), axis, keepdims)
 
 
 def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """The product over the axes (all if None), 1 for no elements; of integers int64 unless ``dtype`` says otherwise."""
-    return _reduce("prod", _accumulated(current("xb.prod").array(x), dtype), axis, keepdims)
+    return _reduce("prod", _accumulated(given("prod", x), dtype), axis, keepdims)
 
 
 def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
     """The largest value over the axes (all if None), NaN if one is. Raises `ShapeError` over no elements."""
-    return _reduce("max", current("xb.max").array(x), axis, keepdims)
+    return _reduce("max", given("max", x), axis, keepdims)
 
 
 def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
     """The smallest value over the axes (all if None), NaN if one is. Raises `ShapeError` over no elements."""
-    return _reduce("min", current("xb.min").array(x), axis, keepdims)
+    return _reduce("min", given("min", x), axis, keepdims)
 
 
 def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
     """The arithmetic mean over the axes (all if None) of a floating-point array; NaN for no elements."""
-    return _reduce("mean", current("xb.mean").array(x), axis, keepdims)
+    return _reduce("mean", given("mean", x), axis, keepdims)
 
 
 def var(x: Any, /, *, axis: Any = None, correction: int | float = 0.0, keepdims: bool = False) -> Array:
     """The variance over the axes (all if None): sum((x - mean)**2) / max(N - correction, 0)."""
-    array = current("xb.var").array(x)
+    array = given("var", x)
     axes = normalize_axes(axis, array.ndim)
     n = product(array.shape[a] for a in axes)
     if n == 1:
         # The difference from the mean is x - x. Some backends make it 0 even for infinite x and NaN.
-        deviation = multiply(array, where(isfinite(array), zeros((), dtype=array.dtype), math.nan))
+        deviation = array * where(isfinite(array), zeros((), dtype=array.dtype), math.nan)
     else:
-        deviation = subtract(array, mean(array, axis=axes, keepdims=True))
+        deviation = array - mean(array, axis=axes, keepdims=True)
     return divide(sum(square(deviation), axis=axes, keepdims=keepdims), float(builtins.max(n - correction, 0)))
 
 
@@ -78,29 +77,44 @@ def std(x: Any, /, *, axis: Any = None, correction: int | float = 0.0, keepdims:
     return sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
+def logsumexp(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    """log(sum(exp(x))) over the axes (all if None) of floating-point numbers, without overflow; -inf for no elements.
+
+    Where all are -inf, so is the result, and its gradient is 0.
+    """
+    array = given("logsumexp", x)
+    axes = normalize_axes(axis, array.ndim)
+    if product(array.shape[a] for a in axes) == 0:
+        return log(sum(exp(array), axis=axes, keepdims=keepdims))
+    largest = max(array, axis=axes, keepdims=True)
+    largest = where(isfinite(largest), largest, 0.0)
+    total = sum(exp(array - largest), axis=axes, keepdims=True)
+    impossible = total == 0.0  # the largest is 1, unless all are -inf
+    result = where(impossible, -math.inf, log(where(impossible, 1.0, total)) + largest)
+    return result if keepdims or not axes else squeeze(result, axis=axes)
+
+
 def _truth(array: Array) -> Array:
     return array if array.dtype is DType.bool else not_equal(array, 0)
 
 
 def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
     """Whether a value over the axes (all if None) is true, or not zero."""
-    return _reduce("any", _truth(current("xb.any").array(x)), axis, keepdims)
+    return _reduce("any", _truth(given("any", x)), axis, keepdims)
 
 
 def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
     """Whether every value over the axes (all if None) is true, or not zero."""
-    return _reduce("all", _truth(current("xb.all").array(x)), axis, keepdims)
+    return _reduce("all", _truth(given("all", x)), axis, keepdims)
 
 
 def _arg(name: str, x: Any, axis: int | None, keepdims: bool) -> Array:
-    tracer = current(f"xb.{name}")
-    array = tracer.array(x)
-    shape = array.shape
+    array = given(name, x)
+    shape, axes = array.shape, tuple(range(array.ndim))
     if axis is None:
-        flat = array if array.ndim == 1 else reshape(array, (array.size,))
-        return _keep(tracer.emit(name, (flat,), {"axis": 0}), shape, tuple(range(len(shape))), keepdims)
-    number = normalize_axis(axis, len(shape))
-    return _keep(tracer.emit(name, (array,), {"axis": number}), shape, (number,), keepdims)
+        return _keep(emitted(name, reshaped(array, (array.size,)), axis=0), shape, axes, keepdims)
+    number = normalize_axis(axis, array.ndim)
+    return _keep(emitted(name, array, axis=number), shape, (number,), keepdims)
 
 
 def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
@@ -124,11 +138,11 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, in
 
 
 def _cumulative(name: str, x: Any, axis: int | None, dtype: Any, initial: int | None) -> Array:
-    array = _accumulated(current(f"xb.{name}").array(x), dtype)
+    array = _accumulated(given(name, x), dtype)
     if axis is None and array.ndim != 1:
         raise ShapeError(f"{name} of shape {array.shape} needs an axis")
     number = normalize_axis(0 if axis is None else axis, array.ndim)
-    result = array._tracer.emit(name, (array,), {"axis": number})
+    result = emitted(name, array, axis=number)
     if initial is not None:
         first = (*array.shape[:number], 1, *array.shape[number + 1 :])
         result = concat([full(first, initial, dtype=array.dtype), result], axis=number)

@@ -12,49 +12,43 @@ from xbackend.api.functions.manipulation import reshape
 from xbackend.api.functions.rearrangement import flip
 from xbackend.api.functions.reductions import sum
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.casting import cast, normalize_axes, normalize_axis, operands
-from xbackend.api.tracing.tracer import current
-from xbackend.errors import ArgumentError, ShapeError
+from xbackend.api.tracing.casting import cast, emitted, given, normalize_axes, normalize_axis, operands
+from xbackend.errors import ArgumentError
 from xbackend.program.dtypes import DType
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """The elements of the axis in ascending order, NaN last; in descending order NaN first."""
-    tracer = current("xb.sort")
-    array = tracer.array(x)
+    array = given("sort", x)
     number = normalize_axis(axis, array.ndim)
-    result = tracer.emit("sort", (array,), {"axis": number})
+    result = emitted("sort", array, axis=number)
     return flip(result, axis=number) if descending else result
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """The positions (int64) of the elements in the order of `sort`; equal elements keep their order."""
-    tracer = current("xb.argsort")
-    array = tracer.array(x)
+    array = given("argsort", x)
     number = normalize_axis(axis, array.ndim)
     if not descending:
-        return tracer.emit("argsort", (array,), {"axis": number})
-    turned = tracer.emit("argsort", (flip(array, axis=number),), {"axis": number})
+        return emitted("argsort", array, axis=number)
+    turned = emitted("argsort", flip(array, axis=number), axis=number)
     return subtract(array.shape[number] - 1, flip(turned, axis=number))
 
 
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Array:
     """The positions (int64) at which to insert the elements of x2 into the sorted vector x1: before (``"left"``) or
     after (``"right"``) equal ones. ``sorter`` is the `argsort` of an unsorted x1."""
-    tracer = current("xb.searchsorted")
     if side not in ("left", "right"):
         raise ArgumentError(f"xb.searchsorted has the sides 'left' and 'right', not {side!r:.40}")
-    vector, values = operands("searchsorted", tracer, x1, x2)
-    if vector.ndim != 1:
-        raise ShapeError(f"xb.searchsorted looks in a vector, not in shape {vector.shape}")
+    vector, values = operands("searchsorted", x1, x2)
     if sorter is not None:
         vector = take(vector, sorter)
-    return tracer.emit("searchsorted", (vector, values), {"right": int(side == "right")})
+    return emitted("searchsorted", vector, values, right=int(side == "right"))
 
 
 def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
     """The number (int64) of elements over the axes (all if None) that are true, or not zero."""
-    array = current("xb.count_nonzero").array(x)
+    array = given("count_nonzero", x)
     axes = normalize_axes(axis, array.ndim)
     true = array if array.dtype is DType.bool else not_equal(array, 0)
     return sum(cast(true, DType.int64), axis=axes, keepdims=keepdims)
@@ -62,8 +56,7 @@ def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Arr
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
     """Whether each element of x1 equals one of x2; with ``invert`` whether it equals none."""
-    tracer = current("xb.isin")
-    array, among = operands("isin", tracer, x1, x2)
+    array, among = operands("isin", x1, x2)
     if array.dtype is DType.bool:
         array, among = cast(array, DType.int32), cast(among, DType.int32)
     if not math.prod(among.shape):

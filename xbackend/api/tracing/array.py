@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any, Protocol
 
 from xbackend.errors import TraceError
@@ -28,26 +27,14 @@ class Array(Operators):
     Made by tracing only. Its operators and the functions of `xbackend` add nodes to the program.
     """
 
-    __slots__ = ("_shape", "_tracer", "dtype", "node")
+    __slots__ = ("_tracer", "dtype", "node", "shape")
+    shape: tuple[int, ...]
 
     def __init__(self, tracer: Recorder, node: int, shape: tuple[int, ...], dtype: DType) -> None:
         self._tracer = tracer
         self.node = node
-        self._shape = shape
+        self.shape = shape
         self.dtype = dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
-
-    @property
-    def ndim(self) -> int:
-        return len(self._shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return prod(self._shape)
 
     @property
     def device(self) -> str | None:

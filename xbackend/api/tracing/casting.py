@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.scopes import place
-from xbackend.api.tracing.tracer import Tracer
+from xbackend.api.tracing.tracer import current
 from xbackend.errors import DTypeError, ShapeError
 from xbackend.program.dtypes import DType, promote, scalar_dtype
 
 Scalar = bool | int | float
+
+
+def given(name: str, x: Any) -> Array:
+    """The argument of ``xb.name`` as an array of the program being traced. Raises `TraceError` outside of tracing."""
+    return current(f"xb.{name}").array(x)
+
+
+def emitted(op: str, *arrays: Array, **params: Any) -> Array:
+    """The result of an op of one result."""
+    return arrays[0]._tracer.emit(op, arrays, params)
 
 
 def is_scalar(value: Any) -> bool:
@@ -20,12 +30,22 @@ def is_scalar(value: Any) -> bool:
 
 
 def cast(array: Array, dtype: DType) -> Array:
-    return array if array.dtype is dtype else array._tracer.emit("astype", (array,), {"dtype": dtype})
+    return array if array.dtype is dtype else emitted("astype", array, dtype=dtype)
 
 
 def copied(array: Array) -> Array:
     """The same values as a separate array, with its own gradient."""
-    return array._tracer.emit("reshape", (array,), {"shape": array.shape})
+    return emitted("reshape", array, shape=array.shape)
+
+
+def reshaped(array: Array, shape: tuple[int, ...]) -> Array:
+    """The array in a shape with as many elements; itself if it has that shape."""
+    return array if array.shape == shape else emitted("reshape", array, shape=shape)
+
+
+def broadcast(array: Array, shape: tuple[int, ...]) -> Array:
+    """The array broadcast to a shape; itself if it has that shape."""
+    return array if array.shape == shape else emitted("broadcast_to", array, shape=shape)
 
 
 def converted(array: Array, dtype: DType, copy: bool | None) -> Array:
@@ -35,17 +55,24 @@ def converted(array: Array, dtype: DType, copy: bool | None) -> Array:
         return cast(array, dtype)
     if copy:
         return copied(array)
-    return array if place(None) in (None, array.device) else array._tracer.emit("transfer", (array,), {})
+    return array if place(None) in (None, array.device) else emitted("transfer", array)
 
 
-def operands(name: str, tracer: Tracer, *values: Any) -> list[Array]:
-    """The values as arrays of their common dtype. Raises `DTypeError`."""
+def operands(name: str, *values: Any) -> list[Array]:
+    """The arguments of ``xb.name`` as arrays of their common dtype. Raises `DTypeError`."""
+    tracer, name = current(f"xb.{name}"), name.removeprefix("linalg.")
     arrays = [None if is_scalar(v) else tracer.array(v) for v in values]
     known = [a.dtype for a in arrays if a is not None]
     if not known:
         return [tracer.array(v) for v in values]
-    dtype = known[0]
-    for other in known[1:]:
+    dtype = common_dtype(name, known, [v for v in values if is_scalar(v)] if len(known) < len(arrays) else ())
+    return [cast(tracer.array(v, dtype) if a is None else a, dtype) for v, a in zip(values, arrays, strict=True)]
+
+
+def common_dtype(name: str, dtypes: Sequence[DType], scalars: Iterable[Scalar]) -> DType:
+    """The dtype that dtypes, and Python numbers beside them, promote to. Raises `DTypeError`."""
+    dtype = dtypes[0]
+    for other in dtypes[1:]:
         common = promote(dtype, other)
         if common is None:
             mask = DType.bool in (dtype, other)
@@ -53,17 +80,13 @@ def operands(name: str, tracer: Tracer, *values: Any) -> list[Array]:
             what = what or "convert one of them with xb.astype"
             raise DTypeError(f"{name} of {dtype} and {other} is undefined; {what}")
         dtype = common
-    result = []
-    for value, array in zip(values, arrays, strict=True):
-        if array is None:
-            if scalar_dtype(value, dtype) is None:
-                raise DTypeError(
-                    f"{name} of a {dtype} array and the Python {type(value).__name__} {value!r} is undefined; "
-                    "convert the array with xb.astype"
-                )
-            array = tracer.array(value, dtype)
-        result.append(cast(array, dtype))
-    return result
+    for scalar in scalars:
+        if scalar_dtype(scalar, dtype) is None:
+            raise DTypeError(
+                f"{name} of a {dtype} array and the Python {type(scalar).__name__} {scalar!r} is undefined; "
+                "convert the array with xb.astype"
+            )
+    return dtype
 
 
 def integer(value: Any) -> int | None:

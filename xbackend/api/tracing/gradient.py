@@ -6,6 +6,7 @@ from typing import Any
 
 from xbackend.api.tracing.tracer import Tracer, current
 from xbackend.errors import DTypeError, GradientError, ShapeError
+from xbackend.program import analyses
 from xbackend.program.program import Value
 
 
@@ -25,7 +26,11 @@ def grad(loss: Any, wrt: Any) -> Any:
             f"xb.grad takes the gradient of a floating-point scalar, not of {scalar!r}; reduce it with xb.sum or "
             "xb.mean"
         )
-    reached = _differentiable(tracer, scalar.node)
+    # The predecessors of the loss along floating-point values only, with the loss.
+    values = tracer.values
+    reached = analyses.reached(
+        values, [scalar.node], lambda value: [i for i in value.inputs if values[i].dtype.is_floating]
+    )
     for number, target in enumerate(targets):
         if not target.dtype.is_floating:
             raise DTypeError(f"xb.grad with respect to {target!r}: only floating-point arrays have a gradient")
@@ -68,14 +73,3 @@ def _refusal(node: Value) -> str | None:
             f"that complete it are not determined: write {instead}"
         )
     return next((why for body in node.bodies.values() for inner in body.values if (why := _refusal(inner))), None)
-
-
-def _differentiable(tracer: Tracer, loss: int) -> set[int]:
-    """The predecessors of the loss along floating-point values only, with the loss."""
-    reached, todo = {loss}, [loss]
-    while todo:
-        for i in tracer.values[todo.pop()].inputs:
-            if i not in reached and tracer.values[i].dtype.is_floating:
-                reached.add(i)
-                todo.append(i)
-    return reached

@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from typing import Any
 
 from xbackend.devices import Device, canonical
 
 
 class _Entered(threading.local):
-    """The open scopes of this thread, the innermost last."""
+    """The tracers at work in this thread, and the open scopes of the innermost one, each with the innermost last."""
 
     def __init__(self) -> None:
+        self.tracers: list[Any] = []
         self.scopes: list[str] = []
         self.renamings: list[Mapping[str, str]] = []
 
 
-_entered = _Entered()
-
-
-@contextmanager
-def no_scopes() -> Iterator[None]:
-    """Hide the open scopes while another function is traced."""
-    outside = _entered.scopes, _entered.renamings
-    _entered.scopes, _entered.renamings = [], []
-    try:
-        yield
-    finally:
-        _entered.scopes, _entered.renamings = outside
+entered = _Entered()
 
 
 def _meant(name: str) -> str:
-    """The device or logical name that a written name means inside of the scopes of `renamed`.
-
-    The innermost scope renames first, and outer ones rename its result.
-    """
-    for names in reversed(_entered.renamings):
+    """What a written name means inside of the scopes of `renamed`: outer ones rename what inner ones give."""
+    for names in reversed(entered.renamings):
         name = names.get(name, name)
     return name
 
@@ -45,7 +32,7 @@ def place(asked: str | None) -> str | None:
     """The device that a node asks for: its own, else that of the innermost scope."""
     if asked is not None:
         return _meant(asked)
-    return _entered.scopes[-1] if _entered.scopes else None
+    return entered.scopes[-1] if entered.scopes else None
 
 
 class device:
@@ -58,10 +45,10 @@ class device:
         self.name = canonical(name)
 
     def __enter__(self) -> None:
-        _entered.scopes.append(_meant(self.name))
+        entered.scopes.append(_meant(self.name))
 
     def __exit__(self, *exception: object) -> None:
-        _entered.scopes.pop()
+        entered.scopes.pop()
 
 
 class renamed:
@@ -74,7 +61,7 @@ class renamed:
         self.names = {canonical(name): canonical(other) for name, other in names.items()}
 
     def __enter__(self) -> None:
-        _entered.renamings.append(self.names)
+        entered.renamings.append(self.names)
 
     def __exit__(self, *exception: object) -> None:
-        _entered.renamings.pop()
+        entered.renamings.pop()

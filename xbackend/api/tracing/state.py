@@ -33,7 +33,10 @@ def update(variable: SharedVariable, expression: Any) -> None:
         raise SharedVariableError(
             f"xb.update was given {variable!r:.80}, which is not a shared variable; make one with xb.shared"
         )
-    tracer.check_update(variable)
+    if tracer.body:
+        raise SharedVariableError(
+            f"{variable!r} is updated inside of xb.{tracer.body}; return the new value from it, and update outside"
+        )
     target = tracer.shared(variable)
     if target.node in tracer.updates:
         raise SharedVariableError(f"{variable!r} is updated twice in one program; combine the expressions")

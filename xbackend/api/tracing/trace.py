@@ -88,12 +88,14 @@ def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Tr
     tracer = Tracer()
     try:
         with at_work(tracer):
-            inputs = []
-            for value, name in zip(arguments, names, strict=True):
-                shape, dtype = _spec(value, name)
-                inputs.append(tracer.emit("input", (), {"name": name, "shape": shape, "dtype": dtype}))
+            inputs = [
+                tracer.emit("input", (), {"name": name, **_spec(value, name)._asdict()})
+                for value, name in zip(arguments, names, strict=True)
+            ]
             result = function(*inputs, **static)
-            outputs, form = _outputs(tracer, result)
+            if result is None and not tracer.updates:
+                raise TraceError("the function returns nothing and updates nothing; return the arrays that it computes")
+            leaves, form = structure.flatten(() if result is None else result, partial(returned, tracer))
     except RecursionError as error:
         raise TraceError(
             "the function calls itself without end: a traced value has no elements to stop at, so let it stop at a "
@@ -111,24 +113,11 @@ def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Tr
         if not (said := of_keyword(error, {**FUNCTIONS, **own})):
             raise
         raise ArgumentError(f"{said} (at {raised_at(error.__traceback__, function)})") from error
-    return _program(getattr(function, "__name__", "program"), tracer, len(inputs), outputs, form)
-
-
-def _outputs(tracer: Tracer, result: Any) -> tuple[list[int], Any]:
-    if result is None:
-        if not tracer.updates:
-            raise TraceError("the function returns nothing and updates nothing; return the arrays that it computes")
-        return [], {"tuple": []}
-
-    leaves, form = structure.flatten(result, partial(returned, tracer))
-    return [leaf.node for leaf in leaves], form
-
-
-def _program(name: str, tracer: Tracer, inputs: int, outputs: list[int], form: Any) -> TracedProgram:
-    """The program without dead and trivial nodes; its inputs stay."""
-    kept = (*range(inputs), *outputs, *tracer.updates, *tracer.updates.values())
+    # Without dead and trivial nodes; the inputs stay.
+    outputs = [leaf.node for leaf in leaves]
+    kept = (*range(len(inputs)), *outputs, *tracer.updates, *tracer.updates.values())
     left, position = pruned(tracer.written, kept, outputs)
     shared = {position[i]: v for i, v in tracer.shared_nodes.values() if i in position}
     updates = {position[t]: position[e] for t, e in tracer.updates.items()}
-    results = tuple(position[o] for o in outputs)
-    return TracedProgram.of(left.program(name, range(inputs), results, form, shared, updates))
+    results, name = tuple(position[o] for o in outputs), getattr(function, "__name__", "program")
+    return TracedProgram.of(left.program(name, range(len(inputs)), results, form, shared, updates))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Awaitable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import is_dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.lines import caller
-from xbackend.api.tracing.scopes import no_scopes, place
+from xbackend.api.tracing.scopes import entered, place
 from xbackend.errors import ArgumentError, TraceError
 from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType, as_dtype
@@ -24,9 +23,9 @@ CONSTANT_BYTES = 1 << 30
 
 
 class Tracer:
-    """A program under construction. ``body``: it is the body of a loop or a choice, and runs on one device."""
+    """A program under construction. ``body`` names the loop or the choice whose body it is; that runs on one device."""
 
-    body: ClassVar[bool] = False
+    body = ""
 
     def __init__(self) -> None:
         self.written = Nodes()
@@ -100,15 +99,11 @@ class Tracer:
                 f"{gibibytes(CONSTANT_BYTES)} of them: make a large array an argument of the function, or xb.shared"
             )
 
-    def check_update(self, variable: SharedVariable) -> None:
-        """Raises `SharedVariableError` in the body of a loop or a choice."""
-
     def shared(self, variable: SharedVariable) -> Array:
         if variable.uid not in self.shared_nodes:
-            params = {"name": variable.name, "shape": variable.shape, "dtype": variable.dtype}
-            aval = Aval(variable.shape, variable.dtype)
+            aval, line = Aval(variable.shape, variable.dtype), self.source or caller()
+            params = {"name": variable.name, **aval._asdict()}
             # It keeps its own device, whatever scope uses it first.
-            line = self.source or caller()
             (position,) = self.written.add("shared", (), params, [aval], device=variable.device, source=line)
             self.shared_nodes[variable.uid] = (position, variable)
         position, _ = self.shared_nodes[variable.uid]
@@ -127,33 +122,26 @@ def returned(tracer: Tracer, value: Any) -> Array:
     return tracer.array(value)
 
 
-class _AtWork(threading.local):
-    """The tracers of this thread, the innermost last."""
-
-    def __init__(self) -> None:
-        self.tracers: list[Tracer] = []
-
-
-_at_work = _AtWork()
-
-
 def current(wanted: str = "this function") -> Tracer:
     """The active tracer of this thread. Raises `TraceError` when there is none."""
-    if not _at_work.tracers:
+    if not entered.tracers:
         raise TraceError(
             f"{wanted} works on traced arrays: call it inside of a function that is given to xb.trace or to "
             "backend.compile"
         )
-    return _at_work.tracers[-1]
+    tracer: Tracer = entered.tracers[-1]
+    return tracer
 
 
 @contextmanager
 def at_work(tracer: Tracer) -> Iterator[None]:
-    """Make the tracer the active one of this thread, and close it at the end."""
-    _at_work.tracers.append(tracer)
+    """Make the tracer the active one of this thread, without the open scopes, and close it at the end."""
+    outside = entered.scopes, entered.renamings
+    entered.scopes, entered.renamings = [], []
+    entered.tracers.append(tracer)
     try:
-        with no_scopes():
-            yield
+        yield
     finally:
-        _at_work.tracers.pop()
+        entered.tracers.pop()
+        entered.scopes, entered.renamings = outside
         tracer.open = False

@@ -1,58 +1,56 @@
-"""Products of vectors, of matrices and of other arrays."""
+"""Products of vectors, of matrices and of other arrays; triangles and diagonals of matrices."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod as product
 from typing import Any
 
-from xbackend.api.functions.elementwise import multiply, subtract
+from xbackend.api.functions.creation import arange
+from xbackend.api.functions.elementwise import greater_equal, less_equal, multiply, where
 from xbackend.api.functions.indexing import getitem
-from xbackend.api.functions.manipulation import broadcast_to, expand_dims, permute_dims, reshape, stack
+from xbackend.api.functions.manipulation import expand_dims, permute_dims, reshape, stack
 from xbackend.api.functions.reductions import sum
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.casting import normalize_axis, operands
-from xbackend.api.tracing.tracer import current
-from xbackend.errors import ShapeError
+from xbackend.api.tracing.casting import broadcast, emitted, given, integer, normalize_axis, operands, reshaped
+from xbackend.errors import ShapeError, TraceError
+from xbackend.program.dtypes import DType
 from xbackend.program.shapes import broadcast_shapes
 
 
 def matmul(x1: Any, x2: Any, /) -> Array:
     """The matrix product; leading axes broadcast, a vector counts as a row on the left and a column on the right."""
-    tracer = current("xb.matmul")
-    a, b = operands("matmul", tracer, x1, x2)
+    a, b = operands("matmul", x1, x2)
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul of shapes {a.shape} and {b.shape}: a number is no matrix; use *")
     left, right = a.ndim == 1, b.ndim == 1
     a = expand_dims(a, axis=0) if left else a
     b = expand_dims(b, axis=1) if right else b
-    if a.shape[-1] != b.shape[-2]:
-        raise ShapeError(f"matmul of shapes {a.shape} and {b.shape}: {a.shape[-1]} columns, {b.shape[-2]} rows")
+    result = emitted("matmul", *stacks(a, b))
+    rows, columns = () if left else (a.shape[-2],), () if right else (b.shape[-1],)
+    return reshaped(result, (*result.shape[:-2], *rows, *columns))
+
+
+def stacks(a: Array, b: Array) -> list[Array]:
+    """Matrices with their leading axes broadcast. Raises `ShapeError`."""
     leading = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    stacks = [m if m.shape[:-2] == leading else broadcast_to(m, (*leading, *m.shape[-2:])) for m in (a, b)]
-    result = tracer.emit("matmul", stacks, {})
-    if left or right:
-        rows, columns = () if left else (a.shape[-2],), () if right else (b.shape[-1],)
-        result = reshape(result, (*leading, *rows, *columns))
-    return result
+    return [broadcast(m, (*leading, *m.shape[-2:])) for m in (a, b)]
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """The sum of products along the axis, of the same length in both; other axes broadcast. Raises `ShapeError`."""
-    tracer = current("xb.vecdot")
-    a, b = operands("vecdot", tracer, x1, x2)
+    a, b = operands("vecdot", x1, x2)
     lengths = [array.shape[normalize_axis(axis, array.ndim)] for array in (a, b)]
     if lengths[0] != lengths[1]:
         raise ShapeError(
             f"vecdot of shapes {a.shape} and {b.shape}: lengths {lengths[0]} and {lengths[1]} along {axis}"
         )
-    products = multiply(a, b)
-    return sum(products, axis=axis, dtype=products.dtype)
+    return sum(a * b, axis=axis, dtype=a.dtype)
 
 
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
     """The sum of products over axes: the last ``axes`` of x1 with the first of x2, or two tuples of axes."""
-    tracer = current("xb.tensordot")
-    a, b = operands("tensordot", tracer, x1, x2)
+    a, b = operands("tensordot", x1, x2)
     if isinstance(axes, int):
         axes = (tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))
     over_a = [normalize_axis(i, a.ndim) for i in axes[0]]
@@ -70,8 +68,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
 
 def outer(x1: Any, x2: Any, /) -> Array:
     """The matrix of all products of two vectors."""
-    tracer = current("xb.linalg.outer")
-    a, b = tracer.array(x1), tracer.array(x2)
+    a, b = given("linalg.outer", x1), given("linalg.outer", x2)
     if a.ndim != 1 or b.ndim != 1:
         raise ShapeError(f"outer takes two vectors, not shapes {a.shape} and {b.shape}")
     return multiply(a[:, None], b[None, :])
@@ -79,17 +76,51 @@ def outer(x1: Any, x2: Any, /) -> Array:
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """The cross products of vectors with three elements along the axis; the other axes broadcast."""
-    tracer = current("xb.linalg.cross")
-    a, b = operands("cross", tracer, x1, x2)
+    a, b = operands("linalg.cross", x1, x2)
     leading = broadcast_shapes(a.shape, b.shape)
     number = normalize_axis(axis, len(leading))
     if leading[number] != 3 or any(x.shape[normalize_axis(axis, x.ndim)] != 3 for x in (a, b)):
         raise ShapeError(f"cross of shapes {a.shape} and {b.shape} along {axis}: vectors of three elements")
-    a, b = (x if x.shape == leading else broadcast_to(x, leading) for x in (a, b))
+    a, b = (broadcast(x, leading) for x in (a, b))
 
     def part(x: Array, i: int) -> Array:
         return getitem(x, (*(slice(None),) * number, i))
 
     pairs = [((i + 1) % 3, (i + 2) % 3) for i in range(3)]
-    each = [subtract(multiply(part(a, i), part(b, j)), multiply(part(a, j), part(b, i))) for i, j in pairs]
-    return stack(each, axis=number)
+    return stack([part(a, i) * part(b, j) - part(a, j) * part(b, i) for i, j in pairs], axis=number)
+
+
+def _offset(name: str, k: Any) -> int:
+    number = integer(k)
+    if number is None:
+        raise TraceError(f"{name} of the diagonal {k!r:.40}: it is an integer known while tracing")
+    return number
+
+
+def _triangle(name: str, kept: Callable[[Any, Any], Array], x: Any, k: int) -> Array:
+    array, offset = given(name, x), _offset(name, k)
+    if array.ndim < 2:
+        raise ShapeError(f"{name} takes matrices, not shape {array.shape}")
+    rows, columns = (arange(n, dtype=DType.int64) for n in array.shape[-2:])
+    zero = False if array.dtype is DType.bool else 0
+    return where(kept(columns, reshape(rows + offset, (-1, 1) if rows.size else (0, 1))), array, zero)
+
+
+def tril(x: Any, /, *, k: int = 0) -> Array:
+    """Matrices with zeros above the k-th diagonal."""
+    return _triangle("tril", less_equal, x, k)
+
+
+def triu(x: Any, /, *, k: int = 0) -> Array:
+    """Matrices with zeros below the k-th diagonal."""
+    return _triangle("triu", greater_equal, x, k)
+
+
+def diagonal(x: Any, /, *, offset: int = 0) -> Array:
+    """The diagonal of matrices, or the one ``offset`` places above (> 0) or below (< 0) it."""
+    return emitted("diagonal", given("linalg.diagonal", x), offset=_offset("diagonal", offset))
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
+    """The sum of a `diagonal`. Integers give int64 unless ``dtype`` says otherwise."""
+    return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
