@@ -89,13 +89,13 @@ def _specs(
 
     Raises `ClusterError`, `UsageError`.
     """
-    from xbackend.cluster import launchers
+    from xbackend.cluster import starting
 
     if cluster is None:
         if port is not None and not hosts:
             raise UsageError("--port is for tasks on --hosts: on one machine they take ports that are free")
         counts = (2 if workers is None else workers, ps or 0)
-        firsts = launchers.first_ports(FIRST_PORT if port is None else port, sum(counts) + coordinated)
+        firsts = starting.first_ports(FIRST_PORT if port is None else port, sum(counts) + coordinated)
         return (_spec(hosts, *counts, first) for first in firsts), None
     said = _said() if cluster == "env" else None
     spec = read(Path(cluster)) if said is None else said.spec
@@ -105,7 +105,7 @@ def _specs(
         asked["--port"] = port
     if beside := [name for name, value in asked.items() if value is not None]:
         raise UsageError(f"--cluster says which tasks there are and where: leave out {join(beside)}")
-    return (itertools.repeat(spec) if said is None else launchers.starts(said, port)), said
+    return (itertools.repeat(spec) if said is None else starting.starts(said, port)), said
 
 
 def _at_home(specs: Iterator[ClusterSpec], here: str) -> Iterator[ClusterSpec]:
@@ -117,14 +117,14 @@ def _at_home(specs: Iterator[ClusterSpec], here: str) -> Iterator[ClusterSpec]:
 def _starts(said: Announced | None) -> bool:
     """Whether this process starts the tasks: under a launcher only the first worker does. Prints that it does not, or
     what it is bound to."""
-    from xbackend.cluster import launchers
+    from xbackend.cluster import starting
 
     if said is None:
         return True
     if (said.task.job, said.task.index) != (WORKER, 0):
         say(f"{said.task} leaves the start to the first worker")
         return False
-    _say(launchers.bound(said))
+    _say(starting.bound(said))
     return True
 
 
