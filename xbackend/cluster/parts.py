@@ -267,7 +267,7 @@ class _Levels:
         given = earlier | self.reductions | {*program.inputs}
         targets = [*wanted, *updates.values()]
         own = predecessors(program, targets, given) - given
-        takes = sorted(given.intersection(targets, *(nodes[i].inputs for i in own)))
+        takes = sorted(given.intersection(chain(targets, *(nodes[i].inputs for i in own))))
         made = part(program, takes, wanted, {i: (f"v{i}", nodes[i].device) for i in takes}, updates)
         return Segment(replace(made, name=f"{program.name}_{k}"), tuple(takes), tuple(wanted))
 

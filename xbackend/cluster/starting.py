@@ -1,5 +1,5 @@
-"""How the processes of a cluster are started, here and on other hosts: at which addresses, by a launcher (Slurm, MPI,
-TF_CONFIG) or without, each a worker whose framework an engine joins with the other tasks'."""
+"""How the processes of a cluster are started, here and on other hosts, and at which addresses at each start. Each is a
+worker whose framework an engine joins with the other tasks'."""
 
 from __future__ import annotations
 
