@@ -329,8 +329,8 @@ FLOATING = ("float32", "float64")
 
 def check_drawn(workload: Workload, numbers: Callable[[int], int], **bounds: tuple[int, int]) -> None:
     """Let a workload refuse a ``size`` that is no whole number from 1 up, a ``dtype`` that is none of `FLOATING`, and
-    parameters beyond their ``bounds`` (`WorkloadError`), and a size whose ``numbers(size)`` numbers, drawn as float64, do
-    not fit into memory (`ArgumentError`)."""
+    parameters beyond their ``bounds`` (`WorkloadError`), and a size whose ``numbers(size)`` numbers, drawn as float64,
+    do not fit into memory (`ArgumentError`)."""
 
     @workload.check
     def check(**given: Any) -> None:
