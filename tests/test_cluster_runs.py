@@ -29,7 +29,7 @@ from xbackend.cluster.programs import Programs
 from xbackend.cluster.ran import STEPS_KEPT, Ran, UpdateLog, words
 from xbackend.cluster.starting import joined
 from xbackend.engines.alone import Alone
-from xbackend.engines.contract import Brought, HostUpdate
+from xbackend.engines.contract import NOTHING, Brought
 from xbackend.engines.mpi import MPI
 from xbackend.engines.pmi import Meeting
 from xbackend.engines.record import Applied, Layout, ServerVariable
@@ -319,7 +319,7 @@ def test_a_replay_keeps_only_what_is_read_later() -> None:
     for step in range(50):
         alone.set(0, 1, (step,))
         assert layout.version(alone.pull(layout)) == step
-        alone.repeat(layout, HostUpdate(None, (), ()), Brought(step, (step,), [()]))
+        alone.repeat(layout, NOTHING, Brought(step, (step,), [()]))
         kept.append(len(alone.held))
     assert max(kept) == 1 and kept[-1] == 0
 

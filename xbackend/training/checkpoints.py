@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,8 +31,6 @@ _SUFFIX = ".safetensors"
 _NAME = re.compile(rf"step-([0-9]+){re.escape(_SUFFIX)}")
 _BEING_WRITTEN = re.compile(rf"\.{_NAME.pattern}\.[0-9a-f]+")
 _LEFT = 60.0  # seconds after which an unfinished file counts as that of a killed process
-
-
 _SAID = ("format", "version", "model", "step", "data")  # the metadata
 
 
@@ -136,7 +133,7 @@ def read(path: Path, model: str | None = None) -> Checkpoint:
         except DamagedStore as error:
             raise _Unreadable(str(error)) from None
     try:
-        about = _metadata(data)
+        about = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
         if about["format"] != FORMAT:
             raise _Unreadable(f"{path} is no checkpoint of xbackend; give one that xbackend wrote")
         if (version := int(about["version"])) != VERSION:
@@ -164,11 +161,6 @@ class _Unreadable(CheckpointError):
 
 def _damaged(path: Path, why: str) -> CheckpointError:
     return _Unreadable(f"checkpoint {path} is damaged ({why}); remove it, the one before is tried then")
-
-
-def _metadata(data: bytes) -> dict[str, Any]:
-    size = int.from_bytes(data[:8], "little")
-    return dict(json.loads(data[8 : 8 + size])["__metadata__"])
 
 
 def newest(folder: str | PathLike[str], model: str | None = None) -> tuple[Checkpoint | None, list[str]]:
