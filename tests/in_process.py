@@ -14,7 +14,7 @@ from xbackend.backends import registry
 from xbackend.backends.contract import Backend, Settings, Value
 from xbackend.cluster.job import Job
 from xbackend.cluster.programs import Programs, loaded
-from xbackend.cluster.tasks import joined
+from xbackend.cluster.starting import joined
 from xbackend.devices import DeviceMap
 from xbackend.engines import alone
 from xbackend.engines.contract import Brought, HostUpdate
@@ -27,7 +27,7 @@ from xbackend.workers.serving import Held
 
 def spec_of(workers: int, servers: int) -> ClusterSpec:
     """A cluster of unused addresses."""
-    return ClusterSpec.local([20_000 + k for k in range(workers + servers)], servers)
+    return ClusterSpec.of([f"localhost:{20_000 + k}" for k in range(workers + servers)], servers)
 
 
 def programs(function: Callable[..., Any], workers: int, servers: int, **more: Any) -> Programs:
@@ -59,8 +59,7 @@ class Together(alone.Alone):
         for layout, update, arrays in zip(self.layouts, updates, brought.arrays, strict=True):
             record = self.records[layout.server]
             returned = update(layout, record, arrays)
-            layout.add(record, self.task.index, brought.step, brought.read)
-            done.append((layout.applied(record, self.task.index, brought.step), returned))
+            done.append((layout.add(record, self.task.index, brought.step, brought.read), returned))
         return done
 
 

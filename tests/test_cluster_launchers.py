@@ -14,7 +14,7 @@ import pytest
 from fault_helpers import Command, left_over
 
 from xbackend.cli import DONE, WRONG, main
-from xbackend.cluster import launchers
+from xbackend.cluster import starting
 from xbackend.cluster.starting import at_home, is_here
 from xbackend.engines.spec import FIRST_PORT, SERVER, WORKER, Announced, ClusterSpec, found, local
 from xbackend.workers.remote import ready_environment
@@ -110,7 +110,7 @@ def said(jobs: dict[str, Any], ports: bool) -> Announced:
 
 def starts(of: Announced, port: int | None = None) -> list[ClusterSpec]:
     """The first two clusters, as they are started."""
-    return [at_home(spec, of.host) for spec in itertools.islice(launchers.starts(of, port), 2)]
+    return [at_home(spec, of.host) for spec in itertools.islice(starting.starts(of, port), 2)]
 
 
 @pytest.mark.parametrize("ports", [True, False], ids=["with ports", "without"])
@@ -130,7 +130,7 @@ def test_the_first_port_may_be_named_where_the_launcher_names_none() -> None:
     several = said({"worker": (f"a:{FIRST_PORT}", f"b:{FIRST_PORT}")}, ports=False)
     assert [spec.jobs["worker"] for spec in starts(several, 5000)] == [("a:5000", "b:5000"), ("a:5002", "b:5002")]
     many = said({"worker": tuple(f"n{k}:{FIRST_PORT}" for k in range(3000))}, ports=False)
-    last = next(itertools.islice(launchers.starts(many), 99, None))
+    last = next(itertools.islice(starting.starts(many), 99, None))
     assert len(last.tasks) == 3000, "ports do not end after many starts"
 
 
@@ -171,9 +171,9 @@ def test_a_cluster_without_workers_is_refused_and_left_by_nobody(
 def test_a_process_that_is_bound_to_a_core_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xbackend.cores.affinity", lambda: [0])
     monkeypatch.setattr("os.cpu_count", lambda: 8)
-    (line,) = launchers.bound(said({"worker": ("a:1", "a:2", "b:1")}, ports=True))
+    (line,) = starting.bound(said({"worker": ("a:1", "a:2", "b:1")}, ports=True))
     assert line.startswith("2 tasks of this host share 1 core of 8") and "srun --cpu-bind=none" in line
-    assert [*launchers.bound(said({"worker": ("a:1", "b:1")}, ports=True))] == []
+    assert [*starting.bound(said({"worker": ("a:1", "b:1")}, ports=True))] == []
 
 
 def test_this_host_by_its_name_is_not_reached_by_ssh(tmp_path: Path, jobs: Path) -> None:

@@ -192,7 +192,7 @@ def needed(program: Program) -> Counter[str]:
 def test_every_op_is_in_one_part(recipe: Recipe) -> None:
     program = xb.trace(function(recipe, Task("worker", 0, WORKERS)), X)
     try:
-        cut = parts.split(program)
+        cut = parts.split(program, recipe.servers)
     except ClusterError as error:
         assume("several parameter servers" not in str(error) or recipe.servers < 2)
         raise

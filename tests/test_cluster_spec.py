@@ -82,7 +82,7 @@ def test_what_is_no_cluster_is_refused(jobs: Any, words: str) -> None:
 
 
 def test_a_cluster_on_one_host() -> None:
-    spec = ClusterSpec.local([4000, 4001, 4002], servers=1)
+    spec = ClusterSpec.of([f"127.0.0.1:{port}" for port in (4000, 4001, 4002)], servers=1)
     assert spec.jobs == {"ps": ("127.0.0.1:4000",), "worker": ("127.0.0.1:4001", "127.0.0.1:4002")}
     assert [*map(str, spec.tasks)] == ["/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"]
     for job, index in (("worker", 2), ("chief", 0), ("worker", True), ("worker", -1)):

@@ -77,8 +77,8 @@ def test_the_last_steps_of_every_worker_are_known(one: Layout, order: list[int],
     expected: dict[tuple[int, int], Applied] = {}
     for k, worker in enumerate(w % one.workers for w in order):
         read = [k + ahead + server for server in range(one.servers)]
-        assert one.add(record, worker, done[worker], read) == k + 1
         expected[worker, done[worker]] = Applied(one.server, worker, done[worker], k + 1, tuple(read))
+        assert one.add(record, worker, done[worker], read) == expected[worker, done[worker]]
         done[worker] += 1
     assert one.version(record) == len(order) and one.steps(record) == done
     for worker, steps in enumerate(done):

@@ -59,7 +59,7 @@ class Rank:
         return (time.perf_counter() - begin) / chain
 
     def _wait(self, request: Any, what: str) -> None:
-        self.engine._wait(request, what)
+        self.engine.until(request.Test, what)
 
     def _send(self, data: np.ndarray) -> None:
         self._wait(self.world.Isend(data, 1 - self.rank), "for a message to leave")

@@ -73,14 +73,14 @@ def _specs(
     coordinated: bool,
 ) -> tuple[Iterator[ClusterSpec], Announced | None]:
     """A cluster for each start, and a launcher's announcement, if one is asked. Raises `ClusterError`, `UsageError`."""
-    from xbackend.cluster import launchers
+    from xbackend.cluster import starting
     from xbackend.cluster.starting import on_hosts
 
     if cluster is None:
         if port is not None and not hosts:
             raise UsageError("--port is for tasks on --hosts: on one machine they take ports that are free")
         counts = (2 if workers is None else workers, ps or 0)
-        firsts = launchers.first_ports(FIRST_PORT if port is None else port, sum(counts) + coordinated)
+        firsts = starting.first_ports(FIRST_PORT if port is None else port, sum(counts) + coordinated)
         return (on_hosts(hosts, *counts, first) if hosts else local(*counts) for first in firsts), None
     said = found() if cluster == "env" else None
     if said is None and cluster == "env":
@@ -92,19 +92,19 @@ def _specs(
         asked["--port"] = port
     if beside := [name for name, value in asked.items() if value is not None]:
         raise UsageError(f"--cluster says which tasks there are and where: leave out {join(beside)}")
-    return (itertools.repeat(spec) if said is None else launchers.starts(said, port)), said
+    return (itertools.repeat(spec) if said is None else starting.starts(said, port)), said
 
 
 def _starts(said: Announced | None) -> bool:
     """Whether this process starts the tasks, as under a launcher the first worker does; prints it, or its cores."""
-    from xbackend.cluster import launchers
+    from xbackend.cluster import starting
 
     if said is None:
         return True
     if (said.task.job, said.task.index) != (WORKER, 0):
         say(f"{said.task} leaves the start to the first worker")
         return False
-    say_lines(launchers.bound(said))
+    say_lines(starting.bound(said))
     return True
 
 

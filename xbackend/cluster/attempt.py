@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,8 +28,8 @@ from xbackend.cluster import starting, status
 from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.programs import ProgramHandle, Programs, loaded, shapes
 from xbackend.cluster.ran import SECONDS_KEPT, STEPS_KEPT, Ran, TaskLoss
+from xbackend.cluster.starting import TaskBackend
 from xbackend.cluster.supervisor import LOOK, Lost, Supervisor, begun
-from xbackend.cluster.tasks import TaskBackend
 from xbackend.cluster.worker import CHUNK, Batch, WorkerProgress
 from xbackend.engines.record import Applied
 from xbackend.engines.spec import CHIEF, SERVER, WORKER, ClusterSpec, Task
@@ -87,7 +87,6 @@ class Attempt:
         return self.asked.asynchronous and self.programs.engine.rejoins and task in self.workers and self.met > 0
 
     def _each(self, do: Callable[[WorkerProgress], T]) -> list[T]:
-        """Do it for all workers at once."""
         return self.tasks.each(lambda task: do(self.workers[task]), list(self.workers))
 
     # --- started, met ----------------------------------------------------------------------------------------------
@@ -120,7 +119,6 @@ class Attempt:
         self.pids[task], self.ran.listens[str(task)] = self.tasks.ask(task, "listens", limit=self.asked.limit)
 
     def _tell(self) -> None:
-        """Report the processes."""
         doing = f"from step {self.newest.step}"
         self.tell({"tasks": [[str(task), self.pids[task], doing] for task in self.spec.tasks if task in self.pids]})
 
@@ -174,15 +172,13 @@ class Attempt:
     def _same_reductions(self, step: int, count: int) -> None:
         """Tasks in step reduce the same arrays, in the same order."""
         first, *others = self.workers.values()
-        for k in range(count):
-            one = first.ready[k].program.reduced
-            for worker in others:
-                if worker.ready[k].program.reduced != one:
-                    raise ClusterError(
-                        f"{first.task} and {worker.task} reduce other arrays with each other at step {step + k}: {one} "
-                        f"and {worker.ready[k].program.reduced}; every task calls xb.all_reduce(across=task) for the "
-                        "same arrays in the same order"
-                    )
+        for k, worker in product(range(count), others):
+            one, other = (own.ready[k].program.reduced for own in (first, worker))
+            if one != other:
+                raise ClusterError(
+                    f"{first.task} and {worker.task} reduce other arrays with each other at step {step + k}: {one} and "
+                    f"{other}; every task calls xb.all_reduce(across=task) for the same arrays in the same order"
+                )
 
     def _out_of_step(self) -> None:
         """Each worker takes its own steps. A lost one comes back where the engine allows it."""
@@ -253,22 +249,21 @@ class Attempt:
 
     def _advance(self, driver: Task, workers: Sequence[WorkerProgress], counts: Sequence[int]) -> None:
         """Let each worker take its count of steps. Their batches are ready."""
-        taken = [worker.taken(count) for worker, count in zip(workers, counts, strict=True)]
-        limit = max(worker.limit(own, self.asked) for worker, own in zip(workers, taken, strict=True))
+        taken = [(worker, worker.taken(count)) for worker, count in zip(workers, counts, strict=True)]
+        limit = max(worker.limit(own, self.asked) for worker, own in taken)
         if driver == self.chief:  # the step of a lost worker waits until a worker is back
             limit += self.asked.start_limit
-        chunks = [worker.told(own) for worker, own in zip(workers, taken, strict=True)]
-        answers = self.tasks.ask(driver, "advance", chunks, limit=limit)
-        for worker, own, answer in zip(workers, taken, answers, strict=True):
+        answers = self.tasks.ask(driver, "advance", [worker.told(own) for worker, own in taken], limit=limit)
+        for (worker, own), answer in zip(taken, answers, strict=True):
             self._took(worker, own, answer)
 
     def _took(self, worker: WorkerProgress, batches: Sequence[Batch], answer: Mapping[str, Any]) -> None:
         """Record the steps that a worker has taken with these batches."""
         task, first, last, seconds = worker.task, worker.at, worker.at + len(batches) - 1, answer["seconds"]
-        for one in batches:
+        outputs = []
+        for one, given in zip(batches, answer["outputs"], strict=True):
             one.program.taken = True
-        structures = [self.programs.of(task, one.arrays).program.structure for one in batches]
-        outputs = [unflatten(own, given) for own, given in zip(structures, answer["outputs"], strict=True)]
+            outputs.append(unflatten(self.programs.of(task, one.arrays).program.structure, given))
         with self._lock:
             self.tasks.needed(task)
             kept = self.ran.outputs.setdefault(task.index, {})
@@ -302,8 +297,8 @@ class Attempt:
             return
         worker.said = now
         numbers = ", ".join(f"{a.item():.6g}" for a in flatten(output, np.asarray)[0] if a.size == 1)
-        numbers = f"  {numbers}" if numbers else ""
-        self.asked.on_line(f"{worker.task}  step {worker.at}{numbers}  {1 / worker.pace:.0f} steps/s")
+        said = (str(worker.task), f"step {worker.at}", numbers, f"{1 / worker.pace:.0f} steps/s")
+        self.asked.on_line("  ".join(filter(None, said)))
 
     # --- again -----------------------------------------------------------------------------------------------------
 

@@ -20,16 +20,9 @@ from collections.abc import Sequence
 VARIABLE = "XBACKEND_SSH"
 _CONNECT = 5  # seconds
 # The connection to a host that is silent for three seconds is closed.
-_ALIVE = ("-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=3", "-o", f"ConnectTimeout={_CONNECT}")
-_OPTIONS = ("-o", "BatchMode=yes", *_ALIVE)
-_OPTIONS_OF_SOCKETS = ("-o", "StreamLocalBindUnlink=yes", "-o", "ExitOnForwardFailure=yes")
+_OPTIONS = ("-oBatchMode=yes", "-oServerAliveInterval=1", "-oServerAliveCountMax=3", f"-oConnectTimeout={_CONNECT}")
+_OPTIONS_OF_SOCKETS = ("-oStreamLocalBindUnlink=yes", "-oExitOnForwardFailure=yes")
 DESCRIPTOR = 64  # number of the connection that a process on another host inherits
-
-
-def ssh() -> list[str]:
-    """The ssh command, with its options."""
-    given = os.environ.get(VARIABLE)
-    return shlex.split(given) if given else ["ssh"]
 
 
 def there(host: str, command: Sequence[str], forward: tuple[str, str] | None = None) -> list[str]:
@@ -38,7 +31,7 @@ def there(host: str, command: Sequence[str], forward: tuple[str, str] | None = N
     options = list(_OPTIONS)
     if forward is not None:
         options += [*_OPTIONS_OF_SOCKETS, "-R", ":".join(forward)]
-    return [*ssh(), *options, host, shlex.join(command)]
+    return [*shlex.split(os.environ.get(VARIABLE) or "ssh"), *options, host, shlex.join(command)]
 
 
 def await_hosts(hosts: Sequence[str], limit: float) -> None:
@@ -47,10 +40,7 @@ def await_hosts(hosts: Sequence[str], limit: float) -> None:
 
     end = time.monotonic() + limit
     for host in hosts:
-        while True:
-            said = _tried(there(host, ["true"]), max(1.0, end - time.monotonic()))
-            if not said:
-                break
+        while said := away(host, max(1.0, end - time.monotonic())):
             if time.monotonic() > end:
                 raise ClusterError(
                     f"host {host} cannot be reached within {limit:g} s: {said}; this has to work without a question: "
@@ -59,13 +49,9 @@ def await_hosts(hosts: Sequence[str], limit: float) -> None:
             time.sleep(0.5)
 
 
-def away(host: str) -> str:
-    """Ssh's message where a host does not let this user in now, within ten seconds; else empty."""
-    return _tried(there(host, ["true"]), 2.0 * _CONNECT)
-
-
-def _tried(command: Sequence[str], limit: float) -> str:
-    """The error of a command; empty if there was none."""
+def away(host: str, limit: float = 2.0 * _CONNECT) -> str:
+    """Ssh's message where a host does not let this user in within ``limit`` seconds; else empty."""
+    command = there(host, ["true"])
     try:
         tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=limit)
     except subprocess.TimeoutExpired:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -29,6 +30,7 @@ from xbackend.program.host import host_array
 from xbackend.wording import counted
 
 Made = TypeVar("Made", bound=Callable[..., Any])
+Guard = Callable[[str], AbstractContextManager[None]]  # around the job's own functions
 
 
 class Job:

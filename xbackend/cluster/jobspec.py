@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xbackend.backends.contract import Settings
-from xbackend.cluster.job import Job
-from xbackend.cluster.programs import Guard
+from xbackend.cluster.job import Guard, Job
 from xbackend.devices import DeviceMap
 from xbackend.engines.spec import ClusterSpec
 

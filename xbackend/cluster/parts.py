@@ -32,7 +32,6 @@ class Apply:
     results are the new values of the variables in ``writes``, then results for the user.
     """
 
-    server: int
     program: Program
     pushed: tuple[int, ...]
     reads: tuple[str, ...]
@@ -139,7 +138,6 @@ class _Cut:
         outputs = [program.updates[t] for t in written] + self.returned(server)
         made = part(program, [*pushed, *reads], outputs, given, {}, everywhere=True)
         return Apply(
-            server,
             replace(made, name=f"{program.name}_applied"),
             tuple(own_outputs.index(i) for i in pushed),
             tuple(shared[i].name for i in reads),
@@ -154,13 +152,15 @@ def _several(node: Value) -> ClusterError:
     )
 
 
-def split(program: Program) -> Parts:
-    """Cut a traced program. Raises `ClusterError` for a node that cannot be computed on its device."""
+def split(program: Program, servers: int) -> Parts:
+    """Cut a traced program for so many servers; what a server does not compute is an empty program.
+
+    Raises `ClusterError` for a node that cannot be computed on its device.
+    """
     cut = _Cut(program)
     at, shared = cut.at, program.shared
-    servers = sorted({n for n in at if n is not None})
-    pushed = {n: cut.pushed(n) for n in servers}
-    outputs: dict[int | None, list[int]] = {n: cut.returned(n) for n in servers}
+    pushed = {n: cut.pushed(n) for n in sorted({*range(servers), *(n for n in at if n is not None)})}
+    outputs: dict[int | None, list[int]] = {n: cut.returned(n) for n in pushed}
     outputs[None] = own = list(dict.fromkeys(chain(cut.returned(None), *pushed.values())))
     pulled = {i: at[i] or 0 for i in shared if at[i] is not None}
     given = {i: (shared[i].name, None) for i in pulled}
@@ -168,7 +168,7 @@ def split(program: Program) -> Parts:
     return Parts(
         part(program, [*program.inputs, *pulled], own, given, updates),
         tuple((server, shared[i].name) for i, server in pulled.items()),
-        tuple(cut.apply(n, pushed[n], own) for n in servers),
+        tuple(cut.apply(n, pushed[n], own) for n in pushed),
         tuple((cut.where(o), outputs[cut.where(o)].index(o)) for o in program.outputs),
     )
 
@@ -263,20 +263,12 @@ class _Levels:
         wanted, updates = (list(program.outputs), program.updates) if last else (self._wanted(k), {})
         gradients = [node for node in nodes if node.op == "grad" and self.of[node.inputs[0]] == k]
         again = {i for node in gradients if self.of[node.wrt] < k for i in self._between(node)}
-        taken, seen, todo = set[int](), set[int](), [*wanted, *updates.values()]
-        while todo:
-            i = todo.pop()
-            if i in seen:
-                continue
-            seen.add(i)
-            earlier = self.of[i] < k and i not in again and nodes[i].op not in SOURCES
-            if earlier or i in self.reductions or nodes[i].op == "input":
-                taken.add(i)
-            else:
-                todo += nodes[i].inputs
-        takes = sorted(taken)
-        given = {i: (f"v{i}", nodes[i].device) for i in takes}
-        made = part(program, takes, wanted, given, updates)
+        earlier = {i for i, at in enumerate(self.of) if at < k and i not in again and nodes[i].op not in SOURCES}
+        given = earlier | self.reductions | {*program.inputs}
+        targets = [*wanted, *updates.values()]
+        own = predecessors(program, targets, given) - given
+        takes = sorted(given.intersection(chain(targets, *(nodes[i].inputs for i in own))))
+        made = part(program, takes, wanted, {i: (f"v{i}", nodes[i].device) for i in takes}, updates)
         return Segment(replace(made, name=f"{program.name}_{k}"), tuple(takes), tuple(wanted))
 
 

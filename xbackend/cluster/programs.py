@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +13,9 @@ import numpy as np
 from xbackend.api.tracing.repeated import trace_twice
 from xbackend.api.tracing.trace import trace
 from xbackend.cluster import parts
-from xbackend.cluster.job import Job
+from xbackend.cluster.job import Guard, Job
 from xbackend.cluster.parts import Apply, Parts
-from xbackend.cluster.tasks import TaskBackend
+from xbackend.cluster.starting import TaskBackend
 from xbackend.devices import Device, DeviceMap
 from xbackend.engines.contract import Engine
 from xbackend.engines.record import Layout, ServerVariable
@@ -29,7 +28,6 @@ from xbackend.program.shared import SharedVariable
 from xbackend.wording import join
 
 Shapes = tuple[tuple[tuple[int, ...], str], ...]
-Guard = Callable[[str], AbstractContextManager[None]]
 _LOAD = "xbackend.engines.member:load"
 
 
@@ -40,7 +38,6 @@ class WorkerProgram:
     task: Task
     program: Program
     parts: Parts
-    servers: int
 
 
 class Programs:
@@ -72,9 +69,9 @@ class Programs:
                 # Its side effects are the same for each task and shape: look for them once.
                 program = (trace if self._traced else trace_twice)(self.job.of(task), *arrays)
             program = replace(program, name=self.job.name, shared=self._known(task, program))
-            cut = parts.split(program)
+            cut = parts.split(program, self.servers)
             self._check(task, program, cut)
-            self._traced[key] = WorkerProgram(task, program, cut, self.servers)
+            self._traced[key] = WorkerProgram(task, program, cut)
         return self._traced[key]
 
     def _known(self, task: Task, program: Program) -> dict[int, SharedVariable]:
@@ -173,7 +170,7 @@ def loaded(backend: TaskBackend, traced: WorkerProgram, devices: DeviceMap, *, w
     `ClusterError`, and what `Backend.compile` raises."""
     own, cut = traced.parts.own, traced.parts
     placed = bind(own, bound(own, devices, backend.devices), backend.devices, backend.default_device)
-    program, applies = placed.program, {one.server: one for one in cut.applies}
+    program = placed.program
     for node, variable in program.shared.items():
         backend.ensure_storage(variable, placed.devices[node])
     # The data flow of a step, as plain data.
@@ -183,28 +180,21 @@ def loaded(backend: TaskBackend, traced: WorkerProgram, devices: DeviceMap, *, w
         "devices": [placed.devices[i] for i in program.inputs],
         "pulled": list(cut.pulled),
         "outputs": list(cut.outputs),
-        "applies": [_apply(applies.get(server)) for server in range(traced.servers)],
+        "applies": [_apply(one) for one in cut.applies],
     }
     if whole:
         wiring["program"] = to_json(program, values=False)
         return ProgramHandle(backend.call(_LOAD, wiring))
     (segments, reduced), nodes = parts.segments(placed), program.values
-    wiring["segments"] = [(_text(one.program), one.takes, one.gives) for one in segments]
+    wiring["segments"] = [(to_json(one.program, values=False), one.takes, one.gives) for one in segments]
     wiring["reduced"] = [[(i, nodes[i].inputs[0]) for i in level] for level in reduced]
     wiring["results"] = list(program.outputs)
     kinds = tuple(tuple(str(nodes[i].aval) for i in level) for level in reduced)
     return ProgramHandle(backend.call(_LOAD, wiring), kinds)
 
 
-def _apply(one: Apply | None) -> dict[str, Any]:
+def _apply(one: Apply) -> dict[str, Any]:
     """The program of a server, as plain data."""
     place = Device("cpu", 0)
-    if one is None:
-        return {"pushed": [], "reads": [], "writes": [], "program": None, "place": place}
     program = to_json(bind(one.program, DeviceMap(), (place,), place).program, values=False)
     return {"pushed": one.pushed, "reads": one.reads, "writes": one.writes, "program": program, "place": place}
-
-
-def _text(program: Program) -> str | None:
-    """A program as JSON; `None` where it is empty: a task may return only results of its servers' updates."""
-    return to_json(program, values=False) if program.outputs or program.updates else None

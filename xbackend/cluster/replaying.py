@@ -15,12 +15,11 @@ import numpy as np
 from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.programs import Programs, loaded, shapes
 from xbackend.cluster.ran import Ran
-from xbackend.cluster.tasks import TaskBackend, joined
+from xbackend.cluster.starting import TaskBackend, joined
 from xbackend.engines.record import Applied
 from xbackend.engines.registry import of
 from xbackend.engines.spec import WORKER, ClusterSpec, Task
 from xbackend.errors import ClusterError
-from xbackend.wording import counted
 
 _AT_ONCE = 1024  # updates whose reads are sent to the process in one message
 
@@ -37,7 +36,7 @@ def replay(asked: JobSpec, ran: Ran) -> dict[str, np.ndarray]:
     for task in workers:
         programs.of(task, programs.arrays(task, 0))
     layouts, alone = programs.layouts, Task(WORKER, 0, 1)
-    told = joined(engine.alone, ClusterSpec.local([1]), alone, layouts, limit=asked.limit, asynchronous=True)
+    told = joined(engine.alone, ClusterSpec.of(["localhost:1"]), alone, layouts, limit=asked.limit, asynchronous=True)
     with TaskBackend(asked.backend, alone, told, lambda _: None, settings=asked.settings) as backend:
         ask = partial(backend.call, "xbackend.engines.member:call")
         reads = (one.read for queue in _queues(ran) for one in queue)
@@ -85,10 +84,6 @@ def ordered(queues: Sequence[Iterator[Applied]], before: Sequence[int]) -> Itera
         heads[ready.server] = next(queues[ready.server], None)
 
 
-def words(ran: Ran, again: dict[str, np.ndarray]) -> str:
-    """Whether the replay gave the same numbers."""
-    other = [name for name, array in again.items() if array.tobytes() != ran.variables[name].tobytes()]
-    done = f"replayed in one process: {counted(ran.updates, 'update')} in their order"
-    if other:
-        return f"{done} give other numbers in {', '.join(other)}"
-    return f"{done} give the same to the bit"
+def differing(ran: Ran, again: dict[str, np.ndarray]) -> list[str]:
+    """The names of the variables that a replay made otherwise."""
+    return [name for name, array in again.items() if array.tobytes() != ran.variables[name].tobytes()]

@@ -58,11 +58,9 @@ def _lost(asked: JobSpec, ran: Ran, lost: Lost, step: int) -> None:
     """Record the loss of a task: all start again at ``step``. Raises `ClusterError` if no restart is left."""
     ran.faults.append(TaskLoss(str(lost.task), lost.step, short(lost.why), "all", lost.seen))
     if len(ran.faults) > asked.restarts:
-        raise ClusterError(
-            f"{lost.task} was lost at step {lost.step}: {lost.why}\n"
-            + ("Let what is lost be started again: --restarts 3." if not asked.restarts else "")
-            + (f"It was started again {asked.restarts} times." if asked.restarts else "")
-        ) from lost.why
+        again = f"It was started again {asked.restarts} times."
+        again = again if asked.restarts else "Let what is lost be started again: --restarts 3."
+        raise ClusterError(f"{lost.task} was lost at step {lost.step}: {lost.why}\n{again}") from lost.why
     asked.on_line(f"{lost.task} was lost at step {lost.step} ({short(lost.why)}); all go on from step {step}")
 
 

@@ -1,33 +1,67 @@
-"""How the processes of a cluster are started, here and on other hosts."""
+"""How the processes of a cluster are started, here and on other hosts, and at which addresses at each start. Each is a
+worker whose framework an engine joins with the other tasks'."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from subprocess import PIPE, Popen
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from xbackend import cores
 from xbackend.cluster.hosts import DESCRIPTOR, await_hosts, there, via_socket
 from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.namespace import held, joining
-from xbackend.cluster.tasks import Known, TaskBackend, joined
+from xbackend.devices import Device
 from xbackend.engines.contract import Engine
 from xbackend.engines.pmi import Meeting
 from xbackend.engines.record import Layout
 from xbackend.engines.registry import ENGINES
-from xbackend.engines.spec import FIRST_PORT, SERVER, WORKER, ClusterSpec, Task, split
+from xbackend.engines.spec import FIRST_PORT, WORKER, Announced, ClusterSpec, Task, local, split
+from xbackend.wording import counted
+from xbackend.workers.remote import RemoteBackend
+
+Known = Callable[["TaskBackend"], None]
+
+
+class TaskBackend(RemoteBackend):
+    """The backend of one task. ``joined`` has the arguments of its engine: see `Engine`. ``known`` is called once its
+    process runs, before it waits for others.
+
+    Raises what `RemoteBackend` raises, and `ClusterError` where it does not meet the others in time.
+    """
+
+    def __init__(self, name: str, task: Task, joined: Mapping[str, Any], known: Known, **how: Any) -> None:
+        self.task, self.joined, self.known = task, dict(joined), known
+        super().__init__(name, label=str(task), **how)
+
+    def begin(self) -> Iterable[Device]:
+        self.known(self)
+        devices: list[Device] = self.worker.request("start", self.name, self.settings, self.joined)
+        return devices
+
+
+def joined(engine: str, spec: ClusterSpec, task: Task, layouts: Sequence[Layout], **options: Any) -> dict[str, Any]:
+    """The arguments of an engine (``module:class``) for a task, as plain data."""
+    return {
+        "engine": engine,
+        "jobs": {name: list(addresses) for name, addresses in spec.jobs.items()},
+        "task": astuple(task),
+        "layouts": list(map(astuple, layouts)),
+        "options": options,
+    }
 
 
 def on_hosts(hosts: Sequence[str], workers: int, servers: int, port: int = FIRST_PORT) -> ClusterSpec:
     """A cluster on these hosts by turns, servers first, with ports from ``port`` up. Raises `ClusterError`."""
-    addresses = [f"{hosts[k % len(hosts)]}:{port + k}" for k in range(workers + servers)]
-    jobs = {SERVER: tuple(addresses[:servers]), WORKER: tuple(addresses[servers:])}
-    return ClusterSpec({name: own for name, own in jobs.items() if own})
+    return ClusterSpec.of([f"{hosts[k % len(hosts)]}:{port + k}" for k in range(workers + servers)], servers)
 
 
 @dataclass
@@ -107,6 +141,36 @@ def at_home(spec: ClusterSpec, here: str) -> ClusterSpec:
     """The cluster, moved to the loopback's address if all of it is on this machine: other addresses would lead out of
     the tasks' namespace, or be open to other hosts. Raises `ClusterError`."""
     return spec.placed("127.0.0.1") if all_here(spec, here) else spec
+
+
+def starts(said: Announced, port: int | None = None) -> Iterator[ClusterSpec]:
+    """A cluster for each start, as a launcher announced it. Where it names no ports, each start has others: free ones
+    on one host, on several hosts those from ``port`` up."""
+    spec, count = said.spec, len(said.spec.tasks)
+    if said.ports:
+        return itertools.repeat(spec)
+    if port is None and all_here(spec, said.host):
+        return (local(count, 0) for _ in itertools.count())
+    firsts = first_ports(FIRST_PORT if port is None else port, count)
+    return (spec.placed(by=first - FIRST_PORT) for first in firsts)
+
+
+def first_ports(first: int, count: int) -> Iterator[int]:
+    """The first port of each start, higher each time, as lost processes may still hold theirs. After the highest port
+    the numbers begin again."""
+    room = max(1, (1 << 16) - first - count)
+    return (first + number * count % room for number in itertools.count())
+
+
+def bound(said: Announced) -> Iterator[str]:
+    """What to type where a launcher bound this process to fewer cores than its host's tasks need."""
+    hosts = [split(said.spec.address(task))[0] for task in said.spec.tasks]
+    here, usable, all_cores = sum(is_here(host, said.host) for host in hosts), cores.count(), os.cpu_count() or 1
+    if usable < min(here, all_cores):
+        yield (
+            f"{counted(here, 'task')} of this host share {counted(usable, 'core')} of {all_cores}, to which this "
+            "process is bound: srun --cpu-bind=none and mpirun --bind-to none bind it to none"
+        )
 
 
 @contextmanager

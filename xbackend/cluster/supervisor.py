@@ -15,23 +15,15 @@ from typing import Any, TypeVar
 from xbackend.cluster import starting
 from xbackend.cluster.hosts import await_hosts, away
 from xbackend.cluster.jobspec import JobSpec
-from xbackend.cluster.starting import Starting
-from xbackend.cluster.tasks import TaskBackend
+from xbackend.cluster.starting import Starting, TaskBackend
 from xbackend.engines.spec import SERVER, Task
-from xbackend.errors import (
-    BackendError,
-    ClusterError,
-    WorkerAborted,
-    WorkerDied,
-    WorkerError,
-    WorkerTimeout,
-    XBackendError,
-)
+from xbackend.errors import BackendError, ClusterError, WorkerAborted, WorkerDied, WorkerError, WorkerTimeout
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 LOOK = 0.25  # seconds from one look at the processes to the next
 STOPPED = 1.5  # seconds after which a process that is stopped is lost
+_STOPPED, _GONE = f"its process is stopped (SIGSTOP), for {STOPPED:g} s", "its process ended"
 GRACE = 2.0  # seconds to tell the task that ended from those that only miss it, and for an idle one to answer
 # The order in which errors count as the cause; kinds not listed come first. If several tasks fail, the first in this
 # order is the cause, and the others miss that task. JAX ends a process that misses another one by SIGABRT, which may be
@@ -42,7 +34,7 @@ _CAUSES = (WorkerDied, WorkerAborted, WorkerTimeout, BackendError, WorkerError, 
 class Lost(Exception):
     """A task is gone, or waited in vain for another one. ``why`` is the cause."""
 
-    def __init__(self, task: Task, step: int, why: XBackendError) -> None:
+    def __init__(self, task: Task, step: int, why: Exception) -> None:
         super().__init__(str(why))
         self.task, self.step, self.why = task, step, why
         self.seen = time.monotonic()
@@ -144,7 +136,7 @@ class Supervisor:
         wait([begun(backend.worker.end) for backend in left])
         wait(self._calls, timeout=GRACE)
 
-    def lost(self, task: Task, why: XBackendError) -> Lost:
+    def lost(self, task: Task, why: Exception) -> Lost:
         """The loss of a task at its present step."""
         if isinstance(why, WorkerDied) and (host := self.how.place(task)):
             why = WorkerDied(f"its process ended, or the connection to {host} was lost: {why}")
@@ -153,8 +145,8 @@ class Supervisor:
     def loss(self, task: Task, seen: Lost | None = None) -> Lost:
         """The loss of a task that comes back. ``seen`` is the loss as its caller saw it."""
         if self.backends[task] in self._killed:
-            return self.lost(task, _stopped())
-        return seen or self.lost(task, self._death(task) or _gone())
+            return self.lost(task, WorkerTimeout(_STOPPED))
+        return seen or self.lost(task, self._death(task) or WorkerDied(_GONE))
 
     def _death(self, task: Task) -> WorkerDied | None:
         """How a task's process died; `None` if only its caller is told."""
@@ -191,7 +183,7 @@ class Supervisor:
             back = self.comes_back(task)
             if self._stays(task, starting.is_stopped(backend)):
                 if not back:
-                    raise self.lost(task, _stopped())
+                    raise self.lost(task, WorkerTimeout(_STOPPED))
                 self._killed.add(backend)
                 backend.worker.kill()  # its waiting thread starts it again
             if not back and starting.ended(backend) and (death := self._death(task)) is not None:
@@ -202,7 +194,7 @@ class Supervisor:
                 raise self.lost(task, death)
         for task, guard in list(self._guards.items()):
             if self._stays(task, starting.is_stopped_early(guard)):
-                raise self.lost(task, _stopped())
+                raise self.lost(task, WorkerTimeout(_STOPPED))
         for task, (number, since) in list(self._reading.items()):
             if now - since > self.asked.start_limit:
                 raise ClusterError(
@@ -246,7 +238,7 @@ class Supervisor:
             others = [task for task in self.backends if task not in known and not self.comes_back(task)]
             gone = [task for task in others if self.gone(task)]
             if gone or time.monotonic() > end:
-                return [(self._death(task) or _gone(), task) for task in gone]
+                return [(self._death(task) or WorkerDied(_GONE), task) for task in gone]
             time.sleep(0.02)
 
     def _cut_off(self) -> Lost | None:
@@ -284,14 +276,6 @@ class Supervisor:
             if isinstance(error := answer.exception(), Lost):
                 return error
         return None
-
-
-def _stopped() -> WorkerTimeout:
-    return WorkerTimeout(f"its process is stopped (SIGSTOP), for {STOPPED:g} s")
-
-
-def _gone() -> WorkerDied:
-    return WorkerDied("its process ended")
 
 
 def within(seconds: float, what: str, do: Callable[[], T]) -> T:

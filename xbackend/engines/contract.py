@@ -46,12 +46,12 @@ class Brought:
 class StepParts:
     """A worker's step, cut at its all-reduces. Numbers are nodes of its placed program.
 
-    ``segments``: each has a program (`None` if it is empty), the nodes that are its arguments and those of its results.
+    ``segments``: each has a program, the nodes that are its arguments and those of its results. It may be empty.
     ``reduced``: between two segments the nodes of all-reduces, each with its operand.
     """
 
     inputs: Sequence[int]
-    segments: Sequence[tuple[Program | None, Sequence[int], Sequence[int]]]
+    segments: Sequence[tuple[Program, Sequence[int], Sequence[int]]]
     reduced: Sequence[Sequence[tuple[int, int]]]
     results: Sequence[int]
 
@@ -100,7 +100,7 @@ class Engine(abc.ABC):
 
     def __init__(self, joined: Mapping[str, Any], settings: Settings) -> None:
         self.settings = settings
-        self.spec = ClusterSpec({name: tuple(addresses) for name, addresses in joined["jobs"].items()})
+        self.spec = ClusterSpec(joined["jobs"])
         self.task = Task(*joined["task"])
         self.layouts = [Layout.of(plain) for plain in joined["layouts"]]
         self.options: Mapping[str, Any] = joined["options"]
@@ -182,14 +182,11 @@ class Engine(abc.ABC):
 
     def reach(self, layout: Layout, version: int, what: str) -> None:
         """Wait until a server's record has reached a version. Raises `ClusterError`, which names ``what``."""
-        now = 0
 
-        def due() -> bool:
-            nonlocal now
-            now = self.version(layout)
-            return now >= version
+        def waits() -> str:
+            return f"for {what} of /job:{SERVER}/task:{layout.server}: it has {self.version(layout)} of {version}"
 
-        self.until(due, lambda: f"for {what} of /job:{SERVER}/task:{layout.server}: it has {now} of {version}")
+        self.until(lambda: self.version(layout) >= version, waits)
 
     def push(self, updates: Any, brought: Brought) -> list[tuple[Applied, list[np.ndarray]]]:
         """Apply the updates of this task's step. All are computed before the first is applied. An applied update is not
@@ -213,19 +210,19 @@ class Engine(abc.ABC):
 @dataclass(frozen=True)
 class HostUpdate:
     """An update of a server, computed in the process of a task. The arguments of ``run`` are the pushed arrays, then
-    the variables in ``reads``. It returns the new values of those in ``writes``, then results for the user. `None`: the
-    update writes nothing."""
+    the variables in ``reads``. It returns the new values of those in ``writes``, then results for the user."""
 
-    run: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]] | None
+    run: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
     reads: Sequence[str]
     writes: Sequence[str]
 
     @classmethod
     def of(cls, backend: Backend, apply: Mapping[str, Any]) -> HostUpdate:
         """An update that the task's backend computes."""
-        if apply["program"] is None:
-            return cls(None, (), ())
-        execute, place = backend.build(from_json(apply["program"])).execute, apply["place"]
+        program, place = from_json(apply["program"]), apply["place"]
+        if not program.outputs:
+            return NOTHING
+        execute = backend.build(program).execute
 
         def run(given: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
             return backend.get_all(execute(*backend.put_all(given, [place] * len(given))))
@@ -234,10 +231,11 @@ class HostUpdate:
 
     def __call__(self, layout: Layout, record: np.ndarray, pushed: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Change the variables of a record. Returns the results for the user."""
-        if self.run is None:
-            return []
         held = layout.arrays(record)
         results = self.run([*pushed, *(held[name] for name in self.reads)])
         for name, array in zip(self.writes, results, strict=False):
             held[name][...] = array
         return list(results[len(self.writes) :])
+
+
+NOTHING = HostUpdate(lambda _: (), (), ())  # an update that changes no variable

@@ -7,9 +7,12 @@ backend, whose ``engine`` joins it with the other tasks.
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,7 +20,6 @@ import numpy as np
 from xbackend.backends.contract import Backend, Value
 from xbackend.devices import Device
 from xbackend.engines.contract import Brought, Engine, StepParts
-from xbackend.engines.listening import listening
 from xbackend.engines.record import Applied, Layout
 from xbackend.errors import ClusterError
 from xbackend.program.serialization import from_json
@@ -37,23 +39,22 @@ class BuiltProgram:
         self.backend = backend
         self.engine: Engine = backend.engine
         self.layouts = self.engine.layouts
-        self.inputs: list[int] = wiring["inputs"]
+        segments = [(from_json(text), takes, gives) for text, takes, gives in wiring["segments"]]
+        self.parts = parts = StepParts(wiring["inputs"], segments, wiring["reduced"], wiring["results"])
         self.devices: list[Device] = wiring["devices"]
         self.pulled: list[tuple[int, str]] = wiring["pulled"]
-        self.reduced: list[list[tuple[int, int]]] = wiring["reduced"]
-        self.results: list[int] = wiring["results"]
-        segments = [(from_json(text) if text else None, takes, gives) for text, takes, gives in wiring["segments"]]
-        self.whole = self.engine.whole(backend, StepParts(self.inputs, segments, self.reduced, self.results))
-        self.segments = [
-            (program and backend.build(program), takes, gives)
-            for program, takes, gives in (segments if self.whole is None else ())
-        ]
         self.outputs: list[tuple[int | None, int]] = wiring["outputs"]
         self.pushed: list[list[int]] = [one["pushed"] for one in wiring["applies"]]
+        whole = self.engine.whole(backend, parts)
+        self.execute = whole or self._by_segments
+        self.built = [
+            backend.build(program) if program.outputs or program.updates else None
+            for program, _, _ in (segments if whole is None else ())
+        ]
         # Results that are arguments need no framework.
-        alone = self.whole is None and not any(program and program.updates for program, _, _ in segments)
-        handed = alone and not self.reduced and {*self.results} <= {*self.inputs}
-        self.handed = [self.inputs.index(i) for i in self.results] if handed else None
+        alone = whole is None and not parts.reduced and not any(program.updates for program, _, _ in segments)
+        handed = alone and {*parts.results} <= {*parts.inputs}
+        self.handed = [parts.inputs.index(i) for i in parts.results] if handed else None
         self.updates = self.engine.updates(backend, wiring["applies"])
         self.workers = self.layouts[0].workers if self.layouts else 1
 
@@ -66,7 +67,7 @@ class BuiltProgram:
             own, brought = self.computed(number, arrays)
             if not self.engine.asynchronous and self.layouts:
                 # A barrier: no variable changes before all workers have read it. An all-reduce is one, too.
-                if self.workers > 1 and not self.reduced:
+                if self.workers > 1 and not self.parts.reduced:
                     self.engine.meet(self.backend)
                 turn = number * self.workers + self.engine.task.index
                 for one, read in zip(self.layouts, brought.read, strict=True):
@@ -87,25 +88,24 @@ class BuiltProgram:
         records = [self._pulled(one, before) for one in self.layouts]
         read = [one.version(record) for one, record in zip(self.layouts, records, strict=True)]
         held = [one.arrays(record) for one, record in zip(self.layouts, records, strict=True)]
-        pulled = [held[server][name] for server, name in self.pulled]
-        given = [*arrays, *pulled]
+        given = [*arrays, *(held[server][name] for server, name in self.pulled)]
         if self.handed is not None:
             own = [np.array(given[k]) for k in self.handed]
         else:
-            values = self.backend.put_all(given, self.devices)
-            own = self.backend.get_all(self._by_segments(values) if self.whole is None else self.whole(*values))
+            own = self.backend.get_all(self.execute(*self.backend.put_all(given, self.devices)))
         return own, Brought(number, read, [[own[k] for k in pushed] for pushed in self.pushed])
 
-    def _by_segments(self, given: Sequence[Value]) -> list[Value]:
+    def _by_segments(self, *given: Value) -> list[Value]:
         """The results of the task's own program, by one segment after the other."""
-        values: dict[int, Value] = dict(zip(self.inputs, given, strict=True))
-        for k, (built, takes, gives) in enumerate(self.segments):
+        parts = self.parts
+        values: dict[int, Value] = dict(zip(parts.inputs, given, strict=True))
+        for k, (built, (_, takes, gives)) in enumerate(zip(self.built, parts.segments, strict=True)):
             results = built.execute(*[values[i] for i in takes]) if built else ()
             values.update(zip(gives, results, strict=True))
-            if k < len(self.reduced):
-                sums = self.engine.all_reduce(self.backend, [values[source] for _, source in self.reduced[k]])
-                values.update(zip([node for node, _ in self.reduced[k]], sums, strict=True))
-        return [values[i] for i in self.results]
+            if k < len(parts.reduced):
+                sums = self.engine.all_reduce(self.backend, [values[source] for _, source in parts.reduced[k]])
+                values.update(zip([node for node, _ in parts.reduced[k]], sums, strict=True))
+        return [values[i] for i in parts.results]
 
     def _pulled(self, one: Layout, version: int) -> np.ndarray:
         """A server's record, of at least ``version``; asynchronous tasks take any."""
@@ -169,5 +169,24 @@ def call(backend: Backend, method: str, *arguments: Any) -> Any:
 
 
 def listens(backend: Backend) -> tuple[int, list[str]]:
-    """The id of this process, and the addresses that it listens on."""
-    return os.getpid(), listening()
+    """The id of this process, and the TCP addresses that it listens on, read from /proc (Linux)."""
+    inodes = set()
+    with suppress(OSError):
+        for link in Path("/proc/self/fd").iterdir():
+            with suppress(OSError):
+                inodes.add(str(link.readlink()))
+    found = []
+    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        with suppress(OSError):
+            for line in Path(f"/proc/self/net/{name}").read_text().splitlines()[1:]:
+                words = line.split()
+                if words[3] == "0A" and f"socket:[{words[9]}]" in inodes:
+                    found.append(_address(words[1], family))
+    return os.getpid(), sorted(found)
+
+
+def _address(text: str, family: socket.AddressFamily) -> str:
+    host, port = text.split(":")
+    words = [bytes.fromhex(host[k : k + 8])[::-1] for k in range(0, len(host), 8)]
+    name = socket.inet_ntop(family, b"".join(words))
+    return f"[{name}]:{int(port, 16)}" if family == socket.AF_INET6 else f"{name}:{int(port, 16)}"

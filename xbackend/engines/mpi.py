@@ -67,18 +67,15 @@ class MPI(Engine):
         self._words = np.array([self.world.rank + 1]), np.array([0]), np.empty(1, np.int64)
         self._memory: Sequence[np.ndarray] = ()  # of the servers, where all tasks share memory
 
-    def _wait(self, request: Any, what: str) -> None:
-        self.until(request.Test, what)
-
     def summed(self, messages: Sequence[np.ndarray]) -> list[np.ndarray]:
         totals = [np.empty_like(message) for message in messages]
         for message, total in zip(messages, totals, strict=True):
             request = self.workers.Iallreduce(message, total, op=self.mpi.SUM)
-            self._wait(request, "for the other workers in an all-reduce")
+            self.until(request.Test, "for the other workers in an all-reduce")
         return totals
 
     def meet(self, backend: Backend) -> None:
-        self._wait(self.workers.Ibarrier(), "for the other workers at an update")
+        self.until(self.workers.Ibarrier().Test, "for the other workers at an update")
 
     # --- parameter servers -----------------------------------------------------------------------------------------
 
@@ -101,7 +98,7 @@ class MPI(Engine):
             self._unlock(self.task.index)
             if not shared:
                 threading.Thread(target=self._progress, name="xbackend-mpi", daemon=True).start()
-        self._wait(self.world.Ibarrier(), "for the other tasks to begin")
+        self.until(self.world.Ibarrier().Test, "for the other tasks to begin")
 
     def _progress(self) -> None:
         """Let MPI make progress: over a network it serves a window only within calls of its process."""
@@ -171,11 +168,7 @@ class MPI(Engine):
                 again = layout.done(record, own) > step
                 # An applied update is only computed again, for its results.
                 returned = update(layout, record.copy() if again else record, arrays)
-                if again:
-                    entry = layout.applied(record, own, step)
-                else:
-                    version = layout.add(record, own, step, brought.read)
-                    entry = Applied(layout.server, own, step, version, tuple(brought.read))
+                entry = layout.applied(record, own, step) if again else layout.add(record, own, step, brought.read)
                 made.append((record, again))
                 done.append((entry, returned))
             for layout, (record, again) in zip(self.layouts, made, strict=True):

@@ -12,12 +12,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
 KEPT = 64  # steps of a worker whose entries are kept
-_ALIGNED = 16  # bytes
+ALIGNED = 16  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,15 @@ class Layout:
         return self.steps_at(worker) + 1 + step % KEPT * self.entry
 
     @cached_property
+    def _ends(self) -> list[int]:
+        """Where the whole numbers and each variable end, with the bytes that align the next one."""
+        sizes = (self.numbers * 8, *(one.nbytes for one in self.variables))
+        return list(accumulate(size + -size % ALIGNED for size in sizes))
+
+    @cached_property
     def begins(self) -> dict[str, int]:
         """The first byte of each variable."""
-        place, found = self.numbers * 8, {}
-        for one in self.variables:
-            place = -(-place // _ALIGNED) * _ALIGNED
-            found[one.name] = place
-            place += one.nbytes
-        return found
+        return dict(zip((one.name for one in self.variables), self._ends, strict=False))
 
     @cached_property
     def _views(self) -> list[tuple[str, slice, np.dtype[Any], tuple[int, ...]]]:
@@ -102,8 +104,7 @@ class Layout:
 
     @cached_property
     def nbytes(self) -> int:
-        ends = (self.begins[one.name] + one.nbytes for one in self.variables)
-        return -(-max([self.numbers * 8, *ends]) // _ALIGNED) * _ALIGNED
+        return self._ends[-1]
 
     # A record is an array of uint8.
 
@@ -126,15 +127,14 @@ class Layout:
         """All values by name, views."""
         return {name: record[part].view(dtype).reshape(shape) for name, part, dtype, shape in self._views}
 
-    def add(self, record: np.ndarray, worker: int, step: int, read: Sequence[int]) -> int:
-        """Add the entry of an update. Returns the version that it makes."""
-        counts = self.counts(record)
+    def add(self, record: np.ndarray, worker: int, step: int, read: Sequence[int]) -> Applied:
+        """Add the entry of an update, which makes the next version, and return it."""
+        counts, begin = self.counts(record), self.entry_at(worker, step)
         version = int(counts[0]) + 1
         counts[0] = version
         counts[self.steps_at(worker)] = step + 1
-        begin = self.entry_at(worker, step)
         counts[begin : begin + self.entry] = [version, *read]
-        return version
+        return Applied(self.server, worker, step, version, tuple(read))
 
     def applied(self, record: np.ndarray, worker: int, step: int) -> Applied:
         """The entry of a worker's step, one of its last `KEPT`."""

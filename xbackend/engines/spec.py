@@ -122,9 +122,7 @@ class ClusterSpec:
 
     def tf_config(self, task: Task) -> str:
         """The value of ``TF_CONFIG`` for a task."""
-        self.address(task)
-        cluster = {name: list(addresses) for name, addresses in self.jobs.items()}
-        return json.dumps({"cluster": cluster, "task": {"type": task.job, "index": task.index}})
+        return json.dumps({"cluster": self.jobs, "task": {"type": task.job, "index": task.index}})
 
     def placed(self, host: str = "", by: int = 0) -> ClusterSpec:
         """The same tasks, all on ``host`` if given, with ports higher ``by`` so much. Raises `ClusterError`."""
@@ -136,9 +134,8 @@ class ClusterSpec:
         return ClusterSpec({name: tuple(map(address, own)) for name, own in self.jobs.items()})
 
     @classmethod
-    def local(cls, ports: Sequence[int], servers: int = 0, host: str = "127.0.0.1") -> ClusterSpec:
-        """A cluster on one host. The first ``servers`` ports are the parameter servers', the rest the workers'."""
-        addresses = [f"{host}:{port}" for port in ports]
+    def of(cls, addresses: Sequence[str], servers: int = 0) -> ClusterSpec:
+        """A cluster at these addresses. The first ``servers`` are the parameter servers', the rest the workers'."""
         jobs = {SERVER: tuple(addresses[:servers]), WORKER: tuple(addresses[servers:])}
         return cls({name: own for name, own in jobs.items() if own})
 
@@ -161,15 +158,15 @@ class Announced:
 def local(workers: int, servers: int, host: str = "127.0.0.1") -> ClusterSpec:
     """A cluster on this machine, at free ports. Raises `ClusterError`."""
     with ExitStack() as stack:
-        ports = []
+        addresses = []
         for _ in range(workers + servers):
             own = stack.enter_context(socket.socket(socket.AF_INET))
             try:
                 own.bind((host, 0))
             except OSError as error:
                 raise ClusterError(f"there is no free port on {host}: {error}") from None
-            ports.append(own.getsockname()[1])
-    return ClusterSpec.local(ports, servers, host)
+            addresses.append(f"{host}:{own.getsockname()[1]}")
+    return ClusterSpec.of(addresses, servers)
 
 
 def split(address: Any) -> tuple[str, int]:
@@ -219,7 +216,7 @@ def _of_tensorflow(environment: Mapping[str, str]) -> Announced | None:
     try:
         content = json.loads(text)
         jobs, own = content["cluster"], content["task"]
-        spec = ClusterSpec({name: tuple(addresses) for name, addresses in jobs.items()})
+        spec = ClusterSpec(jobs)
         return Announced(spec, spec.task(own["type"], own["index"]), ports=True)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, ClusterError):

@@ -11,10 +11,8 @@ The strategies of training also make the variables and the step (`strategy.py`):
 `ModelParallel`. Data times model parallel is `Towers` or `Mirrored` with such mappings.
 """
 
-from xbackend.strategies.mirrored import Mirrored
-from xbackend.strategies.one_device import ModelParallel, OneDevice
-from xbackend.strategies.replication import replicate
-from xbackend.strategies.strategy import Copy, Replica, Strategy
-from xbackend.strategies.towers import Towers
+from xbackend.strategies.named import Mirrored, ModelParallel, OneDevice, Towers
+from xbackend.strategies.replication import Replica, replicate
+from xbackend.strategies.strategy import Copy, Strategy
 
 __all__ = ["Copy", "Mirrored", "ModelParallel", "OneDevice", "Replica", "Strategy", "Towers", "replicate"]

@@ -80,6 +80,11 @@ def _concatenated(parts: list[Array], sizes: Sequence[int], axis: int) -> Array:
 
 def _averaged(parts: list[Array], sizes: Sequence[int], axis: int) -> Array:
     _alike(parts, "averaged", "floating-point", parts[0].dtype.is_floating)
+    return weighted(parts, sizes)
+
+
+def weighted(parts: Sequence[Array], sizes: Sequence[int]) -> Array:
+    """The mean over all rows from the means v_i over the n_i rows of each part: sum(n_i v_i) / sum(n_i)."""
     rows = sum(sizes)
     return reduce(add, [multiply(part, size / rows) for part, size in zip(parts, sizes, strict=True)])
 

@@ -1,17 +1,107 @@
-"""The strategies of training by the names that commands and workloads use."""
+"""The strategies of training, and the names by which commands and workloads know them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from xbackend.api.functions.collectives import all_reduce
+from xbackend.api.tracing.array import Array
+from xbackend.devices import Device, canonical
 from xbackend.errors import ArgumentError
-from xbackend.strategies.mirrored import Mirrored
-from xbackend.strategies.one_device import ModelParallel, OneDevice
-from xbackend.strategies.strategy import Strategy
-from xbackend.strategies.towers import Towers
+from xbackend.strategies.replication import Replica, replicas_of
+from xbackend.strategies.strategy import Part, Strategy
 
 NAMES = ("one", "towers", "mirrored", "model")
 REPLICATED = ("towers", "mirrored")  # one replica for each device
+
+
+@dataclass(frozen=True)
+class OneDevice(Strategy):
+    """All on one device: variables, ops and updates."""
+
+    on: str | Device = "dev0"
+
+    @property
+    def replicas(self) -> tuple[Replica, ...]:  # type: ignore[override]
+        return (Replica.of(self.on),)
+
+    def place(self, name: str, number: int) -> str | None:
+        return canonical(self.on)
+
+
+@dataclass(frozen=True)
+class ModelParallel(Strategy):
+    """Each variable is on its device in ``places``, with its gradient and update. Ops run in the scopes of the loss.
+
+    Raises `ArgumentError` for a weight that ``places`` does not name.
+    """
+
+    places: Mapping[str, str | Device]
+
+    @property
+    def replicas(self) -> tuple[Replica, ...]:  # type: ignore[override]
+        return (Replica(),)
+
+    def place(self, name: str, number: int) -> str | None:
+        if name not in self.places:
+            listing = ", ".join(map(repr, self.places)) or "none"
+            raise ArgumentError(f"ModelParallel has no device for the weight {name!r}; it has those of {listing}")
+        return canonical(self.places[name])
+
+
+@dataclass(frozen=True)
+class _Replicated(Strategy):
+    devices: Sequence[Any]
+    replicas: tuple[Replica, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "replicas", replicas_of(self.devices))
+
+
+@dataclass(frozen=True)
+class Towers(_Replicated):
+    """A replica on each of ``devices``. The variables are on the device ``on``, where the gradients are averaged,
+    weighted by rows, and one update is made. ('Tower' is TensorFlow 1's word for a replica.)
+
+    An entry of ``devices`` is a device, or, for a loss that names devices itself (model parallel), a mapping of the
+    names in it to those of this replica.
+    """
+
+    on: str | Device = "cpu:0"
+
+    @property
+    def splits_on(self) -> str:
+        return canonical(self.on)
+
+    def place(self, name: str, number: int) -> str | None:
+        return self.splits_on
+
+
+@dataclass(frozen=True)
+class Mirrored(_Replicated):
+    """A copy of every variable on each of ``devices``. The gradients are all-reduced to their mean, weighted by rows.
+    Every copy is updated by the same numbers in the same order: after each step all are equal to the bit.
+
+    Data times model parallel: an entry of ``devices`` maps the names in the loss to the devices of this replica, and
+    ``places`` maps each variable to one of these names (the first by default).
+    """
+
+    places: Mapping[str, str | Device] = field(default_factory=dict)
+
+    @property
+    def copies(self) -> int:  # type: ignore[override]
+        return len(self.replicas)
+
+    def place(self, name: str, number: int) -> str | None:
+        where = self.places.get(name)
+        return self.replicas[number].meant(None if where is None else str(where))
+
+    def _reduced(self, found: Sequence[Mapping[str, Array]], parts: Sequence[Part]) -> list[dict[str, Array]]:
+        rows = [part.rows for part in parts]
+        reduced = {name: all_reduce([one[name] for one in found], "mean", weights=rows) for name in found[0]}
+        return [{name: values[number] for name, values in reduced.items()} for number in range(self.copies)]
 
 
 def named(name: str, devices: Sequence[str], places: Mapping[str, str]) -> Strategy:

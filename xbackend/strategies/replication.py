@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 from xbackend.api.tracing.array import Array
@@ -21,8 +22,50 @@ from xbackend.program import structure
 from xbackend.program.program import Value
 from xbackend.strategies.merging import check_merge, merge_results
 
-# One replica: the device of its ops outside of every scope, and the meaning of the device names in it.
-_Replica = tuple[str, Mapping[str, str]]
+
+@dataclass(frozen=True)
+class Replica:
+    """Where one replica computes: the device outside of its scopes, and the meaning of the device names in them."""
+
+    place: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, entry: str | Device | Mapping[str, str]) -> Replica:
+        """From a device, or a mapping of the names in the loss to devices; all else is on the first one."""
+        if not isinstance(entry, Mapping):
+            return cls(canonical(entry))
+        names = {canonical(name): canonical(other) for name, other in entry.items()}
+        if not names:
+            raise ArgumentError("devices has an empty mapping; write {'dev0': 'dev2', 'dev1': 'dev3'}")
+        return cls(next(iter(names.values())), names)
+
+    def meant(self, name: str | None) -> str | None:
+        """The device that a name in the loss stands for; `None` stands for the replica's."""
+        return self.place if name is None else self.names.get(canonical(name), canonical(name))
+
+    @contextmanager
+    def scopes(self) -> Iterator[None]:
+        """The device scopes of its ops."""
+        with nullcontext() if self.place is None else device(self.place), renamed(self.names):
+            yield
+
+
+def replicas_of(devices: Any) -> tuple[Replica, ...]:
+    """A replica for each entry. Raises `ArgumentError` if there is none, or no sequence."""
+    if isinstance(devices, str | Device | Mapping) or not isinstance(devices, Iterable):
+        raise ArgumentError(f"devices={devices!r:.80}: it has one entry for each replica; write ('dev0', 'dev1')")
+    if not (replicas := tuple(map(Replica.of, devices))):
+        raise ArgumentError(
+            "devices is empty: there are no replicas; it has one entry for each replica, ('dev0', 'dev1')"
+        )
+    return replicas
+
+
+def bounds(rows: int, count: int) -> list[tuple[int, int]]:
+    """Each replica's first row and the row after its last. A remainder goes to the first replicas."""
+    least, more = divmod(rows, count)
+    return list(itertools.pairwise(i * least + min(i, more) for i in range(count + 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +74,7 @@ class _Strategy:
 
     name: str
     signature: inspect.Signature
-    replicas: tuple[_Replica, ...]
+    replicas: tuple[Replica, ...]
     split: Mapping[str, int]
     axis: int
     merge: Any
@@ -40,14 +83,17 @@ class _Strategy:
     def run(self, function: Callable[..., Any], arguments: Sequence[Any], static: Mapping[str, Any]) -> Any:
         """Call the function once for each replica, inside of the program being traced."""
         tracer = current(f"replicated {self.name}")
-        bound = _bind(self.signature, self.name, arguments, static)
+        try:
+            bound = self.signature.bind(*arguments, **static)
+        except TypeError as error:
+            raise ArgumentError(f"replicated {self.name}{self.signature}: {error}") from None
         with device(self.on):
             sizes, parts = self.parts(tracer, bound.arguments)
         before = dict(tracer.updates)
         results = []
-        for (place, names), part in zip(self.replicas, parts, strict=True):
+        for replica, part in zip(self.replicas, parts, strict=True):
             bound.arguments.update(part)
-            with device(place), renamed(names):
+            with replica.scopes():
                 results.append(function(*bound.args, **bound.kwargs))
             self.check_updates(tracer, before)
         with device(self.on):
@@ -56,14 +102,19 @@ class _Strategy:
     def parts(self, tracer: Tracer, given: Mapping[str, Any]) -> tuple[list[int], list[dict[str, Any]]]:
         """For each replica, its number of rows and its share of the split arguments."""
         parts: list[dict[str, Any]] = [{} for _ in self.replicas]
-        total, first = -1, ""
+        count, total, first = len(self.replicas), -1, ""
         for name, axis in self.split.items():
             if name not in given:
                 raise ArgumentError(f"argument {name!r} of {self.name} is to be split and was not given")
             leaves, form = structure.flatten(given[name], tracer.array)
             shares: list[list[Array]] = [[] for _ in self.replicas]
             for array in leaves:
-                rows = _rows(array, axis, name, self.name)
+                if not -array.ndim <= axis < array.ndim:
+                    raise ShapeError(
+                        f"argument {name!r} of {self.name} cannot be split along axis {axis}: its shape is "
+                        f"{array.shape}"
+                    )
+                rows = array.shape[axis]
                 if total < 0:
                     total, first = rows, name
                 if rows != total:
@@ -71,25 +122,18 @@ class _Strategy:
                         f"arguments of {self.name} are split together and have different lengths: {first!r} has "
                         f"{total} rows, {name!r} has {rows} along axis {axis}"
                     )
-                for share, (start, stop) in zip(shares, self.bounds(rows, name), strict=True):
+                if rows < count:
+                    raise ShapeError(
+                        f"argument {name!r} of {self.name} has {rows} rows, too few for {count} replicas: every "
+                        "replica needs one; give fewer devices or more rows"
+                    )
+                for share, (start, stop) in zip(shares, bounds(rows, count), strict=True):
                     share.append(array[(*[slice(None)] * (axis % array.ndim), slice(start, stop))])
             for part, share in zip(parts, shares, strict=True):
                 part[name] = structure.unflatten(form, share)
         if total < 0:
             raise ArgumentError(f"the arguments of {self.name} that are to be split hold no array")
-        return [stop - start for start, stop in self.bounds(total, first)], parts
-
-    def bounds(self, rows: int, name: str) -> list[tuple[int, int]]:
-        """Each replica's first row and the row after its last. A remainder goes to the first replicas."""
-        count = len(self.replicas)
-        if rows < count:
-            raise ShapeError(
-                f"argument {name!r} of {self.name} has {rows} rows, too few for {count} replicas: every replica needs "
-                "one; give fewer devices or more rows"
-            )
-        least, more = divmod(rows, count)
-        starts = [i * least + min(i, more) for i in range(count + 1)]
-        return list(itertools.pairwise(starts))
+        return [stop - start for start, stop in bounds(total, count)], parts
 
     def whole(self, node: Value) -> ArraySpec:
         """All rows of an argument; the node has those of one replica."""
@@ -106,23 +150,6 @@ class _Strategy:
                     f"shared variable {name!r} is updated inside of a replica of {self.name}, once for each device; "
                     "return what the update needs (a gradient, say), merge it, and call xb.update outside"
                 )
-
-
-def _bind(
-    signature: inspect.Signature, name: str, arguments: Sequence[Any], static: Mapping[str, Any]
-) -> inspect.BoundArguments:
-    try:
-        return signature.bind(*arguments, **static)
-    except TypeError as error:
-        raise ArgumentError(f"replicated {name}{signature}: {error}") from None
-
-
-def _rows(array: Array, axis: int, name: str, function: str) -> int:
-    if not -array.ndim <= axis < array.ndim:
-        raise ShapeError(
-            f"argument {name!r} of {function} cannot be split along axis {axis}: its shape is {array.shape}"
-        )
-    return array.shape[axis]
 
 
 def replicate(
@@ -171,7 +198,7 @@ def replicate(
     name = function.name if isinstance(function, TracedProgram) else getattr(function, "__name__", "the function")
     signature = _signature(function, name)
     strategy = _Strategy(
-        name, signature, _replicas(devices), _split(split, axis, signature, name), axis, merge, canonical(on)
+        name, signature, replicas_of(devices), _split(split, axis, signature, name), axis, merge, canonical(on)
     )
 
     def replicated(*arguments: Any, **static: Any) -> Any:
@@ -196,23 +223,6 @@ def _signature(function: Any, name: str) -> inspect.Signature:
             f"{name} cannot be replicated: its arguments have no names to split by ({error}); give a function or a "
             "program with named arguments"
         ) from None
-
-
-def _replicas(devices: Any) -> tuple[_Replica, ...]:
-    if isinstance(devices, str | Device | Mapping) or not isinstance(devices, Iterable):
-        raise ArgumentError(f"devices={devices!r:.80}: it has one entry for each replica; write ('dev0', 'dev1')")
-    replicas: list[_Replica] = []
-    for entry in devices:
-        if not isinstance(entry, Mapping):
-            replicas.append((canonical(entry), {}))
-            continue
-        names = {canonical(name): canonical(other) for name, other in entry.items()}
-        if not names:
-            raise ArgumentError("devices has an empty mapping; write {'dev0': 'dev2', 'dev1': 'dev3'}")
-        replicas.append((next(iter(names.values())), names))
-    if not replicas:
-        raise ArgumentError("devices is empty: there are no replicas; name a device for each, ('dev0', 'dev1')")
-    return tuple(replicas)
 
 
 def _split(split: Any, axis: int, signature: inspect.Signature, name: str) -> dict[str, int]:

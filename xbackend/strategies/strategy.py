@@ -9,45 +9,36 @@ updates them (`Strategy.step`), compiled as any other.
 from __future__ import annotations
 
 import abc
-import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import reduce
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xbackend.api.functions.elementwise import add, multiply
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.casting import cast
 from xbackend.api.tracing.gradient import grad
-from xbackend.api.tracing.scopes import device, renamed
+from xbackend.api.tracing.scopes import device
 from xbackend.api.tracing.state import shared, update
 from xbackend.api.tracing.tracer import current
-from xbackend.devices import Device, canonical
 from xbackend.errors import ArgumentError, GradientError, ShapeError, TraceError
 from xbackend.program.shared import SharedVariable
-from xbackend.strategies.evaluating import evaluating
+from xbackend.strategies.merging import weighted
+from xbackend.strategies.replication import Replica, bounds
+
+if TYPE_CHECKING:
+    from xbackend.training.optimizers import Optimizer
 
 Loss = Callable[..., Any]
 # The loss, further scalars, and for each copy the new values of its variables, by their names in a checkpoint.
 Stepped = tuple[Array, dict[str, Array], list[dict[str, Array]]]
 TOWER = re.compile(r"tower_\d+/")  # the prefix of one replica's scalars
-
-
-class Updates(Protocol):
-    """What a strategy needs of an optimiser (`xbackend.training.optimizers`)."""
-
-    @property
-    def slots(self) -> tuple[str, ...]: ...
-
-    def limited(self, gradients: Sequence[Array]) -> Callable[[Array], Array]: ...
-
-    def update(
-        self, weight: Array, gradient: Array, slots: Mapping[str, Array], step: Array
-    ) -> tuple[Array, dict[str, Array]]: ...
+# Whether a loss is traced for an evaluation, which leaves out the randomness of training (dropout).
+EVALUATES: ContextVar[bool] = ContextVar("evaluates", default=False)
 
 
 @dataclass(frozen=True)
@@ -79,43 +70,6 @@ class Copy:
         return {**found, "step": self.count}
 
 
-@dataclass(frozen=True)
-class Replica:
-    """Where one replica computes: the device outside of its scopes, and the meaning of the device names in them."""
-
-    place: str | None = None
-    names: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, entry: str | Device | Mapping[str, str]) -> Replica:
-        """From a device, or a mapping of the names in the loss to devices; all else is on the first one."""
-        if not isinstance(entry, Mapping):
-            return cls(canonical(entry))
-        names = {canonical(name): canonical(other) for name, other in entry.items()}
-        if not names:
-            raise ArgumentError("devices has an empty mapping; write {'dev0': 'dev2', 'dev1': 'dev3'}")
-        return cls(next(iter(names.values())), names)
-
-    def meant(self, name: str | None) -> str | None:
-        """The device that a name in the loss stands for; `None` stands for the replica's."""
-        return self.place if name is None else self.names.get(canonical(name), canonical(name))
-
-    def scopes(self) -> ExitStack:
-        """The device scopes of its ops."""
-        stack = ExitStack()
-        if self.place is not None:
-            stack.enter_context(device(self.place))
-        stack.enter_context(renamed(self.names))
-        return stack
-
-
-def replicas_of(devices: Any) -> tuple[Replica, ...]:
-    """A replica for each entry. Raises `ArgumentError` if there is none, or no sequence."""
-    if isinstance(devices, str | Device | Mapping) or not isinstance(devices, Sequence) or not devices:
-        raise ArgumentError(f"devices={devices!r:.80}: it has one entry for each replica; write ('dev0', 'dev1')")
-    return tuple(map(Replica.of, devices))
-
-
 class Strategy(abc.ABC):
     """How a step of training is spread over devices."""
 
@@ -127,14 +81,14 @@ class Strategy(abc.ABC):
         """The device on which a batch is split and the replicas' results are averaged."""
         return self.replicas[0].place
 
-    def variables(self, weights: Mapping[str, Any], optimizer: Updates) -> list[Copy]:
+    def variables(self, weights: Mapping[str, Any], optimizer: Optimizer) -> list[Copy]:
         """The variables of a model with these initial weights (arrays by name), each copy in its place.
 
         Raises `ArgumentError` for no weights, `DTypeError` and `DeviceSpellingError` as `xbackend.shared` does.
         """
         return [self._copy(values, number) for number, values in enumerate(self.start(weights, optimizer))]
 
-    def start(self, weights: Mapping[str, Any], optimizer: Updates) -> list[dict[str, np.ndarray]]:
+    def start(self, weights: Mapping[str, Any], optimizer: Optimizer) -> list[dict[str, np.ndarray]]:
         """The initial values of each copy's variables, by their names in a checkpoint.
 
         Raises `ArgumentError` for no weights.
@@ -149,7 +103,7 @@ class Strategy(abc.ABC):
         return [Copy(arrays, slots, np.zeros((), np.int64)).named() for _ in range(self.copies)]
 
     def step(
-        self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, *, fed: bool = False
+        self, loss: Loss, copies: Sequence[Copy], optimizer: Optimizer, *, fed: bool = False
     ) -> Callable[..., tuple[Array, dict[str, Array]]]:
         """A function of a batch that makes one step. It returns the loss and the further scalars of all rows.
 
@@ -168,7 +122,7 @@ class Strategy(abc.ABC):
         return step
 
     def pure_step(
-        self, loss: Loss, start: Sequence[Mapping[str, Any]], optimizer: Updates, *, fed: bool = False
+        self, loss: Loss, start: Sequence[Mapping[str, Any]], optimizer: Optimizer
     ) -> Callable[..., tuple[Array, dict[str, Array], tuple[Array, ...]]]:
         """A step as a function of arrays alone: of a batch, and then of the variables, copy after copy, in the order of
         ``start`` (made by `start`). It returns a step's results, and the variables' new values in the same order."""
@@ -179,7 +133,7 @@ class Strategy(abc.ABC):
             tracer = current("a step of training")
             values = iter([tracer.array(value) for value in arrays[-count:]])
             copies = [Copy.of(dict(zip(own, values, strict=False))) for own in names]
-            value, further, moved = self._step(loss, copies, optimizer, self._parts(arrays[:-count], fed))
+            value, further, moved = self._step(loss, copies, optimizer, self._parts(arrays[:-count], fed=False))
             return value, further, tuple(new[name] for own, new in zip(names, moved, strict=True) for name in own)
 
         return step
@@ -190,8 +144,12 @@ class Strategy(abc.ABC):
 
         def evaluate(*batch: Any) -> tuple[Array, dict[str, Array]]:
             tracer = current("an evaluation")
-            with self.replicas[0].scopes(), evaluating():
-                return _found(loss(copies[0].weights, *map(tracer.array, batch)))
+            before = EVALUATES.set(True)
+            try:
+                with self.replicas[0].scopes():
+                    return _found(loss(copies[0].weights, *map(tracer.array, batch)))
+            finally:
+                EVALUATES.reset(before)
 
         return evaluate
 
@@ -199,8 +157,23 @@ class Strategy(abc.ABC):
     def place(self, name: str, number: int) -> str | None:
         """The device of a variable in copy ``number``; `None` is the backend's default device."""
 
-    @abc.abstractmethod
-    def _step(self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, parts: Sequence[Part]) -> Stepped: ...
+    def _step(self, loss: Loss, copies: Sequence[Copy], optimizer: Optimizer, parts: Sequence[Part]) -> Stepped:
+        found, by_replica = [], []
+        for number, (replica, part) in enumerate(zip(self.replicas, parts, strict=True)):
+            with replica.scopes():
+                scalars, by_weight = gradients(loss, copies[number % len(copies)].weights, part)
+            found.append(scalars)
+            by_replica.append(by_weight)
+        new = []
+        for number, (copy, own) in enumerate(zip(copies, self._reduced(by_replica, parts), strict=True)):
+            new.append(moved(copy, optimizer, own, partial(self.place, number=number)))
+        with on(self.splits_on):
+            return *merged(found, parts), new
+
+    def _reduced(self, found: Sequence[Mapping[str, Array]], parts: Sequence[Part]) -> list[dict[str, Array]]:
+        """For each copy the mean of the replicas' gradients over all rows, by weight."""
+        with on(self.splits_on):
+            return [{name: mean([one[name] for one in found], parts) for name in found[0]}]
 
     def _copy(self, values: Mapping[str, Any], number: int) -> Copy:
         suffix = f"/{number}" if self.copies > 1 else ""
@@ -224,8 +197,8 @@ class Strategy(abc.ABC):
                     "batches have as many arrays"
                 )
             batches = [tuple(arrays[i : i + each]) for i in range(0, len(arrays), each)]
-            return [Part(_rows(own), own) for own in batches]
-        rows = _rows(arrays)
+            return [Part(rows_of(own), own) for own in batches]
+        rows = rows_of(arrays)
         if count == 1:
             return [Part(rows, tuple(arrays))]
         if rows < count:
@@ -233,10 +206,8 @@ class Strategy(abc.ABC):
                 f"a batch of {rows} rows for {count} replicas: each needs one; give fewer devices or larger batches, "
                 "or leave the partial ones out"
             )
-        least, more = divmod(rows, count)
-        starts = [i * least + min(i, more) for i in range(count + 1)]
         with on(self.splits_on):
-            return [Part(b - a, tuple(array[a:b] for array in arrays)) for a, b in itertools.pairwise(starts)]
+            return [Part(b - a, tuple(array[a:b] for array in arrays)) for a, b in bounds(rows, count)]
 
 
 @dataclass(frozen=True)
@@ -247,7 +218,8 @@ class Part:
     arrays: tuple[Array, ...]
 
 
-def _rows(arrays: Sequence[Array]) -> int:
+def rows_of(arrays: Sequence[Any]) -> int:
+    """The number of rows (axis 0) of a batch of arrays. Raises `ShapeError` if they have none, or not the same."""
     rows = {array.shape[0] if array.ndim else 0 for array in arrays}
     if len(rows) != 1 or 0 in rows:
         shapes = ", ".join(str(array.shape) for array in arrays) or "no arrays"
@@ -294,10 +266,7 @@ def gradients(loss: Loss, weights: Mapping[str, Any], part: Part) -> tuple[dict[
 
 def mean(values: Sequence[Array], parts: Sequence[Part]) -> Array:
     """The mean over all rows from the means v_i over the n_i rows of each part: sum(n_i v_i) / sum(n_i)."""
-    if len(values) == 1:
-        return values[0]
-    rows = sum(part.rows for part in parts)
-    return reduce(add, [multiply(value, part.rows / rows) for value, part in zip(values, parts, strict=True)])
+    return values[0] if len(values) == 1 else weighted(values, [part.rows for part in parts])
 
 
 def merged(found: Sequence[Mapping[str, Array]], parts: Sequence[Part]) -> tuple[Array, dict[str, Array]]:
@@ -313,7 +282,7 @@ def merged(found: Sequence[Mapping[str, Array]], parts: Sequence[Part]) -> tuple
 
 
 def moved(
-    copy: Copy, optimizer: Updates, found: Mapping[str, Array], place: Callable[[str], str | None]
+    copy: Copy, optimizer: Optimizer, found: Mapping[str, Array], place: Callable[[str], str | None]
 ) -> dict[str, Array]:
     """The optimiser's new value of every variable of a copy, each computed on the variable's device."""
     tracer = current("a step of training")
@@ -331,8 +300,5 @@ def moved(
         return Copy(weights, slots, tracer.array(copy.count) + 1).named()
 
 
-def on(place: str | None) -> ExitStack:
-    stack = ExitStack()
-    if place is not None:
-        stack.enter_context(device(place))
-    return stack
+def on(place: str | None) -> AbstractContextManager[Any]:
+    return nullcontext() if place is None else device(place)

@@ -10,7 +10,38 @@ from xbackend.errors import ArgumentError, ShapeError
 from xbackend.program.host import host_array
 
 
-class Batches:
+def check_whole(value: object, what: str, least: int = 1) -> None:
+    """Raises `ArgumentError` unless the value is a whole number from ``least`` up."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ArgumentError(f"{what}: a whole number from {least} up")
+
+
+class Order:
+    """The order of the data: its seed, the present epoch, and its place there, which counts up to ``most`` rows or
+    batches (``unit``). An epoch ends where fewer than ``least`` are left. ``how`` is also kept in checkpoints."""
+
+    unit: str
+    seeds = False  # whether the last array of a batch has one uint32 for each row
+
+    def __init__(self, seed: int, most: int, least: int, how: Mapping[str, int]) -> None:
+        check_whole(seed, f"seed={seed!r:.40} of a data set", 0)
+        self.seed, self._most, self._least, self._how = seed, most, least, how
+        self.epoch = self.place = 0
+
+    def state(self) -> dict[str, int]:
+        """The state for a checkpoint."""
+        return {"seed": self.seed, "epoch": self.epoch, "place": self.place, **self._how}
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        """Go on from a state. Raises `ArgumentError` for that of another data set."""
+        if state.get("place", -1) not in range(self._most + 1) or state.get("epoch", -1) < 0:
+            raise ArgumentError(f"the order of the data {dict(state)} is not one of {self._most} {self.unit}")
+        self.seed, self.epoch, self.place = state["seed"], state["epoch"], state["place"]
+        if self._most - self.place < self._least:
+            self.epoch, self.place = self.epoch + 1, 0
+
+
+class Batches(Order):
     """Batches of arrays with the same number of rows (axis 0), as tuples in the order of the arrays.
 
     The order of an epoch is a permutation drawn from ``seed`` and the number of the epoch. A checkpoint keeps these two
@@ -21,6 +52,8 @@ class Batches:
     Raises `ArgumentError` and `ShapeError` for arrays without rows, different numbers of rows, or a size without a
     batch.
     """
+
+    unit = "rows"
 
     def __init__(
         self,
@@ -37,14 +70,12 @@ class Batches:
             said = ", ".join(map(str, rows)) or "no array"
             raise ShapeError(f"the arrays of a data set have the same number of rows, one or more, not {said}")
         self.rows = rows[0]
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ArgumentError(f"size={size!r:.40} of a batch: it is a whole number from 1 up")
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise ArgumentError(f"seed={seed!r:.40} of a data set: a whole number from 0 up")
+        check_whole(size, f"size={size!r:.40} of a batch")
+        how = {"size": size, "rows": self.rows, "shuffled": int(shuffled), "partial": int(partial)}
+        super().__init__(seed, self.rows, 1 if partial else size, how)
         if size > self.rows and not partial:
             raise ArgumentError(f"batches of {size} rows of a data set of {self.rows}: none is full")
-        self.size, self.seed, self.shuffled, self.partial, self.seeds = size, seed, shuffled, partial, seeds
-        self.epoch = self.place = 0  # the epoch, and the number of its rows already given
+        self.size, self.shuffled, self.partial, self.seeds = size, shuffled, partial, seeds
 
     def __len__(self) -> int:
         """The number of batches of an epoch."""
@@ -55,21 +86,8 @@ class Batches:
         generator = np.random.default_rng([self.seed, self.epoch])
         order = generator.permutation(self.rows) if self.shuffled else np.arange(self.rows)
         seeds = generator.integers(1 << 32, size=self.rows, dtype=np.uint32)
-        while (end := self.place + self.size) <= self.rows or (self.partial and self.place < self.rows):
-            chosen = order[self.place : end]
+        while self.rows - self.place >= self._least:
+            chosen = order[self.place : self.place + self.size]
             self.place += len(chosen)
             yield (*(array[chosen] for array in self.arrays), *((seeds[chosen],) if self.seeds else ()))
         self.epoch, self.place = self.epoch + 1, 0
-
-    def state(self) -> dict[str, int]:
-        """The state for a checkpoint."""
-        how = {"size": self.size, "rows": self.rows, "shuffled": int(self.shuffled), "partial": int(self.partial)}
-        return {"seed": self.seed, "epoch": self.epoch, "place": self.place, **how}
-
-    def restore(self, state: Mapping[str, int]) -> None:
-        """Go on from a state. Raises `ArgumentError` for that of another data set."""
-        if state.get("place", -1) not in range(self.rows + 1) or state.get("epoch", -1) < 0:
-            raise ArgumentError(f"the order of the data {dict(state)} is not one of {self.rows} rows")
-        self.seed, self.epoch, self.place = state["seed"], state["epoch"], state["place"]
-        if self.rows - self.place < (1 if self.partial else self.size):  # no batch is left of this epoch
-            self.epoch, self.place = self.epoch + 1, 0

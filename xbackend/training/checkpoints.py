@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,8 +31,6 @@ _SUFFIX = ".safetensors"
 _NAME = re.compile(rf"step-([0-9]+){re.escape(_SUFFIX)}")
 _BEING_WRITTEN = re.compile(rf"\.{_NAME.pattern}\.[0-9a-f]+")
 _LEFT = 60.0  # seconds after which an unfinished file counts as that of a killed process
-
-
 _SAID = ("format", "version", "model", "step", "data")  # the metadata
 
 
@@ -56,22 +53,13 @@ def _digest(arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> str:
     return digest.hexdigest()
 
 
-@contextmanager
-def _library() -> Iterator[tuple[Any, type[Exception]]]:
-    """safetensors for NumPy, and its exception."""
-    try:
-        import safetensors
-        import safetensors.numpy as numbers
-    except ImportError as error:
-        raise CheckpointError(f"checkpoints are written with safetensors: {error}; pip install safetensors") from None
-    yield numbers, safetensors.SafetensorError
-
-
 def write(folder: str | PathLike[str], checkpoint: Checkpoint) -> Path:
     """Write a checkpoint whole: it is on disk on return. Then remove all but the newest `KEPT`.
 
     Raises `StoreError` where the system refuses, as with a full disk; earlier checkpoints are kept then.
     """
+    from safetensors.numpy import save  # the processes of frameworks import this module without it
+
     arrays = {name: np.asarray(array, order="C") for name, array in checkpoint.arrays.items()}
     about = {
         "format": FORMAT,
@@ -83,8 +71,8 @@ def write(folder: str | PathLike[str], checkpoint: Checkpoint) -> Path:
     about["checksum"] = _digest(arrays, about)
     folder = Path(folder)
     path = place(folder, checkpoint.step)
-    with _library() as (numbers, _), refused(f"checkpoint {path} cannot be written"):
-        write_whole(path, numbers.save(arrays, metadata=about))
+    with refused(f"checkpoint {path} cannot be written"):
+        write_whole(path, save(arrays, metadata=about))
         for old in [one for one in files(folder) if one.is_file()][KEPT:]:
             if old != path:  # a longer training may have left newer ones
                 old.unlink(missing_ok=True)
@@ -134,6 +122,9 @@ def read(path: Path, model: str | None = None) -> Checkpoint:
     Raises `CheckpointError` for one that is damaged, of a newer version, or not of the fingerprint ``model``, and
     `StoreError` for a file that cannot be read.
     """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
     with refused(f"checkpoint {path} cannot be read"):
         try:
             data = read_file(path, MOST)
@@ -141,24 +132,21 @@ def read(path: Path, model: str | None = None) -> Checkpoint:
             raise _damaged(path, "it is a folder") from None
         except DamagedStore as error:
             raise _Unreadable(str(error)) from None
-    with _library() as (numbers, wrong):
-        try:
-            about = _metadata(data)
-            found = about["format"], int(about["version"])
-            arrays = numbers.load(data) if found == (FORMAT, VERSION) else {}
-            whole = found != (FORMAT, VERSION) or about["checksum"] == _digest(arrays, about)
-            checkpoint = Checkpoint(arrays, about["model"], int(about["step"]), json.loads(about["data"]))
-        except (wrong, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise _damaged(path, f"{type(error).__name__}: {error}") from None
-    if found[0] != FORMAT:
-        raise _Unreadable(f"{path} is no checkpoint of xbackend; give one that xbackend wrote")
-    if found[1] != VERSION:
-        raise _Unreadable(
-            f"{path} is a checkpoint of version {found[1]}, and {VERSION} is read here: upgrade xbackend, or give "
-            "another folder"
-        )
-    if not whole:
-        raise _damaged(path, "its numbers are not those that were written")
+    try:
+        about = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        if about["format"] != FORMAT:
+            raise _Unreadable(f"{path} is no checkpoint of xbackend; give one that xbackend wrote")
+        if (version := int(about["version"])) != VERSION:
+            raise _Unreadable(
+                f"{path} is a checkpoint of version {version}, and {VERSION} is read here: upgrade xbackend, or give "
+                "another folder"
+            )
+        arrays = load(data)
+        if about["checksum"] != _digest(arrays, about):
+            raise _damaged(path, "its numbers are not those that were written")
+        checkpoint = Checkpoint(arrays, about["model"], int(about["step"]), json.loads(about["data"]))
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(path, f"{type(error).__name__}: {error}") from None
     if model is not None and checkpoint.model != model:
         raise CheckpointError(
             f"{path} is a checkpoint of another model, or of a job of other tasks: its fingerprint is "
@@ -173,11 +161,6 @@ class _Unreadable(CheckpointError):
 
 def _damaged(path: Path, why: str) -> CheckpointError:
     return _Unreadable(f"checkpoint {path} is damaged ({why}); remove it, the one before is tried then")
-
-
-def _metadata(data: bytes) -> dict[str, Any]:
-    size = int.from_bytes(data[:8], "little")
-    return dict(json.loads(data[8 : 8 + size])["__metadata__"])
 
 
 def newest(folder: str | PathLike[str], model: str | None = None) -> tuple[Checkpoint | None, list[str]]:

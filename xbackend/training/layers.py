@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from xbackend.api import functions as xp
@@ -9,7 +10,7 @@ from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.tracer import current
 from xbackend.errors import ArgumentError, DTypeError, ShapeError
 from xbackend.program.dtypes import DType
-from xbackend.strategies.evaluating import evaluates
+from xbackend.strategies.strategy import EVALUATES
 
 
 def dense(x: Any, w: Any, b: Any = None) -> Array:
@@ -71,12 +72,9 @@ def dropout(x: Any, rate: float, seeds: Any, *, layer: int = 0) -> Array:
         raise DTypeError(f"dropout takes rows of floating-point numbers, not {rows!r}")
     if own.dtype is not DType.uint32 or own.shape != rows.shape[:1]:
         raise ShapeError(f"dropout takes one uint32 for each of {rows.shape[0]} rows as seeds, not {own!r}")
-    if evaluates():
+    if EVALUATES.get():
         return rows
-    places = 1
-    for length in rows.shape[1:]:
-        places *= length
-    numbers = xp.arange(places, dtype=DType.uint32) + (layer * 0x9E3779B9) % (1 << 32)
+    numbers = xp.arange(math.prod(rows.shape[1:]), dtype=DType.uint32) + (layer * 0x9E3779B9) % (1 << 32)
     bits = _mixed(xp.expand_dims(own, axis=1) ^ _mixed(numbers))
     keep = bits >= min(round(rate * (1 << 32)), (1 << 32) - 1)
     return xp.where(xp.reshape(keep, rows.shape), rows / (1.0 - rate), xp.zeros_like(rows))

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,8 @@ class Training:
         fed: bool = False,
         device_memory: int | None = None,
     ) -> None:
-        self.backend, self.optimizer, self.devices = backend, optimizer, devices
-        self.device_memory, self._fed = device_memory, fed
+        self.backend, self.device_memory, self._fed = backend, device_memory, fed
+        self._compile = partial(backend.compile, devices=devices, device_memory=device_memory)
         self.strategy = strategy or OneDevice(str(backend.default_device))
         self._loss, self._initial = loss, {name: host_array(w, f"the weight {name!r}") for name, w in weights.items()}
         self.copies = self.strategy.variables(self._initial, optimizer)
@@ -134,9 +135,7 @@ class Training:
     def _executable(self, kind: str, function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
         key = kind, *((np.shape(array), np.asarray(array).dtype.str) for array in arrays)
         if key not in self._compiled:
-            self._compiled[key] = self.backend.compile(
-                function, *arrays, devices=self.devices, device_memory=self.device_memory
-            )
+            self._compiled[key] = self._compile(function, *arrays)
         return self._compiled[key]
 
     @property
@@ -259,12 +258,6 @@ class Training:
     def _model_of(self, batches: Batches | Stream) -> str:
         return self.model(*batches.arrays, *((np.zeros(2, np.uint32),) if batches.seeds else ()))
 
-    def _check_fit(self, patience: int | None) -> None:
-        if patience is not None and patience < 1:
-            raise ArgumentError(f"patience={patience}: a number of epochs from 1 up")
-        if self._fed:
-            raise ArgumentError("fit feeds whole batches: with fed=True make each step of a batch for each replica")
-
     def fit(
         self,
         batches: Batches | Stream,
@@ -288,7 +281,10 @@ class Training:
         checkpoint, `CheckpointError` for checkpoints of another model, optimiser or order of the data and for a folder
         that another training holds, and what `step` and `save` raise.
         """
-        self._check_fit(patience)
+        if patience is not None and patience < 1:
+            raise ArgumentError(f"patience={patience}: a number of epochs from 1 up")
+        if self._fed:
+            raise ArgumentError("fit feeds whole batches: with fed=True make each step of a batch for each replica")
         folder = None if folder is None else Path(folder)
         model = "" if folder is None else self._model_of(batches)
         held, done = [*(test or ())], list[Epoch]()

@@ -23,6 +23,8 @@ from xbackend.errors import ArgumentError
 
 # The learning rate: a number, or a function of the step, an int64 scalar that counts from 0.
 Rate = float | Callable[[Array], Any]
+Slots = Mapping[str, Array]  # by name
+Updated = tuple[Array, dict[str, Array]]  # a weight and its slots
 
 
 class Optimizer(abc.ABC):
@@ -50,9 +52,7 @@ class Optimizer(abc.ABC):
         return lambda gradient: gradient * cast(factor, gradient.dtype)
 
     @abc.abstractmethod
-    def update(
-        self, weight: Array, gradient: Array, slots: Mapping[str, Array], step: Array
-    ) -> tuple[Array, dict[str, Array]]:
+    def update(self, weight: Array, gradient: Array, slots: Slots, step: Array) -> Updated:
         """The weight and its slots after step ``step`` (an int64 scalar, from 0)."""
 
     def rate_at(self, step: Array, like: Array) -> Any:
@@ -96,9 +96,7 @@ class SGD(Optimizer):
     def slots(self) -> tuple[str, ...]:
         return ("velocity",) if self.momentum else ()
 
-    def update(
-        self, weight: Array, gradient: Array, slots: Mapping[str, Array], step: Array
-    ) -> tuple[Array, dict[str, Array]]:
+    def update(self, weight: Array, gradient: Array, slots: Slots, step: Array) -> Updated:
         if not self.momentum:
             return weight - self.rate_at(step, weight) * gradient, {}
         velocity = gradient + self.momentum * slots["velocity"]
@@ -114,17 +112,12 @@ class RMSProp(Optimizer):
     decay: float = 0.9
     epsilon: float = 1e-8
     clip: float | None = None
+    slots = ("square",)
 
     def __post_init__(self) -> None:
         _checked(self, decay=(self.decay, 1.0), epsilon=(self.epsilon, inf))
 
-    @property
-    def slots(self) -> tuple[str, ...]:
-        return ("square",)
-
-    def update(
-        self, weight: Array, gradient: Array, slots: Mapping[str, Array], step: Array
-    ) -> tuple[Array, dict[str, Array]]:
+    def update(self, weight: Array, gradient: Array, slots: Slots, step: Array) -> Updated:
         squares = self.decay * slots["square"] + (1 - self.decay) * square(gradient)
         moved = gradient / sqrt(squares + self.epsilon)
         return weight - self.rate_at(step, weight) * moved, {"square": squares}
@@ -142,17 +135,12 @@ class Adam(Optimizer):
     b: float = 0.999
     epsilon: float = 1e-8
     clip: float | None = None
+    slots = ("mean", "square")
 
     def __post_init__(self) -> None:
         _checked(self, a=(self.a, 1.0), b=(self.b, 1.0), epsilon=(self.epsilon, inf))
 
-    @property
-    def slots(self) -> tuple[str, ...]:
-        return ("mean", "square")
-
-    def update(
-        self, weight: Array, gradient: Array, slots: Mapping[str, Array], step: Array
-    ) -> tuple[Array, dict[str, Array]]:
+    def update(self, weight: Array, gradient: Array, slots: Slots, step: Array) -> Updated:
         mean = self.a * slots["mean"] + (1 - self.a) * gradient
         squares = self.b * slots["square"] + (1 - self.b) * square(gradient)
         count = cast(step, weight.dtype) + 1.0

@@ -8,8 +8,8 @@ from typing import Any
 
 from xbackend.api.functions.elementwise import cos, floor, less, minimum, pow, where
 from xbackend.api.tracing.casting import cast
-from xbackend.errors import ArgumentError
 from xbackend.program.dtypes import DType
+from xbackend.training.batches import check_whole
 
 Schedule = Callable[[Any], Any]
 
@@ -18,14 +18,9 @@ def _number(step: Any) -> Any:
     return cast(step, DType.float64)
 
 
-def _check(steps: Any) -> None:
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ArgumentError(f"steps={steps!r:.40} of a schedule: a whole number from 1 up")
-
-
 def exponential(rate: float, decay: float, steps: int, *, staircase: bool = False) -> Schedule:
     """rate * decay ** (step / steps); ``staircase`` floors the quotient. optax: `exponential_decay`."""
-    _check(steps)
+    check_whole(steps, f"steps={steps!r:.40} of a schedule")
 
     def at(step: Any) -> Any:
         quotient = _number(step) / float(steps)
@@ -39,7 +34,7 @@ def cosine(rate: float, steps: int, *, least: float = 0.0) -> Schedule:
 
     optax: `cosine_decay_schedule`.
     """
-    _check(steps)
+    check_whole(steps, f"steps={steps!r:.40} of a schedule")
 
     def at(step: Any) -> Any:
         share = minimum(_number(step), float(steps)) / float(steps)
@@ -63,7 +58,7 @@ def piecewise(rate: float, factors: Mapping[int, float]) -> Schedule:
 def warmed_up(schedule: Schedule, rate: float, steps: int) -> Schedule:
     """Linear from 0 to ``rate`` over ``steps``; then ``schedule``, which counts its steps from there. optax:
     `join_schedules` of `linear_schedule` and the other."""
-    _check(steps)
+    check_whole(steps, f"steps={steps!r:.40} of a schedule")
 
     def at(step: Any) -> Any:
         return where(less(step, steps), rate * _number(step) / float(steps), schedule(step - steps))

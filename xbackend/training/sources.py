@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xbackend.errors import ArgumentError, ShapeError, TrainingError
+from xbackend.errors import TrainingError
 from xbackend.files import read_file, refused
 from xbackend.program.host import host_array
+from xbackend.strategies.strategy import rows_of
+from xbackend.training.batches import Order, check_whole
 
 MOST = 1 << 36  # bytes of a file
 
@@ -81,20 +83,19 @@ def _state(path: str | os.PathLike[str]) -> tuple[int, int, int]:
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
-class Stream:
+class Stream(Order):
     """Batches from a generator. ``make(rng)`` yields tuples of arrays with the same number of rows, ``steps`` in an
     epoch. ``rng`` is a `numpy.random.Generator` seeded with ``seed`` and the number of the epoch.
 
     A restored stream makes the batches before its place again and skips them.
     """
 
-    seeds = False
+    unit = "batches"
 
     def __init__(self, make: Callable[[np.random.Generator], Iterator[Any]], *, steps: int, seed: int = 0) -> None:
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-            raise ArgumentError(f"steps={steps!r:.40} of an epoch: a whole number from 1 up")
-        self.make, self.steps, self.seed = make, steps, seed
-        self.epoch = self.place = 0
+        check_whole(steps, f"steps={steps!r:.40} of an epoch")
+        super().__init__(seed, steps, 1, {"steps": steps})
+        self.make, self.steps = make, steps
 
     def __len__(self) -> int:
         """The number of batches of an epoch."""
@@ -115,9 +116,7 @@ class Stream:
     def _made(self) -> Iterator[tuple[np.ndarray, ...]]:
         for batch in self.make(np.random.default_rng([self.seed, self.epoch])):
             arrays = tuple(host_array(array, f"array {i} of a batch") for i, array in enumerate(batch))
-            if len({array.shape[0] if array.ndim else 0 for array in arrays}) != 1:
-                shapes = ", ".join(str(array.shape) for array in arrays)
-                raise ShapeError(f"a batch of {shapes}: its arrays have the same number of rows")
+            rows_of(arrays)
             yield arrays
 
     @property
@@ -126,15 +125,3 @@ class Stream:
         for batch in self._made():
             return batch
         raise TrainingError("the generator makes no batch")
-
-    def state(self) -> dict[str, int]:
-        """The state for a checkpoint."""
-        return {"seed": self.seed, "epoch": self.epoch, "place": self.place, "steps": self.steps}
-
-    def restore(self, state: Mapping[str, int]) -> None:
-        """Go on from a state. Raises `ArgumentError` for that of other batches."""
-        if state.get("place", -1) not in range(self.steps + 1) or state.get("epoch", -1) < 0:
-            raise ArgumentError(f"the order of the data {dict(state)} is not one of {self.steps} batches")
-        self.seed, self.epoch, self.place = state["seed"], state["epoch"], state["place"]
-        if self.place == self.steps:  # no batch is left of this epoch
-            self.epoch, self.place = self.epoch + 1, 0

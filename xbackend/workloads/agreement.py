@@ -50,15 +50,6 @@ class Agreement(StrEnum):
     UNVERIFIED = "not verified"
 
 
-# The status of a measurement by its agreement. Only the first has a time.
-STATUSES = {
-    Agreement.AGREES: "ok",
-    Agreement.DIFFERS: "wrong",
-    Agreement.UNDETERMINED: "not determined",
-    Agreement.UNVERIFIED: "not verified",
-}
-
-
 @dataclass(frozen=True)
 class Verified:
     """A comparison's outcome, its relative error (`None` if not finite or without numbers), and why it does not
@@ -137,12 +128,6 @@ def apart(pairs: Iterable[tuple[Any, Any]]) -> float:
 
 
 _TRAINED = {"float32": DETERMINED, "float64": 1e-5}  # roundings grow over many steps
-
-
-def agree(difference: float, dtypes: Sequence[str]) -> bool:
-    """Whether the weights of two trainings of one model are equal up to roundings. ``difference`` is their largest
-    relative error."""
-    return difference <= of_roundings(dtypes)
 
 
 def of_roundings(dtypes: Sequence[str]) -> float:

@@ -43,6 +43,7 @@ class Workload:
         sweep: the default values of each parameter to measure, and the order of the parameters.
         quick: those for ``--quick``.
         gradient: the names of arguments with respect to which the gradient is measured too.
+        made_by: the function registered as `inputs`, if any.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Workload:
         self.sweep = _listed(self.name, sweep or {})
         self.quick = _listed(self.name, quick or {})
         self.gradient = (gradient,) if isinstance(gradient, str) else tuple(gradient)
-        self._inputs: Callable[..., Any] | None = None
+        self.made_by: Callable[..., Any] | None = None
         self._oracle: Callable[..., Any] | None = None
         self._check: Callable[..., None] | None = None
         self._tolerance = tolerance
@@ -86,7 +87,7 @@ class Workload:
 
     def inputs(self, make: Made) -> Made:
         """``make(rng, **parameters)`` returns a call's arrays, drawn from ``rng``, a `numpy.random.Generator`."""
-        self._inputs = make
+        self.made_by = make
         return make
 
     def oracle(self, compute: Made) -> Made:
@@ -116,7 +117,7 @@ class Workload:
     def parameters(self) -> dict[str, Any]:
         """The defaults by name; `inspect.Parameter.empty` if there is none."""
         found: dict[str, Any] = {}
-        for call, first in ((self.function, len(self.arguments)), (self._inputs, 1)):
+        for call, first in ((self.function, len(self.arguments)), (self.made_by, 1)):
             for p in list(_signature(call))[first:] if call is not None else ():
                 if p.kind in _BY_NAME and found.get(p.name, _REQUIRED) is _REQUIRED:
                     found[p.name] = p.default
@@ -128,11 +129,6 @@ class Workload:
     def known(self) -> dict[str, Any]:
         """The defaults by name, without parameters that have none."""
         return {name: value for name, value in self.parameters.items() if value is not _REQUIRED}
-
-    @property
-    def made_by(self) -> Callable[..., Any] | None:
-        """The function registered as `inputs`."""
-        return self._inputs
 
     def resolve(self, **given: Any) -> dict[str, Any]:
         """The parameters with the defaults filled in.
@@ -177,19 +173,16 @@ class Workload:
         Raises `WorkloadError` if no function makes them, or a second call of it returns other arrays, and what
         `host_array` raises.
         """
-        make = self._inputs
+        make = self.made_by
         if make is None:
             raise WorkloadError(
                 f"workload {self.name} has no inputs: write @{self.name}.inputs above a function of rng that returns "
                 "them, or give each with --input"
             )
-        once, again = (make(np.random.default_rng(seed), **taken(make, parameters)) for _ in range(2))
-        arrays, others = (self._as_arrays(made) for made in (once, again))
-        same = len(arrays) == len(others) and all(
-            a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-            for a, b in zip(arrays, others, strict=True)
-        )
-        if not same:
+        drawn = (make(np.random.default_rng(seed), **taken(make, parameters)) for _ in range(2))
+        arrays, others = map(self._as_arrays, drawn)
+        kinds, again = ([(a.dtype, a.shape, a.tobytes()) for a in each] for each in (arrays, others))
+        if kinds != again:
             raise WorkloadError(
                 f"the inputs of workload {self.name} are others when they are made again: draw them from rng alone"
             )
@@ -334,9 +327,14 @@ def check_choice(workload: str, name: str, value: Any, choices: Sequence[str]) -
 FLOATING = ("float32", "float64")
 
 
-def check_drawn(workload: str, size: Any, dtype: Any, numbers: Callable[[int], int]) -> None:
-    """Raises `WorkloadError` unless ``size`` is a whole number from 1 up and ``dtype`` one of `FLOATING`;
-    `ArgumentError` if ``numbers(size)`` numbers, drawn as float64, do not fit into memory."""
-    check_whole(workload, "size", size, 1, 10**9)
-    check_choice(workload, "dtype", dtype, FLOATING)
-    check_fits(8 * numbers(size), f"workload {workload} with size={size}")
+def check_drawn(workload: Workload, numbers: Callable[[int], int], **bounds: tuple[int, int]) -> None:
+    """Let a workload refuse a ``size`` that is no whole number from 1 up, a ``dtype`` that is none of `FLOATING`, and
+    parameters beyond their ``bounds`` (`WorkloadError`), and a size whose ``numbers(size)`` numbers, drawn as float64,
+    do not fit into memory (`ArgumentError`)."""
+
+    @workload.check
+    def check(**given: Any) -> None:
+        for name, (least, most) in {"size": (1, 10**9), **bounds}.items():
+            check_whole(workload.name, name, given[name], least, most)
+        check_choice(workload.name, "dtype", given["dtype"], FLOATING)
+        check_fits(8 * numbers(given["size"]), f"workload {workload.name} with size={given['size']}")

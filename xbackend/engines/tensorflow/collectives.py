@@ -17,14 +17,13 @@ from xbackend.backends.tensorflow.reading import Observed
 from xbackend.backends.tensorflow.settings import configure
 from xbackend.engines.contract import Engine, StepParts
 from xbackend.engines.spec import WORKER
-from xbackend.engines.tensorflow.meeting import cluster, failed
+from xbackend.engines.tensorflow.meeting import REDUCE, cluster, failed, summed
 from xbackend.errors import BackendError, ClusterError, ComputationError, UnsupportedOperation
 
 if TYPE_CHECKING:
     from xbackend.backends.contract import Value
     from xbackend.backends.tensorflow.adapter import TensorFlow
 
-_WHAT = "reduce with the other workers"
 _OWN = ComputationError, UnsupportedOperation  # errors of the program itself: no other worker is missed
 
 
@@ -64,12 +63,7 @@ class Collectives:
         if kinds not in self._sums:
             specs = [tf.TensorSpec([size], dtype) for size, dtype in kinds]
             self._sums[kinds] = tf.compat.v1.wrap_function(lambda *given: self.added(given), specs)
-        with tf.device("/device:CPU:0"):
-            given = [tf.constant(message) for message in messages]
-        try:
-            return [total.numpy() for total in self._sums[kinds](*given)]
-        except tf.errors.OpError as error:
-            raise failed(self.engine.task, _WHAT, error) from error
+        return summed(self.engine, tf, self._sums[kinds], messages)
 
     def added(self, messages: Sequence[Any], after: Sequence[Any] = ()) -> list[Any]:
         """The sums of messages, added to the graph under construction, one after the other and ``after`` others."""
@@ -95,8 +89,7 @@ class Collectives:
     def whole(self, backend: TensorFlow, parts: StepParts) -> Callable[..., Sequence[Value]] | None:
         """All segments of a worker's program, and the sums between them, as one function. `None` for a backend that
         executes no graph, and for a program on several devices."""
-        programs = [program for program, _, _ in parts.segments if program is not None]
-        devices = {node.device for program in programs for node in program.values}
+        devices = {node.device for program, _, _ in parts.segments for node in program.values}
         if not (backend.whole_graphs and parts.reduced and devices == {str(backend.default_device)}):
             return None
         execute = _Step(self, backend, parts).built()
@@ -107,7 +100,7 @@ class Collectives:
             except BackendError as error:
                 if isinstance(error, _OWN) or backend.is_out_of_memory(error):
                     raise
-                raise failed(self.engine.task, _WHAT, error.__cause__) from error
+                raise failed(self.engine.task, REDUCE, error.__cause__) from error
 
         return run
 
@@ -117,23 +110,18 @@ class _Step:
 
     def __init__(self, collectives: Collectives, backend: TensorFlow, parts: StepParts) -> None:
         self.collectives, self.backend, self.parts, self.tf = collectives, backend, parts, collectives.tf
-        self.lowerings = list[_SegmentLowering | None]()
-        graph = ""
-        for k, (program, _, _) in enumerate(parts.segments):
-            made = _SegmentLowering(backend, program) if program is not None else None
-            if made is not None:
-                graph = graph or made.prefix
-                # Names sort in the same order on all workers: see `numbered`.
-                made.prefix = f"{numbered(f'{graph}p', k)}_"
-            self.lowerings.append(made)
-        self.graph = graph
+        self.lowerings = [_SegmentLowering(backend, program) for program, _, _ in parts.segments]
+        self.graph = self.lowerings[0].prefix
+        for k, lowering in enumerate(self.lowerings):
+            # Names sort in the same order on all workers: see `numbered`.
+            lowering.prefix = f"{numbered(f'{self.graph}p', k)}_"
 
     def built(self) -> Callable[..., Sequence[Value]]:
         tf, parts = self.tf, self.parts
         specs = dict[int, Any]()
         for lowering, (program, takes, _) in zip(self.lowerings, parts.segments, strict=True):
-            for i, own in zip(takes, program.inputs if program is not None else (), strict=False):
-                if i in parts.inputs and lowering is not None and program is not None:
+            for i, own in zip(takes, program.inputs, strict=True):
+                if i in parts.inputs:
                     name = numbered(f"{self.graph}a", i)
                     specs[i] = tf.TensorSpec(program.values[own].shape, lowering.carried(own), name=name)
         taken = [i for i in parts.inputs if i in specs]
@@ -142,7 +130,7 @@ class _Step:
         def body(*arguments: Any) -> list[Any]:
             return self._body(dict(zip(taken, arguments, strict=True)))
 
-        last = next(lowering for lowering in reversed(self.lowerings) if lowering is not None)
+        last = self.lowerings[-1]
         function = self.backend.traced(last, lambda _: tf.compat.v1.wrap_function(body, [specs[i] for i in taken]))
         execute = self.backend.launch(function, None, last, lambda *_: Observed("a step over several tasks")).execute
         if len(places) == len(parts.inputs):
@@ -152,12 +140,11 @@ class _Step:
     def _body(self, values: dict[int, Any]) -> list[Any]:
         parts, before, kept = self.parts, list[Any](), list[Any]()
         for k, (lowering, (_, takes, gives)) in enumerate(zip(self.lowerings, parts.segments, strict=True)):
-            if lowering is not None:
-                lowering.before = [*before]
-                outputs, updates = lowering.whole([values[i] for i in takes])
-                values.update(zip(gives, outputs, strict=True))
-                before += outputs
-                kept += updates  # operations
+            lowering.before = [*before]
+            outputs, updates = lowering.whole([values[i] for i in takes])
+            values.update(zip(gives, outputs, strict=True))
+            before += outputs
+            kept += updates  # operations
             if k < len(parts.reduced):
                 sums = self._reduced(k, [values[source] for _, source in parts.reduced[k]], before)
                 values.update(zip([node for node, _ in parts.reduced[k]], sums, strict=True))

@@ -50,7 +50,7 @@ class Coordinator(Engine):
     name, summary = "coordinator", "ParameterServerStrategy with its ClusterCoordinator"
     coordinated = rejoins = True
     exposed = EXPOSED
-    alone = "xbackend.engines.tensorflow.repeating:Repeating"
+    alone = "xbackend.engines.tensorflow.updates:Repeating"
 
     @classmethod
     def check(cls, spec: ClusterSpec, *, asynchronous: bool) -> None:

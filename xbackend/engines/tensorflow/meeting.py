@@ -6,13 +6,17 @@ TensorFlow's own first call would wait for a missing server without a limit.
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from xbackend.engines.contract import Engine
 from xbackend.engines.spec import ClusterSpec, Task, split
 from xbackend.errors import ClusterError
 
 EXPOSED = "TensorFlow's servers listen on every interface, and run what anybody sends them"
+REDUCE = "reduce with the other workers"
 
 
 def cluster(tf: Any, spec: ClusterSpec) -> Any:
@@ -36,6 +40,16 @@ def failed(task: Task, what: str, error: Any) -> ClusterError:
     return ClusterError(f"{task} could not {what}: {type(error).__name__}: {error.message[:500]}")
 
 
+def summed(engine: Engine, tf: Any, add: Callable[..., Sequence[Any]], messages: Sequence[np.ndarray]) -> list[Any]:
+    """The sums of messages over all workers by a function of TensorFlow. Raises `ClusterError`."""
+    with tf.device("/device:CPU:0"):
+        given = [tf.constant(message) for message in messages]
+    try:
+        return [total.numpy() for total in add(*given)]
+    except tf.errors.OpError as error:
+        raise failed(engine.task, REDUCE, error) from error
+
+
 def why_not_there(spec: ClusterSpec, task: Task) -> str:
     """Why a connection to a task's address fails; empty if it succeeds."""
     try:
@@ -47,11 +61,9 @@ def why_not_there(spec: ClusterSpec, task: Task) -> str:
 
 def await_task(engine: Engine, task: Task) -> None:
     """Wait until a task's server listens. Raises `ClusterError` after the limit."""
-    why = ""
+    spec = engine.spec
 
-    def there() -> bool:
-        nonlocal why
-        why = why_not_there(engine.spec, task)
-        return not why
+    def waits() -> str:
+        return f"for {task}, which is not at {spec.address(task)}: {why_not_there(spec, task)}"
 
-    engine.until(there, lambda: f"for {task}, which is not at {engine.spec.address(task)}: {why}", longest=0.05)
+    engine.until(lambda: not why_not_there(spec, task), waits, longest=0.05)

@@ -17,7 +17,7 @@ import numpy as np
 
 from xbackend.backends.tensorflow.settings import configure
 from xbackend.engines.contract import Engine
-from xbackend.engines.tensorflow.meeting import EXPOSED, failed
+from xbackend.engines.tensorflow.meeting import EXPOSED, summed
 from xbackend.errors import ClusterError
 
 
@@ -69,9 +69,4 @@ class MultiWorkerMirrored(Engine):
         return self.strategy.run(replica, args=values)
 
     def summed(self, messages: Sequence[np.ndarray]) -> list[np.ndarray]:
-        with self.tf.device("/device:CPU:0"):
-            given = [self.tf.constant(message) for message in messages]
-        try:
-            return [total.numpy() for total in self._sum(*given)]
-        except self.tf.errors.OpError as error:
-            raise failed(self.task, "reduce with the other workers", error) from error
+        return summed(self, self.tf, self._sum, messages)

@@ -39,7 +39,7 @@ class TensorFlowServers(Engine):
     name, summary = "tensorflow", "TensorFlow's servers and plain sessions"
     rejoins = True
     exposed = EXPOSED
-    alone = "xbackend.engines.tensorflow.repeating:Repeating"
+    alone = "xbackend.engines.tensorflow.updates:Repeating"
 
     def join(self) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")

@@ -8,17 +8,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.devices import Device
-from xbackend.engines.record import KEPT, Layout
+from xbackend.engines.alone import Alone
+from xbackend.engines.contract import NOTHING, HostUpdate
+from xbackend.engines.record import ALIGNED, KEPT, Layout
 from xbackend.engines.spec import SERVER
 from xbackend.program.program import Program, generate
 from xbackend.program.serialization import from_json
 from xbackend.program.shared import SharedVariable
+
+if TYPE_CHECKING:
+    from xbackend.backends.contract import Backend
 
 # The whole numbers that a step writes into a record: their places (int64, a column) and their values. The value of a
 # version is 1, to which the server adds the version before.
@@ -65,11 +70,11 @@ class UpdateLowering(Lowering):
 @dataclass(frozen=True)
 class Update:
     """An update of a server by a worker. The arguments of ``program`` are the pushed arrays, then the variables in
-    ``reads``; its results the new values of those in ``writes``, then results for the user. `None` writes nothing."""
+    ``reads``; its results the new values of those in ``writes``, then results for the user."""
 
     layout: Layout
     worker: int
-    program: Program | None
+    program: Program
     pushed: int
     reads: Sequence[str]
     writes: Sequence[str]
@@ -77,24 +82,21 @@ class Update:
     @classmethod
     def of(cls, layout: Layout, worker: int, apply: Mapping[str, Any]) -> Update:
         """The update from the launcher's plain data."""
-        program = from_json(apply["program"]) if apply["program"] else None
-        return cls(layout, worker, program, len(apply["pushed"]), apply["reads"], apply["writes"])
+        return cls(layout, worker, from_json(apply["program"]), len(apply["pushed"]), apply["reads"], apply["writes"])
 
     @property
     def given(self) -> list[Kind]:
         """The dtypes and shapes of the pushed arrays."""
-        nodes = [self.program.values[i] for i in self.program.inputs] if self.program else []
-        return [(node.dtype.value, node.shape) for node in nodes[: self.pushed]]
+        nodes = [self.program.values[i] for i in self.program.inputs[: self.pushed]]
+        return [(node.dtype.value, node.shape) for node in nodes]
 
     @property
     def returned(self) -> int:
         """The number of results for the user."""
-        return len(self.program.outputs) - len(self.writes) if self.program else 0
+        return len(self.program.outputs) - len(self.writes)
 
     def lowered(self, tf: Any, device: str, given: Sequence[Any]) -> list[Any]:
         """Add the program to the graph under construction. Returns its results."""
-        if self.program is None:
-            return []
         return UpdateLowering(tf, self.program, {Device("cpu", 0): device}).whole(given)[0]
 
     def message(self, step: int, read: Sequence[int], pushed: Sequence[np.ndarray]) -> np.ndarray:
@@ -115,8 +117,7 @@ class Update:
     @property
     def nbytes(self) -> int:
         """The bytes of a message."""
-        sizes = (math.prod(shape) * np.dtype(dtype).itemsize for dtype, shape in self.given)
-        return 2 * 8 * self._marked + sum(sizes)
+        return 2 * 8 * self._marked + sum(map(_nbytes, self.given))
 
     def marks(self, tf: Any, step: Any, read: Any) -> Marks:
         """The marks of a step, of tensors."""
@@ -209,22 +210,21 @@ def numbers(tf: Any, data: Any) -> Any:
 
 def unpacked(tf: Any, layout: Layout, record: Any) -> tuple[Any, dict[str, Any]]:
     """The whole numbers of a record, and its variables by name."""
-    kinds: list[Kind] = [("int64", (layout.numbers,))]
-    place = layout.numbers * 8
-    for one in layout.variables:
-        begin = layout.begins[one.name]
-        kinds += [("uint8", (begin - place,)), (one.dtype, one.shape)]
-        place = begin + one.nbytes
-    counts, *rest = typed(tf, record, [*kinds, ("uint8", (layout.nbytes - place,))])
-    return counts, dict(zip([one.name for one in layout.variables], rest[1::2], strict=True))
+    kinds: list[Kind] = [("int64", (layout.numbers,)), *((one.dtype, one.shape) for one in layout.variables)]
+    found = typed(tf, record, [part for kind in kinds for part in (kind, ("uint8", (-_nbytes(kind) % ALIGNED,)))])
+    return found[0], dict(zip([one.name for one in layout.variables], found[2::2], strict=True))
+
+
+def _nbytes(kind: Kind) -> int:
+    dtype, shape = kind
+    return math.prod(shape) * np.dtype(dtype).itemsize
 
 
 def typed(tf: Any, data: Any, kinds: Sequence[Kind]) -> list[Any]:
     """Bytes as arrays of these dtypes and shapes, which lie one after the other."""
-    dtypes = [tf.as_dtype(name) for name, _ in kinds]
-    sizes = [math.prod(shape) * dtype.size for dtype, (_, shape) in zip(dtypes, kinds, strict=True)]
     found = []
-    for dtype, (_, shape), part in zip(dtypes, kinds, tf.split(data, sizes), strict=True):
+    for (name, shape), part in zip(kinds, tf.split(data, list(map(_nbytes, kinds))), strict=True):
+        dtype = tf.as_dtype(name)
         part = tf.reshape(part, [*shape, dtype.size] if dtype.size > 1 else shape)
         found.append(tf.cast(part, tf.bool) if dtype == tf.bool else tf.bitcast(part, dtype))
     return found
@@ -241,11 +241,31 @@ def as_bytes(tf: Any, value: Any) -> Any:
 
 def packed(tf: Any, layout: Layout, counts: Any, held: Mapping[str, Any]) -> Any:
     """A record with these whole numbers and variables."""
-    parts, place = [as_bytes(tf, counts)], layout.numbers * 8
-    for one in layout.variables:
-        begin = layout.begins[one.name]
-        parts += [tf.zeros([begin - place], tf.uint8)] if begin > place else []
-        parts.append(as_bytes(tf, held[one.name]))
-        place = begin + one.nbytes
-    parts += [tf.zeros([layout.nbytes - place], tf.uint8)] if layout.nbytes > place else []
+    parts = list[Any]()
+    for value in (counts, *(held[one.name] for one in layout.variables)):
+        parts.append(as_bytes(tf, value))
+        if rest := -parts[-1].shape[0] % ALIGNED:
+            parts.append(tf.zeros([rest], tf.uint8))
     return tf.concat(parts, 0)
+
+
+class Repeating(Alone):
+    """Repeats updates in this process, by the same graphs in plain sessions as on a server."""
+
+    def updates(self, backend: Backend, applies: Sequence[Mapping[str, Any]]) -> list[HostUpdate]:
+        return [_on_host(layout, apply) for layout, apply in zip(self.layouts, applies, strict=True)]
+
+
+def _on_host(layout: Layout, apply: Mapping[str, Any]) -> HostUpdate:
+    import tensorflow as tf
+
+    update, device = Update.of(layout, 0, apply), "/device:CPU:0"
+    if not update.program.outputs:
+        return NOTHING
+    nodes = [update.program.values[i] for i in update.program.inputs]
+    with tf.Graph().as_default() as graph, tf.device(device):
+        given = [tf.compat.v1.placeholder(node.dtype.value, node.shape) for node in nodes]
+        results = update.lowered(tf, device, given)
+        config = tf.compat.v1.ConfigProto(allow_soft_placement=False)
+        run = tf.compat.v1.Session(graph=graph, config=config).make_callable(list(results), given)
+    return HostUpdate(lambda arrays: run(*arrays), update.reads, update.writes)

@@ -11,7 +11,7 @@ from xbackend.report.said import text
 from xbackend.report.said.blocks import Block, Heading, paragraph, points, records, section, terms
 from xbackend.results.schema import Outcome, Outcomes
 from xbackend.wording import counted, join, plain
-from xbackend.workloads.agreement import agree
+from xbackend.workloads.agreement import of_roundings
 
 Ran = TypeVar("Ran", bound=Outcome)
 
@@ -31,7 +31,7 @@ class Ended(Struct, Generic[Ran], frozen=True):
     @property
     def apart(self) -> list[Ran]:
         """The runs whose numbers differ from the reference's by more than roundings make."""
-        return [run for run in self.runs if not agree(run.difference or 0.0, self.dtypes)]
+        return [run for run in self.runs if (run.difference or 0.0) > of_roundings(self.dtypes)]
 
     @property
     def farthest(self) -> Ran | None:

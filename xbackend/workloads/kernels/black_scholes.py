@@ -43,7 +43,4 @@ def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float32") -> li
     return [rng.uniform(*ends, size).astype(dtype) for ends in ((10.0, 50.0), (10.0, 50.0), (0.25, 2.0))]
 
 
-@black_scholes.check
-def check(size: int, dtype: str) -> None:
-    """Raises `WorkloadError`, `ArgumentError`."""
-    check_drawn("black_scholes", size, dtype, lambda n: 3 * n)
+check_drawn(black_scholes, lambda n: 3 * n)

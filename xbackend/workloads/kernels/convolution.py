@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import xbackend as xb
-from xbackend.workloads.workload import check_drawn, check_whole
+from xbackend.workloads.workload import check_drawn
 
 IMAGES, COLOURS, KERNELS, WIDTH = 8, 3, 16, 3
 
@@ -31,8 +31,4 @@ def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float32") -> li
     return [images, rng.standard_normal((WIDTH, WIDTH, COLOURS, KERNELS)).astype(dtype)]
 
 
-@convolution.check
-def check(size: int, dtype: str) -> None:
-    """Raises `WorkloadError`, `ArgumentError`."""
-    check_drawn("convolution", size, dtype, lambda n: IMAGES * (COLOURS + KERNELS) * n * n)
-    check_whole("convolution", "size", size, WIDTH, 10**9)
+check_drawn(convolution, lambda n: IMAGES * (COLOURS + KERNELS) * n * n, size=(WIDTH, 10**9))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import xbackend as xb
-from xbackend.workloads.workload import check_drawn, check_whole
+from xbackend.workloads.workload import check_drawn
 
 SOFTENING, STEP = 0.1, 0.01
 
@@ -46,8 +46,4 @@ def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> li
     return [array.astype(dtype) for array in (position, velocity, mass / mass.sum())]
 
 
-@nbody.check
-def check(size: int, dtype: str, steps: int) -> None:
-    """Raises `WorkloadError`, `ArgumentError`."""
-    check_drawn("nbody", size, dtype, lambda n: 3 * n * n)
-    check_whole("nbody", "steps", steps, 1, 1000)
+check_drawn(nbody, lambda n: 3 * n * n, steps=(1, 1000))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import xbackend as xb
-from xbackend.workloads.workload import check_drawn, check_whole
+from xbackend.workloads.workload import check_drawn
 
 RATE = 0.2
 
@@ -36,8 +36,4 @@ def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> np
     return rng.random((size, size)).astype(dtype)
 
 
-@stencil.check
-def check(size: int, dtype: str, steps: int) -> None:
-    """Raises `WorkloadError`, `ArgumentError`."""
-    check_drawn("stencil", size, dtype, lambda n: n * n)
-    check_whole("stencil", "steps", steps, 1, 10_000)
+check_drawn(stencil, lambda n: n * n, steps=(1, 10_000))

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import xbackend as xb
-from xbackend.workloads.models.model_parallel import IN, OUT, RATE, ROWS, network
+from xbackend.workloads.models.model_parallel import RATE, inputs, numbers
 from xbackend.workloads.workload import check_drawn
 
 REPLICAS = ({"dev0": "dev0", "dev1": "dev1"}, {"dev0": "dev2", "dev1": "dev3"})
@@ -35,13 +33,5 @@ def data_and_model_parallel(x: Any, target: Any, w1: Any, w2: Any) -> Any:
     return loss, w1 - RATE * first, w2 - RATE * second
 
 
-@data_and_model_parallel.inputs
-def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float32") -> list[np.ndarray]:
-    """Rows from -1 to 1, sines of their sums as targets, weights that keep the magnitude of activations."""
-    return network(rng, size, dtype)
-
-
-@data_and_model_parallel.check
-def check(size: int, dtype: str) -> None:
-    """Raises `WorkloadError`, `ArgumentError`."""
-    check_drawn("data_and_model_parallel", size, dtype, lambda n: ROWS * (IN + OUT) + n * (ROWS + IN + OUT))
+data_and_model_parallel.inputs(inputs)
+check_drawn(data_and_model_parallel, numbers)

@@ -39,7 +39,4 @@ def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> li
     return [array.astype(dtype) for array in (np.log([1.2, 0.9, 0.35]), x, y)]
 
 
-@gaussian_process.check
-def check(size: int, dtype: str) -> None:
-    """Raises `WorkloadError`, `ArgumentError`."""
-    check_drawn("gaussian_process", size, dtype, lambda n: 3 * n * n)
+check_drawn(gaussian_process, lambda n: 3 * n * n)

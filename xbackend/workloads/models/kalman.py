@@ -54,7 +54,4 @@ def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> li
     return [array.astype(dtype) for array in (np.log([0.12, 0.4]), np.zeros(4), np.eye(4), np.array(seen))]
 
 
-@kalman.check
-def check(size: int, dtype: str) -> None:
-    """Raises `WorkloadError`, `ArgumentError`."""
-    check_drawn("kalman", size, dtype, lambda n: 2 * n)
+check_drawn(kalman, lambda n: 2 * n)

@@ -35,7 +35,4 @@ def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> li
     return [array.astype(dtype) for array in (true + 0.1 * rng.standard_normal(COLUMNS), x, y)]
 
 
-@logistic_regression.check
-def check(size: int, dtype: str) -> None:
-    """Raises `WorkloadError`, `ArgumentError`."""
-    check_drawn("logistic_regression", size, dtype, lambda n: n * (COLUMNS + 1))
+check_drawn(logistic_regression, lambda n: n * (COLUMNS + 1))

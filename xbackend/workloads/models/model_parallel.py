@@ -34,18 +34,15 @@ def model_parallel(x: Any, target: Any, w1: Any, w2: Any) -> Any:
 @model_parallel.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float32") -> list[np.ndarray]:
     """Rows from -1 to 1, sines of their sums as targets, weights that keep the magnitude of activations."""
-    return network(rng, size, dtype)
-
-
-@model_parallel.check
-def check(size: int, dtype: str) -> None:
-    """Raises `WorkloadError`, `ArgumentError`."""
-    check_drawn("model_parallel", size, dtype, lambda n: ROWS * (IN + OUT) + n * (ROWS + IN + OUT))
-
-
-def network(rng: np.random.Generator, size: int, dtype: str) -> list[np.ndarray]:
-    """Rows, targets and weights."""
     x = rng.uniform(-1, 1, (ROWS, IN))
     target = np.sin(x.reshape(ROWS, OUT, -1).sum(axis=2))
     w1, w2 = (rng.uniform(-1, 1, shape) / shape[0] ** 0.5 for shape in ((IN, size), (size, OUT)))
     return [array.astype(dtype) for array in (x, target, w1, w2)]
+
+
+def numbers(size: int) -> int:
+    """How many numbers a call needs."""
+    return ROWS * (IN + OUT) + size * (ROWS + IN + OUT)
+
+
+check_drawn(model_parallel, numbers)

@@ -41,7 +41,4 @@ def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> li
     return [array.astype(dtype) for array in (*given, rng.standard_normal((size, WIDTH)))]
 
 
-@multivariate_normal.check
-def check(size: int, dtype: str) -> None:
-    """Raises `WorkloadError`, `ArgumentError`."""
-    check_drawn("multivariate_normal", size, dtype, lambda n: 4 * n * WIDTH * WIDTH)
+check_drawn(multivariate_normal, lambda n: 4 * n * WIDTH * WIDTH)

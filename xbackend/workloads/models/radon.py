@@ -52,7 +52,4 @@ def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> li
     return [*(array.astype(dtype) for array in parameters), county, floor.astype(dtype), y.astype(dtype)]
 
 
-@radon.check
-def check(size: int, dtype: str) -> None:
-    """Raises `WorkloadError`, `ArgumentError`."""
-    check_drawn("radon", size, dtype, lambda n: 4 * n)
+check_drawn(radon, lambda n: 4 * n)

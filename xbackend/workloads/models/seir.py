@@ -47,7 +47,4 @@ def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> li
     return [array.astype(dtype) for array in given]
 
 
-@seir.check
-def check(size: int, dtype: str) -> None:
-    """Raises `WorkloadError`, `ArgumentError`."""
-    check_drawn("seir", size, dtype, lambda n: n)
+check_drawn(seir, lambda n: n)
