@@ -71,10 +71,8 @@ def _origin(told: dict[str, Any]) -> Origin:
 
 def _loaded(path: Path, folders: Sequence[str]) -> Any:
     sys.path[:0] = [str(path.parent), *folders]
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    spec: Any = importlib.util.spec_from_file_location(path.stem, path)
+    sys.modules[path.stem] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 

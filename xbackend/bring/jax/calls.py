@@ -32,4 +32,4 @@ def high(walk: Walk, equation: Any, values: list[Any]) -> Any:
     if is_search(equation):
         found = xb.searchsorted(*values, side=equation.params["_prim"].side)
         return dtypes.cast(found, "int64", dtype_of(equation.outvars[0]))
-    return walk.inside(expanded(equation), equation.invars)
+    return walk.inside(expanded(equation.params["_prim"]), equation.invars)

@@ -1,9 +1,16 @@
-"""JAX's devices: their number in the importer's process, and their names in a program."""
+"""JAX's devices: their number in the importer's process, their names in a program, and where arrays are asked to be.
+
+A device is one of the program's, and a sharding leaves arrays whole: what JAX makes of it is its compiler's choice.
+"""
 
 from __future__ import annotations
 
 import os
 from typing import Any
+
+import xbackend.api.functions as xb
+from xbackend.bring.jax.arrays import same
+from xbackend.bring.jax.walk import Walk, row
 
 FLAGS, PLATFORMS, NUMBER = "XLA_FLAGS", "JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES"
 _FORCED = "--xla_force_host_platform_device_count"
@@ -24,3 +31,23 @@ def named(device: Any) -> str:
     import jax
 
     return f"dev{device.id}" if device.platform == jax.default_backend() else f"{device.platform}:{device.id}"
+
+
+row("sharding_constraint", "reshard", "relayout", "layout_constraint", attributes=None)(same)
+
+
+@row("device_put", attributes=("devices", "srcs", "copy_semantics"))
+def device_put(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    targets = [device_of(one) for one in equation.params["devices"]]
+    pairs = zip(values, targets, strict=True)
+    return [value if target is None else xb.to_device(value, target) for value, target in pairs]
+
+
+def device_of(target: Any) -> str | None:
+    """The device of the program that `jax.device_put` is given; `None` for a sharding over several, and for a kind of
+    memory."""
+    import jax
+
+    if isinstance(target, jax.sharding.SingleDeviceSharding):
+        (target,) = target.device_set
+    return named(target) if isinstance(target, jax.Device) else None

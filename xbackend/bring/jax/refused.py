@@ -7,7 +7,7 @@ from typing import Any
 from xbackend.bring import dtypes
 from xbackend.bring.jax.walk import REFUSED, ROWS, inner_jaxprs, line_of, live, own_function
 from xbackend.bring.missing import Missing
-from xbackend.errors import GraphError
+from xbackend.program.dtypes import DType
 
 _DRAWS = "it draws random numbers: draw them outside, and give them as an argument"
 _CALLS = "it calls Python while it runs: leave it out, or compute that outside"
@@ -33,17 +33,14 @@ for names, instead in (
     ("nextafter bitcast_convert_type population_count clz reduce_precision mulhi", _BITS),
     ("complex real imag conj fft eig schur", _COMPLEX),
     ("ffi_call custom_partitioning pallas_call custom_call tpu_custom_call", _CODE),
+    ("custom_linear_solve", "write jnp.linalg.solve of the matrix; of its gradient give the loss in place of jax.grad"),
+    ("reduce", "write a sum, product, largest, smallest, all or any of jax.numpy"),
+    ("lt_to le_to eq_to", "it orders NaN and the signs of zeros: compare by <, or search in a vector"),
+    ("scatter-mul scatter-max scatter-min", "read the part, compute it, and set it"),
+    ("select_and_scatter_add", "it is the gradient of a largest of windows: give the loss in place of jax.grad"),
+    ("polygamma", "where it is the gradient of digamma, give the loss in place of jax.grad"),
 ):
     REFUSED.update(dict.fromkeys(names.split(), instead))
-REFUSED["custom_linear_solve"] = (
-    "write jnp.linalg.solve of the matrix; of its gradient give the loss in place of jax.grad"
-)
-REFUSED["reduce"] = "write a sum, product, largest, smallest, all or any of jax.numpy"
-_ORDER = "it orders NaN and the signs of zeros: compare by <, or search in a vector"
-REFUSED.update(dict.fromkeys(("lt_to", "le_to", "eq_to"), _ORDER))
-REFUSED.update(dict.fromkeys(("scatter-mul", "scatter-max", "scatter-min"), "read the part, compute it, and set it"))
-REFUSED["select_and_scatter_add"] = "it is the gradient of a largest of windows: give the loss in place of jax.grad"
-REFUSED["polygamma"] = "where it is the gradient of digamma, give the loss in place of jax.grad"
 
 
 def check_rows(name: str, jaxpr: Any) -> None:
@@ -73,9 +70,7 @@ def _check_row(missing: Missing, equation: Any) -> None:
     for one in (*equation.invars, *equation.outvars):
         dtype = getattr(one.aval, "dtype", None)
         name = getattr(dtype, "name", str(one.aval))
-        try:
-            if not name.startswith("key<"):  # of random numbers, whose primitives are refused
-                dtypes.held(name)
-        except GraphError:
+        # Keys are of random numbers, whose primitives are refused.
+        if name not in (*DType, *dtypes.SMALL) and not name.startswith("key<"):
             missing.add(f"{primitive} of {dtype}", line, "cast to a dtype that a program has, such as float32")
             return
