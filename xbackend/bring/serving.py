@@ -43,8 +43,8 @@ def main(asked: str) -> None:
     else:
         said = {"gradient": list(origin.gradient), "facts": origin.facts, "modules": _modules()}
         (folder / PROGRAM).write_text(origin.program.to_json())
-        named = {"inputs": origin.inputs, "results": origin.results, "slopes": origin.slopes}
-        arrays: dict[str, Any] = {f"{n}{k}": value for n, each in named.items() for k, value in enumerate(each)}
+        named = ("inputs", "results", "slopes")
+        arrays: dict[str, Any] = {f"{n}{k}": value for n in named for k, value in enumerate(getattr(origin, n))}
         np.savez(folder / ARRAYS, **arrays)
     (folder / SAID).write_text(json.dumps(said))
 

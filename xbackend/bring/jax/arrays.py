@@ -181,15 +181,14 @@ _OF_WINDOWS = ("window_dimensions", "window_strides", "base_dilation", "window_d
 @row(*_WINDOWS, attributes=_OF_WINDOWS, wraps=True)
 def windows(walk: Walk, equation: Any, values: list[Any]) -> Any:
     """A slice for each place in the window, joined."""
-    params = equation.params
-    lengths, steps, spread, inside = (ints(params[name]) for name in _OF_WINDOWS[:4])
+    lengths, steps, spread, inside = (ints(equation.params[name]) for name in _OF_WINDOWS[:4])
     if prod(lengths) > _LARGEST_WINDOW:
         raise GraphError(f"windows of {lengths} have no row: the largest has {_LARGEST_WINDOW} elements")
     (join, outside), shape = _WINDOWS[equation.primitive.name], equation.outvars[0].aval.shape
     dtype = np.dtype(dtype_of(equation.outvars[0]))
     if dtype.kind != "f":
         outside = min(max(outside, np.iinfo(dtype).min), np.iinfo(dtype).max)
-    config = [(*around, n - 1) for around, n in zip(params["padding"], spread, strict=True)]
+    config = [(*around, n - 1) for around, n in zip(equation.params["padding"], spread, strict=True)]
     array = padded(values[0], dtypes.array(np.asarray(outside, dtype)), config)
 
     def part(place: tuple[int, ...]) -> Any:

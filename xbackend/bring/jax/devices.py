@@ -12,18 +12,16 @@ import xbackend.api.functions as xb
 from xbackend.bring.jax.arrays import same
 from xbackend.bring.jax.walk import Walk, row
 
-FLAGS, PLATFORMS, NUMBER = "XLA_FLAGS", "JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES"
 _FORCED = "--xla_force_host_platform_device_count"
-CPUS = 8
 
 
 def prepare() -> None:
     """Let the next import of JAX find eight CPU devices, so that the user's meshes can be made on any machine. His own
     variables count."""
-    os.environ.setdefault(PLATFORMS, "cpu")
-    flags = os.environ.get(FLAGS, "")
-    if _FORCED not in flags and NUMBER not in os.environ:
-        os.environ[FLAGS] = f"{flags} {_FORCED}={CPUS}".lstrip()
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _FORCED not in flags and "JAX_NUM_CPU_DEVICES" not in os.environ:
+        os.environ["XLA_FLAGS"] = f"{flags} {_FORCED}=8".lstrip()
 
 
 def named(device: Any) -> str:
@@ -38,8 +36,7 @@ row("sharding_constraint", "reshard", "relayout", "layout_constraint", attribute
 
 @row("device_put", attributes=("devices", "srcs", "copy_semantics"))
 def device_put(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    targets = [device_of(one) for one in equation.params["devices"]]
-    pairs = zip(values, targets, strict=True)
+    pairs = zip(values, map(device_of, equation.params["devices"]), strict=True)
     return [value if target is None else xb.to_device(value, target) for value, target in pairs]
 
 

@@ -10,7 +10,7 @@ import xbackend.api.functions as xb
 from xbackend.api.tracing.trace import ArraySpec
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring import dtypes
-from xbackend.bring.jax import calls, collectives, gathers, loops, matrices, products  # noqa: F401  # fill ROWS
+from xbackend.bring.jax import collectives, gathers, jaxprs, matrices, products  # noqa: F401  # fill ROWS
 from xbackend.bring.jax.refused import check_rows
 from xbackend.bring.jax.walk import Walk
 from xbackend.bring.tracing import program_of

@@ -57,7 +57,10 @@ def convolution(walk: Walk, equation: Any, values: list[Any]) -> Any:
     strides = ints(params["window_strides"])
     if axes == 1:
         images, kernel, strides = xb.expand_dims(images, axis=1), xb.expand_dims(kernel, axis=0), (1, *strides)
-    made = _grouped(images, kernel, strides, int(params["feature_group_count"]))
+    groups = int(params["feature_group_count"])
+    pairs = zip(*(parts(one, -1, [one.shape[-1] // groups] * groups) for one in (images, kernel)), strict=True)
+    each = [xb.conv2d(*pair, strides=strides) for pair in pairs]
+    made = each[0] if groups == 1 else xb.concat(each, axis=-1)
     made = xb.squeeze(made, axis=1) if axes == 1 else made
     batch, features, *places = numbers.out_spec
     return turned(made, np.argsort([batch, *places, features]).tolist())
@@ -67,11 +70,3 @@ def _spread(array: Any, around: Any, dilation: Any) -> Any:
     """Zeros between the elements and around them."""
     config = [(*pair, n - 1) for pair, n in zip(around, dilation, strict=True)]
     return padded(array, xb.zeros((), dtype=array.dtype), config) if any(map(any, config)) else array
-
-
-def _grouped(images: Any, kernel: Any, strides: tuple[int, ...], groups: int) -> Any:
-    if groups == 1:
-        return xb.conv2d(images, kernel, strides=strides)
-    channels, results = images.shape[-1] // groups, kernel.shape[-1] // groups
-    pairs = zip(parts(images, -1, [channels] * groups), parts(kernel, -1, [results] * groups), strict=True)
-    return xb.concat([xb.conv2d(*pair, strides=strides) for pair in pairs], axis=-1)

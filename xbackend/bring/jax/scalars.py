@@ -35,7 +35,7 @@ mapping(
     {
         **named("abs add square"),
         **{"neg": xb.negative, "add_any": xb.add, "sub": xb.subtract, "not": xb.bitwise_invert},
-        "rem": remainder,
+        **{"rem": remainder, "shift_left": xb.bitwise_left_shift},
         "one_minus_square": lambda x: xb.subtract(1.0, xb.square(x)),
     },
     wraps=True,
@@ -96,10 +96,9 @@ def polynomial(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return reduce(lambda total, one: xb.add(xb.multiply(total, x), one), reversed(coefficients))
 
 
-@row("round", attributes=("rounding_method",))
-def rounded(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    to_even = int(equation.params["rounding_method"]) == 1  # jax.lax.RoundingMethod
-    return xb.round(*values) if to_even else half_away(*values)
+row("round", attributes=("rounding_method",))(  # 1 is jax.lax.RoundingMethod.TO_NEAREST_EVEN
+    lambda _, equation, values: (xb.round if int(equation.params["rounding_method"]) == 1 else half_away)(*values)
+)
 
 
 @row("select_n")
@@ -122,11 +121,9 @@ def clamp(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return xb.where(xb.greater_equal(x, high), high, xb.where(xb.less_equal(x, low), low, x))
 
 
-@row("shift_left", "shift_right_arithmetic", "shift_right_logical", wraps=True)
+@row("shift_right_arithmetic", "shift_right_logical", wraps=True)
 def shifted(walk: Walk, equation: Any, values: list[Any]) -> Any:
     name, dtype = equation.primitive.name, dtype_of(equation.outvars[0])
-    if name == "shift_left":
-        return xb.bitwise_left_shift(*values)
     shifted_down, unsigned = xb.bitwise_right_shift(*values), dtype.startswith("uint")
     if name == "shift_right_arithmetic" and unsigned:
         raise GraphError(f"{name} of {dtype} has no row: shift unsigned numbers without a sign")

@@ -46,7 +46,6 @@ CASTS = (
     *("pvary", "reduced_vary_cast", "reduced_vary_cast_p"),
     *("vary_unreduced_cast", "vary_unreduced_cast_p", "preduced"),
 )
-_OWN_FILE = "jax/_src/numpy/linalg.py"
 
 
 def row(
@@ -222,20 +221,17 @@ def dtype_of(variable: Any) -> str:
 
 def own_function(equation: Any) -> Function | None:
     """What makes nodes of a call of a function of `jax.numpy.linalg` that has a row of its own."""
-    inner = equation.params.get("jaxpr")
-    if equation.primitive.name not in ("jit", "pjit") or inner is None:
+    name = equation.params.get("name")
+    if equation.primitive.name not in ("jit", "pjit") or name not in OWN:
         return None
-    said = str(getattr(opened(inner)[0].debug_info, "func_src_info", None) or "")
-    name, _, file = said.partition(" at ")
-    if name not in OWN or not file.rpartition(":")[0].replace("\\", "/").endswith(_OWN_FILE):
-        return None
-    return OWN[name] if str(inner) in _traced(name, tuple(one.aval for one in equation.invars)) else None
+    traced = _traced(name, tuple(one.aval for one in equation.invars))
+    return OWN[name] if str(equation.params["jaxpr"]) in traced else None
 
 
 @cache
 def _traced(name: str, avals: tuple[Any, ...]) -> frozenset[str]:
-    """The jaxprs of a function of `jax.numpy.linalg`, called alone and by `jax.vmap`. A gradient of the function has
-    its name, too."""
+    """The jaxprs of a function of `jax.numpy.linalg`, called alone and by `jax.vmap`. Its gradient, and a function of
+    the user, may have its name, too."""
     import jax
 
     examples = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in avals]
@@ -273,9 +269,11 @@ def spreads(jaxpr: Any) -> bool:
 
 
 def inner_jaxprs(equation: Any) -> list[Any]:
-    """The jaxprs that the row of an equation walks."""
+    """The jaxprs that the row of an equation walks; none of a search in a vector."""
     if equation.primitive.name == EXPANDED:
-        return [] if is_search(equation) else [opened(expanded(equation.params["_prim"]))[0]]
+        own = equation.params["_prim"]
+        is_search = type(own).__name__ == "SearchSorted" and len(equation.invars[0].aval.shape) == 1
+        return [] if is_search else [opened(expanded(own))[0]]
     names = ROWS[equation.primitive.name].inner
     each = [equation.params[name] for name in names if name in equation.params]
     return [opened(one)[0] for value in each for one in (value if isinstance(value, tuple) else (value,))]
@@ -288,11 +286,6 @@ def expanded(own: Any) -> Any:
 
     avals = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in own.in_avals_flat]
     return jax.make_jaxpr(lambda *flat: jax.tree.leaves(own.expand(*jax.tree.unflatten(own.in_tree, flat))))(*avals)
-
-
-def is_search(equation: Any) -> bool:
-    """Whether a primitive of that kind searches in a vector."""
-    return type(equation.params["_prim"]).__name__ == "SearchSorted" and len(equation.invars[0].aval.shape) == 1
 
 
 def line_of(equation: Any) -> str:

@@ -17,13 +17,7 @@ from xbackend.errors import GraphError
 
 
 @row(
-    "DeepCopyOp",
-    "ViewOp",
-    "TensorFromScalar",
-    "ScalarFromTensor",
-    "Unbroadcast",
-    "Rebroadcast",
-    "SpecifyShape",
+    *("DeepCopyOp", "ViewOp", "TensorFromScalar", "ScalarFromTensor", "Unbroadcast", "Rebroadcast", "SpecifyShape"),
     props="axis axes",
 )
 def same(walk: Walk, node: Any, values: list[Any]) -> Any:
@@ -66,17 +60,13 @@ def split_dims(walk: Walk, node: Any, values: list[Any]) -> Any:
     return xb.reshape(array, (*array.shape[:axis], *lengths, *array.shape[axis + 1 :]))
 
 
-@row("Alloc")
+@row("Alloc", "AllocEmpty")
 def alloc(walk: Walk, node: Any, values: list[Any]) -> Any:
-    lengths = tuple(walk.whole(one, "the shape of an alloc") for one in node.inputs[1:])
-    return xb.broadcast_to(walk.cast(node.inputs[0], node.outputs[0].type.dtype), lengths)
-
-
-@row("AllocEmpty")
-def alloc_empty(walk: Walk, node: Any, values: list[Any]) -> Any:
-    lengths = tuple(walk.whole(one, "the shape of an alloc") for one in node.inputs)
-    dtype = node.outputs[0].type.dtype
-    return np.zeros(lengths, dtype) if prod(lengths) <= FOLDED else xb.zeros(lengths, dtype=dtypes.held(dtype))
+    dtype, is_empty = node.outputs[0].type.dtype, type(node.op).__name__ == "AllocEmpty"
+    lengths = tuple(walk.whole(one, "the shape of an alloc") for one in node.inputs[0 if is_empty else 1 :])
+    if is_empty:
+        return np.zeros(lengths, dtype) if prod(lengths) <= FOLDED else xb.zeros(lengths, dtype=dtypes.held(dtype))
+    return xb.broadcast_to(walk.cast(node.inputs[0], dtype), lengths)
 
 
 @row("MakeVector")
@@ -134,22 +124,17 @@ def cumulative(walk: Walk, node: Any, values: list[Any]) -> Any:
     return dtypes.in_range(of(array, axis=axis, dtype=dtypes.held(dtype)), dtype)
 
 
-@row("Argmax", props="axis")
+@row("Argmax", "MaxAndArgmax", props="axis")
 def argmax(walk: Walk, node: Any, values: list[Any]) -> Any:
-    array, axes = walk.array(node.inputs[0]), node.op.axis
-    axes = tuple(range(array.ndim)) if axes is None else tuple(axes)
-    if len(axes) != 1:
-        kept = [axis for axis in range(array.ndim) if axis not in axes]
-        moved = xb.permute_dims(array, (*kept, *axes))
-        array, axes = xb.reshape(moved, (*(array.shape[axis] for axis in kept), -1)), (-1,)
-    return xb.argmax(array, axis=axes[0])
-
-
-@row("MaxAndArgmax", props="axis")
-def max_and_argmax(walk: Walk, node: Any, values: list[Any]) -> Any:
-    axes = node.op.axis
-    largest = xb.max(walk.array(node.inputs[0]), axis=None if axes is None else tuple(axes))
-    return [largest, argmax(walk, node, values)]
+    array = walk.array(node.inputs[0])
+    axes = tuple(range(array.ndim) if node.op.axis is None else node.op.axis)
+    kept, flat, axis = [a for a in range(array.ndim) if a not in axes], array, -1
+    if len(axes) == 1:
+        (axis,) = axes
+    else:
+        flat = xb.reshape(xb.permute_dims(array, (*kept, *axes)), (*(array.shape[a] for a in kept), -1))
+    found = xb.argmax(flat, axis=axis)
+    return found if type(node.op).__name__ == "Argmax" else [xb.max(array, axis=axes), found]
 
 
 def _along(array: Any, axis: Any) -> tuple[Any, int]:

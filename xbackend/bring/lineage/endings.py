@@ -21,11 +21,6 @@ def taps_of(op: Any) -> list[tuple[int, ...]]:
     return [*map(tuple, several), *[(-1,)] * info.n_sit_sot]
 
 
-def depth_of(taps: Sequence[int]) -> int:
-    """The number of states before the first step."""
-    return -min(taps)
-
-
 def entries_of(node: Any, variables: Sequence[Any]) -> list[Any]:
     """What stands in the brackets of a node that reads or writes elements, of which these are the variables."""
     listed = getattr(node.op, "idx_list", None)
@@ -60,7 +55,7 @@ def without_length(outputs: Sequence[Any], nodes: Sequence[Any]) -> Iterator[Any
         if type(node.op).__name__ == "Scan" and info_of(node.op).as_while:
             op, results = node.op, node.outputs
             states = [*op.outer_mitsot_outs(results), *op.outer_sitsot_outs(results)]
-            found = [*zip(states, map(depth_of, taps_of(op)), strict=True)]
+            found = [(one, -min(taps)) for one, taps in zip(states, taps_of(op), strict=True)]
             found += [(one, 0) for one in op.outer_nitsot_outs(results)]
             if not all(only_last(*one) for one in found):
                 yield node

@@ -42,10 +42,8 @@ def written(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 def _mask(walk: Walk, variables: Any, value: Any, shape: tuple[int, ...]) -> Any:
     """The mask that is the whole index where one number is written, with the axes of the array; else `None`."""
-    if len(variables) != 1 or not hasattr(variables[0].type, "dtype") or variables[0].type.dtype != "bool":
-        return None
-    mask = walk.value(variables[0])
-    if not isinstance(mask, Array) or not mask.ndim or np.ndim(value):
+    mask = walk.value(variables[0]) if len(variables) == 1 else None
+    if not isinstance(mask, Array) or mask.dtype is not dtypes.DType.bool or not mask.ndim or np.ndim(value):
         return None
     return xb.reshape(mask, (*mask.shape, *(1,) * (len(shape) - mask.ndim)))
 

@@ -14,7 +14,7 @@ import xbackend.api.functions as xb
 from xbackend.api.control_flow import cond as xb_cond
 from xbackend.api.control_flow import scan as xb_scan
 from xbackend.api.control_flow import while_loop as xb_while_loop
-from xbackend.bring.lineage.endings import depth_of, info_of, taps_of
+from xbackend.bring.lineage.endings import info_of, taps_of
 from xbackend.bring.lineage.indexing import keys_of
 from xbackend.bring.lineage.walk import Walk, graph_of, row
 from xbackend.errors import GraphError
@@ -32,11 +32,11 @@ def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
     sequences = [xb.asarray(walk.array(one))[:steps] for one in op.outer_seqs(outer)]
     taps = taps_of(op)
     states = [*op.outer_mitsot(outer), *op.outer_sitsot(outer)]
-    before = [_begun(walk, one, depth_of(own), steps) for one, own in zip(states, taps, strict=True)]
+    before = [_begun(walk, one, -min(own), steps) for one, own in zip(states, taps, strict=True)]
     updated = op.outer_untraced_sit_sot if hasattr(op, "outer_untraced_sit_sot") else op.outer_shared
     kept = [xb.asarray(walk.array(one)) for one in updated(outer)]
     others = [walk.value(one) for one in op.outer_non_seqs(outer)]
-    init = [[state[i] for i in range(depth_of(own))] for state, own in zip(before, taps, strict=True)], kept
+    init = [list(state) for state in before], kept
 
     def step(carry: Any, rows: Any) -> Any:
         windows, shared = carry

@@ -96,7 +96,7 @@ ARITHMETIC: dict[str, Scalar] = {
 }
 COMPARED: dict[str, Scalar] = {
     **{"LT": xb.less, "GT": xb.greater, "LE": xb.less_equal, "GE": xb.greater_equal},
-    **{"EQ": xb.equal, "NEQ": xb.not_equal},
+    **{"EQ": xb.equal, "NEQ": xb.not_equal, "IsNan": xb.isnan, "IsInf": xb.isinf},
 }
 OF_BOOLS: dict[str, Scalar] = {
     **dict.fromkeys(("Add", "OR", "Maximum", "ScalarMaximum"), _folded(xb.logical_or)),
@@ -107,20 +107,18 @@ BITS: dict[str, Scalar] = {
     **{"AND": _folded(xb.bitwise_and), "OR": _folded(xb.bitwise_or), "XOR": _folded(xb.bitwise_xor)},
     "Invert": xb.bitwise_invert,
 }
-CLASSIFIED: dict[str, Scalar] = {"IsNan": xb.isnan, "IsInf": xb.isinf}
-SCALARS.update(*(ARITHMETIC, COMPARED, OF_BOOLS, BITS, CLASSIFIED), ("Switch", "Cast", "Second", "Composite"))
+SCALARS.update(*(ARITHMETIC, COMPARED, OF_BOOLS, BITS), ("Switch", "Cast", "Second", "Composite"))
 
 
 def _ranged(name: str, ranges: Sequence[dtypes.Range | None]) -> dtypes.Range | None:
     """The range of a result of small integers, whose bounds come of those of the operands; `None` if it is unknown."""
     known = [one for one in ranges if one is not None]
-    if name not in _MONOTONE or len(known) < len(ranges) or len(known) > _MOST_RANGES:
+    if name not in _MONOTONE or len(known) < len(ranges) or len(known) > 8:
         return None
     found = [_MONOTONE[name](each) for each in product(*known)]
     return min(found), max(found)
 
 
-_MOST_RANGES = 8
 # In each operand, of the list of all.
 _MONOTONE: dict[str, Callable[[Sequence[int]], int]] = {
     **{"Add": sum, "Mul": prod, "Maximum": max, "Minimum": min, "Identity": max},
@@ -139,8 +137,6 @@ def elementwise(walk: Walk, node: Any, values: list[Any]) -> Any:
     if name in COMPARED:
         common = np.result_type(*(one.type.dtype for one in inputs)).name
         return COMPARED[name](*(walk.cast(one, common) for one in inputs))
-    if name in CLASSIFIED:
-        return CLASSIFIED[name](walk.array(inputs[0]))
     if name == "Switch":
         taken = walk.cast(inputs[0], "bool")
         each = [_guarded(walk, one, taken, number == 1).cast(one, dtype) for number, one in enumerate(inputs[1:])]

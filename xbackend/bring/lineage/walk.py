@@ -95,7 +95,9 @@ class Walk:
                 each = found if isinstance(found, list | tuple) else [found]
                 for one, variable in zip(each, node.outputs, strict=True):
                     if isinstance(one, Array):
-                        dtypes.check(one, _lengths(variable.type), variable.type.dtype)
+                        # Scalars of elementwise graphs are arrays of any shape.
+                        is_scalar = type(variable.type).__name__.startswith("Scalar")
+                        dtypes.check(one, None if is_scalar else lengths_of(variable.type), variable.type.dtype)
         except XBackendError as error:
             raise GraphError(f"{node.op}{f' (at {line})' if line else ''}: {error}") from error
         self.values.update(zip(node.outputs, each, strict=True))
@@ -143,13 +145,6 @@ class Walk:
         return dtypes.array(self.value(variable))
 
 
-def _lengths(kind: Any) -> Sequence[int | None] | None:
-    """The shape that a type says; `None` for scalars, which in elementwise graphs are arrays of any shape."""
-    if type(kind).__name__.startswith("Scalar"):
-        return None
-    return lengths_of(kind)
-
-
 def lengths_of(kind: Any) -> Sequence[int | None]:
     """The shape that the type of an array says; Aesara's and Theano's may say the rank only."""
     known: Sequence[int | None] | None = getattr(kind, "shape", None)
@@ -169,11 +164,11 @@ def context_of(variable: Any) -> str | None:
 
 def row_of(op: Any) -> Row | None:
     """The row of an op: that of its class, or for one made of a graph that of the graph."""
-    names = (type(op).__name__, *(name for name in ("ScalarOp", "OpFromGraph") if _is(op, name)))
+    names = (type(op).__name__, *(name for name in ("ScalarOp", "OpFromGraph") if is_a(op, name)))
     return next((ROWS[name] for name in names if name in ROWS), None)
 
 
-def _is(op: Any, name: str) -> bool:
+def is_a(op: Any, name: str) -> bool:
     """Whether a class of that name is one of an op's."""
     return any(one.__name__ == name for one in type(op).__mro__)
 
@@ -207,14 +202,14 @@ def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping
             missing.add("Scan with until", line_of(node.outputs[0]), ONLY_LAST)
         for node in found:
             line = line_of(node.outputs[0])
-            if is_draw(node.op):
+            if is_a(node.op, "RandomVariable"):
                 missing.add(type(node.op).__name__, line, _DRAWS)
                 continue
             core = getattr(node.op, "core_op", node.op)  # of an op over batches, that on matrices
             if row_of(core) is None:
                 missing.add(type(core).__name__, line)
             scalar = getattr(core, "scalar_op", core)
-            if _is(scalar, "ScalarOp") and type(scalar).__name__ not in SCALARS:
+            if is_a(scalar, "ScalarOp") and type(scalar).__name__ not in SCALARS:
                 missing.add(type(scalar).__name__, line)
             for prop, value in _unread(core):
                 missing.add(f"{type(core).__name__} with {prop}={value!r:.40}", line)
@@ -225,11 +220,6 @@ def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping
 
 
 _DRAWS = "it draws random numbers: give the draws as an input, or all draws of the graph with --draws"
-
-
-def is_draw(op: Any) -> bool:
-    """Whether an op draws random numbers."""
-    return _is(op, "RandomVariable")
 
 
 def _unread(op: Any) -> list[tuple[str, Any]]:

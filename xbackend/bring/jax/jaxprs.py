@@ -1,4 +1,4 @@
-"""`scan`, `while` and `cond`."""
+"""Equations with jaxprs inside of them: calls, `scan`, `while` and `cond`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api import control_flow
+from xbackend.bring import dtypes
 from xbackend.bring.choices import chosen
-from xbackend.bring.jax.walk import ROWS, Walk, dtype_of, inner_jaxprs, opened, row, together
+from xbackend.bring.jax.walk import EXPANDED, ROWS, Walk, dtype_of, expanded, inner_jaxprs, opened, row, together
 from xbackend.errors import GraphError
 
 _MOST_STEPS = 64  # of a loop over several devices, which is written out
@@ -145,3 +146,30 @@ def platform_index(walk: Walk, equation: Any, values: list[Any]) -> Any:
         raise GraphError(f"a choice by platform has no row: it has branches of {platforms} only")
     walk.found[equation.outvars[0]] = found = np.asarray(number, np.int32)
     return found
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def _called(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    (name,) = (one for one in ROWS[equation.primitive.name].inner if one in equation.params)
+    return walk.inside(equation.params[name], equation.invars)
+
+
+# Names of primitives, and of the attributes that may have their jaxpr.
+for _names, _inner in (
+    ("jit pjit remat2 remat checkpoint composite", ("jaxpr",)),
+    ("closed_call core_call call custom_jvp_call", ("call_jaxpr",)),
+    ("custom_vjp_call custom_vjp_call_jaxpr", ("call_jaxpr", "fun_jaxpr")),
+    ("custom_vmap_call", ("call",)),
+):
+    row(*_names.split(), attributes=None, inner=_inner)(_called)
+
+
+@row(EXPANDED, attributes=("_prim",))
+def high(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    """`xb.searchsorted` of a vector, or what JAX makes of it."""
+    if not inner_jaxprs(equation):
+        found = xb.searchsorted(*values, side=equation.params["_prim"].side)
+        return dtypes.cast(found, "int64", dtype_of(equation.outvars[0]))
+    return walk.inside(expanded(equation.params["_prim"]), equation.invars)
