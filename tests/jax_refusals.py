@@ -118,7 +118,7 @@ def unknown_attribute() -> Any:
         closed = jax.make_jaxpr(jnp.exp)(V)
         for equation in closed.jaxpr.eqns:
             equation.params["accuracy_of_tomorrow"] = 3
-        return from_jaxpr(closed)
+        return from_jaxpr(closed, ["x"], "exp", tuple)
 
     return changed
 
@@ -133,7 +133,6 @@ def answer(call: Callable[[], Any]) -> str:
 CALLS: dict[str, Callable[[], Any]] = {
     "small_argument": lambda: from_jax(jnp.sin, np.zeros(3, np.int8)),
     "no_function": lambda: from_jax(3, V),  # type: ignore[arg-type]
-    "no_jaxpr": lambda: from_jaxpr(V),
     "unknown_attribute": unknown_attribute(),
 }
 FUNCTIONS = (random, callback, printing, several, inside_of_a_loop, half, complex_numbers, applied, signed_shift)

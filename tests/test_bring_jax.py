@@ -114,7 +114,6 @@ REFUSED = {
     "small_argument": "dtype int8, which arguments of a program have not",
     "applied": "x.at\\[...\\].apply has no row",
     "no_function": "is no function",
-    "no_jaxpr": "is no closed jaxpr",
     "nothing": "returns nothing|no array|None",
     "unknown_attribute": "the attribute accuracy_of_tomorrow=3 has no row",
     "signed_shift": "shift_right_arithmetic of uint32 has no row",

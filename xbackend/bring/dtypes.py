@@ -13,10 +13,11 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
+from xbackend.bring.inputs import fits
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
-SMALL = {"int8": (8, True), "int16": (16, True), "uint16": (16, False)}  # bits, whether they have a sign
+SMALL = ("int8", "int16", "uint16")
 Range = tuple[int, int]
 
 
@@ -37,8 +38,7 @@ def no_place(dtype: str) -> GraphError:
 
 def whole_range(dtype: str) -> Range:
     """The smallest and the largest number of a small dtype."""
-    bits, signed = SMALL[dtype]
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
 def is_within(one: Range, other: Range) -> bool:
@@ -61,8 +61,8 @@ def in_range(array: Any, dtype: str) -> Any:
 
 def cast(value: Any, before: str, after: str) -> Any:
     """The value of dtype ``before`` in dtype ``after``, as C casts."""
-    if isinstance(value, np.ndarray):
-        return value.astype(after)
+    if not isinstance(value, Array):
+        return np.asarray(value).astype(after)
     if before == after:
         return value
     if after == "bool":
@@ -78,10 +78,7 @@ def check(value: Any, shape: Sequence[int | None] | None, dtype: str) -> None:
     """Raises `GraphError` unless the value that a row made has the shape, as far as it is known, and the dtype that the
     framework says."""
     own = value.dtype if isinstance(value, Array) else held(value.dtype.name)
-    fits = shape is None or (
-        len(shape) == len(value.shape) and all(n in (None, m) for n, m in zip(shape, value.shape, strict=True))
-    )
-    if not fits or own is not held(dtype):
+    if not fits(shape, value.shape) or own is not held(dtype):
         said = "of any shape" if shape is None else list(shape)
         raise GraphError(f"its row made {own}{list(value.shape)}, and the framework has {dtype} {said}: report this")
 

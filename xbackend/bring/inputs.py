@@ -31,11 +31,21 @@ class Input:
 
 def arrays_of(inputs: Sequence[Input], given: Any, generator: np.random.Generator) -> list[np.ndarray]:
     """An array for each input. Raises `GraphError`."""
-    each = _in_order(given, [one.name for one in inputs])
+    known = [one.name for one in inputs]
+    if isinstance(given, Mapping) and (unknown := sorted(set(given) - set(known))):
+        raise GraphError(f"inputs() gives {join(unknown)}, and the graph takes {join(known) or 'nothing'}")
+    each = [given.get(name) for name in known] if isinstance(given, Mapping) else list(given)
     if each and len(each) != len(inputs):
         words = ", ".join(one.said for one in inputs)
         raise GraphError(f"the graph takes {len(inputs)} inputs, {len(each)} are given: {words}")
     return [_array(one, value, generator) for one, value in zip(inputs, each or [None] * len(inputs), strict=True)]
+
+
+def fits(lengths: Sequence[int | None] | None, shape: tuple[int, ...]) -> bool:
+    """Whether a shape is one of these lengths, as far as they are known."""
+    return lengths is None or (
+        len(lengths) == len(shape) and all(n in (None, m) for n, m in zip(lengths, shape, strict=True))
+    )
 
 
 def positional(given: Any, name: str) -> list[np.ndarray]:
@@ -45,21 +55,10 @@ def positional(given: Any, name: str) -> list[np.ndarray]:
     return [np.asarray(one) for one in given]
 
 
-def _in_order(given: Any, known: Sequence[str]) -> list[Any]:
-    """What is given, by position or by name, in the order of the names; `None` for a name that is not given. Raises
-    `GraphError`."""
-    if not isinstance(given, Mapping):
-        return list(given)
-    if unknown := sorted(set(given) - set(known)):
-        raise GraphError(f"inputs() gives {join(unknown)}, and the graph takes {join(known) or 'nothing'}")
-    return [given.get(name) for name in known]
-
-
 def _array(one: Input, value: Any, generator: np.random.Generator) -> np.ndarray:
     if value is not None:
         array = np.asarray(value)
-        pairs = zip(one.lengths or (), array.shape, strict=False)
-        if one.lengths is not None and (len(one.lengths) != array.ndim or any(n not in (None, m) for n, m in pairs)):
+        if not fits(one.lengths, array.shape):
             raise GraphError(f"the input {one.said} was given an array of shape {array.shape}")
         made = array.astype(one.dtype)
         plain = not isinstance(value, np.ndarray | np.generic)  # numbers of Python have no dtype that was chosen

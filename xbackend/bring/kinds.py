@@ -1,9 +1,10 @@
-"""What can be brought, each with the environment that has its framework and the module that brings it."""
+"""What can be brought, each with the module that brings it, and what is named behind ``--from`` of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from xbackend.errors import UsageError
@@ -12,14 +13,15 @@ from xbackend.wording import suggested
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of graph. ``module`` has ``brought(found, given, name, generator, **options)``. ``what`` says what NAME
-    may be, ``options`` what may be chosen and the defaults; ``flags`` are a variable of its process and the value that
-    the user's own is put behind, ``prepared`` is a module whose
-    ``prepare()`` is called before the user's file is imported. What the framework writes to disk is a file with one of
-    the endings ``files``, or a folder with one of the files ``folders``."""
+    """A kind of graph, and the name of its environment.
+
+    ``module`` has ``brought(found, given, name, generator, **options)``. ``what`` says what NAME may be, ``options``
+    what may be chosen and the defaults; ``flags`` are a variable of its process and the value that the user's own is
+    put behind, ``prepared`` is a module whose ``prepare()`` is called before the user's file is imported. What the
+    framework writes to disk is a file with one of the endings ``files``, or a folder with one of the files ``folders``.
+    """
 
     name: str
-    environment: str
     module: str
     what: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -32,32 +34,27 @@ class Kind:
 # Without flags for BLAS Aesara is not imported beside today's packages. Functions are called once, in Python: C code
 # would take a minute to compile.
 _LINEAGE = "a variable, a list of variables, or a compiled function"
+_OF_PYMC = "a pm.Model, or a function that returns one (or one and its point)"
+_OF_TENSORFLOW = (
+    "a tf.function, a ConcreteFunction, or what tf.function takes; or it is SAVED_MODEL[:SIGNATURE], or "
+    "GRAPH.pb:OUTPUT[,OUTPUT...]"
+)
 REWRITES = ("none", "canonicalize", "stabilize")
 _CHOSEN = {"rewrites": "none", "draws": False}
 KINDS = {
     kind.name: kind
     for kind in (
+        Kind("pymc", "lineage.pymc", _OF_PYMC, {"rewrites": "stabilize"}),
+        Kind("pytensor", "lineage.found", _LINEAGE, _CHOSEN),
         Kind(
-            "pymc",
-            "pymc",
-            "lineage.pymc",
-            "a pm.Model, or a function that returns one (or one and its point)",
-            {"rewrites": "stabilize"},
-        ),
-        Kind("pytensor", "pytensor", "lineage.found", _LINEAGE, _CHOSEN),
-        Kind(
-            "tensorflow",
-            "tensorflow",
-            "tensorflow.found",
-            "a tf.function, a ConcreteFunction, or what tf.function takes; or it is SAVED_MODEL[:SIGNATURE], or "
-            "GRAPH.pb:OUTPUT[,OUTPUT...]",
+            *("tensorflow", "tensorflow.found", _OF_TENSORFLOW),
             prepared="tensorflow.soft",
             files=(".pb", ".pbtxt", ".meta"),
             folders=("saved_model.pb", "saved_model.pbtxt"),
         ),
-        Kind("jax", "jax", "jax.found", "a function that jax.make_jaxpr takes", prepared="jax.devices"),
-        Kind("aesara", "aesara", "lineage.found", _LINEAGE, _CHOSEN, ("AESARA_FLAGS", "blas__ldflags=,cxx=")),
-        Kind("theano", "theano", "lineage.found", _LINEAGE, {"rewrites": "none"}, prepared="lineage.theano"),
+        Kind("jax", "jax.found", "a function that jax.make_jaxpr takes", prepared="jax.devices"),
+        Kind("aesara", "lineage.found", _LINEAGE, _CHOSEN, ("AESARA_FLAGS", "blas__ldflags=,cxx=")),
+        Kind("theano", "lineage.found", _LINEAGE, {"rewrites": "none"}, prepared="lineage.theano"),
     )
 }
 
@@ -67,3 +64,27 @@ def kind(name: str) -> Kind:
     if name not in KINDS:
         raise UsageError(f"--from {name}: it is one of {', '.join(KINDS)}{suggested(name, KINDS)}")
     return KINDS[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """``PATH:NAME``. A framework wrote what is ``stored``; then the name may be empty."""
+
+    path: Path
+    name: str
+    stored: bool
+
+    @property
+    def label(self) -> str:
+        """A name for reports."""
+        return self.name if self.name.isidentifier() else self.path.absolute().stem
+
+
+def target_of(text: str, kind: Kind) -> Target:
+    """The parts of a target. Names of what a framework wrote may have colons, such as ``graph.pb:loss:0``."""
+    for cut in [place for place, sign in enumerate(text) if sign == ":"] + [len(text)]:
+        path = Path(text[:cut])
+        if path.name.endswith(kind.files) or any((path / one).is_file() for one in kind.folders):
+            return Target(path, text[cut + 1 :], True)
+    path_, _, name = text.rpartition(":")
+    return Target(Path(path_), name, False)

@@ -32,8 +32,11 @@ def quotient(x: Any, y: Any) -> Any:
     if _kind(x) == "u":
         return down
     inexact = xb.not_equal(xb.multiply(down, y), x)
-    opposite = xb.not_equal(xb.less(x, 0), xb.less(y, 0))
-    return xb.where(xb.logical_and(inexact, opposite), xb.add(down, 1), down)
+    return xb.where(xb.logical_and(inexact, _opposite(x, y)), xb.add(down, 1), down)
+
+
+def _opposite(x: Any, y: Any) -> Any:
+    return xb.not_equal(xb.less(x, 0), xb.less(y, 0))
 
 
 def remainder(x: Any, y: Any) -> Any:
@@ -42,8 +45,7 @@ def remainder(x: Any, y: Any) -> Any:
         return xb.remainder(x, y)
     if _kind(x) == "i":  # not by sizes: the least number has none
         rest = xb.remainder(x, y)
-        opposite = xb.not_equal(xb.less(x, 0), xb.less(y, 0))
-        return xb.where(xb.logical_and(xb.not_equal(rest, 0), opposite), xb.subtract(rest, y), rest)
+        return xb.where(xb.logical_and(xb.not_equal(rest, 0), _opposite(x, y)), xb.subtract(rest, y), rest)
     below = xb.less(x, 0)
     # Not abs(): at 0 its gradient is 0, and that of a remainder is 1.
     left = xb.remainder(xb.where(below, xb.negative(x), x), xb.where(xb.less(y, 0), xb.negative(y), y))
@@ -79,10 +81,12 @@ def softmax(x: Any, axis: Any = -1) -> Any:
     return xb.divide(each, xb.sum(each, axis=axis, keepdims=True))
 
 
-# Of `stopped`: numbers from the first bound are whole. There is a scale for these, for those from the second bound, and
-# for others.
-_BOUNDS = {DType.float32: (2.0**24, 2.0**-40), DType.float64: (2.0**53, 2.0**-400)}
-_SCALES = {DType.float32: (1.0, 2.0**64, 2.0**126), DType.float64: (1.0, 2.0**500, 2.0**1000)}
+# Of `stopped`: from which number on all are whole; another bound, the scale for numbers from it on, that for smaller
+# ones.
+_BOUNDS = {
+    DType.float32: (2.0**24, 2.0**-40, 2.0**64, 2.0**126),
+    DType.float64: (2.0**53, 2.0**-400, 2.0**500, 2.0**1000),
+}
 
 
 def stopped(x: Any) -> Any:
@@ -90,8 +94,7 @@ def stopped(x: Any) -> Any:
     and scaled back."""
     if x.dtype not in _BOUNDS:
         return x
-    (whole, middle), scales = _BOUNDS[x.dtype], [np.asarray(one, x.dtype.value) for one in _SCALES[x.dtype]]
-    size = xb.abs(x)
-    small = xb.where(xb.greater_equal(size, middle), scales[1], scales[2])
-    by = xb.where(xb.greater_equal(size, whole), scales[0], small)
+    size, (whole, middle, more, most) = xb.abs(x), (np.asarray(one, x.dtype.value) for one in _BOUNDS[x.dtype])
+    small = xb.where(xb.greater_equal(size, middle), more, most)
+    by = xb.where(xb.greater_equal(size, whole), np.ones((), x.dtype.value), small)
     return xb.divide(xb.trunc(xb.multiply(x, by)), by)

@@ -43,8 +43,8 @@ def main(asked: str) -> None:
     else:
         said = {"gradient": list(origin.gradient), "facts": origin.facts, "modules": _modules()}
         (folder / PROGRAM).write_text(origin.program.to_json())
-        named = {"inputs": origin.inputs, "results": origin.results, "slopes": origin.slopes}
-        arrays: dict[str, Any] = {f"{n}{k}": value for n, each in named.items() for k, value in enumerate(each)}
+        named = ("inputs", "results", "slopes")
+        arrays: dict[str, Any] = {f"{n}{k}": value for n in named for k, value in enumerate(getattr(origin, n))}
         np.savez(folder / ARRAYS, **arrays)
     (folder / SAID).write_text(json.dumps(said))
 
@@ -71,10 +71,8 @@ def _origin(told: dict[str, Any]) -> Origin:
 
 def _loaded(path: Path, folders: Sequence[str]) -> Any:
     sys.path[:0] = [str(path.parent), *folders]
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    spec: Any = importlib.util.spec_from_file_location(path.stem, path)
+    sys.modules[path.stem] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 

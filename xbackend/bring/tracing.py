@@ -20,14 +20,13 @@ def program_of(
 
     Raises what `xbackend.trace` raises, and `GraphError` where functions are nested too deeply or arrays are too large.
     """
-    parameters = [
-        inspect.Parameter(one, inspect.Parameter.POSITIONAL_ONLY) for one in identifiers([n for n, *_ in inputs])
-    ]
+    names = identifiers([one for one, *_ in inputs])
+    parameters = [inspect.Parameter(one, inspect.Parameter.POSITIONAL_ONLY) for one in names]
 
     def function(*arrays: Any) -> Any:
         return walk(*arrays)
 
-    function.__name__ = identifiers([name])[0]
+    (function.__name__,) = identifiers([name])
     function.__dict__["__signature__"] = inspect.Signature(parameters)
     try:
         return trace(function, *(ArraySpec(shape, dtype) for _, shape, dtype in inputs))

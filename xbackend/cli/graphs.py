@@ -10,9 +10,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from xbackend.bring.kinds import KINDS, kind
+from xbackend.bring.kinds import KINDS, Target, kind, target_of
 from xbackend.bring.origin import Origin
-from xbackend.bring.targets import Target, target_of
 from xbackend.cli import neighbours
 from xbackend.cli.console import say
 from xbackend.cli.options import flag, option

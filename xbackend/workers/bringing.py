@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from xbackend.api.tracing.traced_program import TracedProgram
-from xbackend.bring.kinds import KINDS, kind
+from xbackend.bring.kinds import KINDS, kind, target_of
 from xbackend.bring.origin import Origin
 from xbackend.bring.serving import ARRAYS, PROGRAM, SAID
-from xbackend.bring.targets import target_of
 from xbackend.errors import GraphError, UsageError
 from xbackend.workers import once
 
@@ -50,7 +49,7 @@ def bring(
         raise UsageError(f"{target!r} is not FILE.py:NAME, where NAME is {chosen.what}")
     if not path.is_file() and not (asked_for.stored and path.is_dir()):
         raise UsageError(f"there is no file {asked_for.path}")
-    python = _python(place) if place else once.made(chosen.environment, on_progress)
+    python = _python(place) if place else once.made(chosen.name, on_progress)
     on_progress(f"{target}: brought from {of}, by {python}")
     with tempfile.TemporaryDirectory(prefix="xbackend-bring-") as folder:
         asked = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -10,9 +11,9 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.bring import dtypes
+from xbackend.bring.arrays import parts
 from xbackend.bring.jax.scalars import ordered
 from xbackend.bring.jax.walk import Walk, dtype_of, row
-from xbackend.bring.parts import parts
 from xbackend.errors import GraphError
 
 
@@ -25,14 +26,11 @@ def same(walk: Walk, equation: Any, values: list[Any]) -> Any:
 def broadcast_in_dim(walk: Walk, equation: Any, values: list[Any]) -> Any:
     if len(values) > 1:
         raise GraphError("a shape that is an array has no row: a program's shapes are fixed")
-    shape, axes = tuple(equation.params["shape"]), tuple(equation.params["broadcast_dimensions"])
+    shape, axes = tuple(equation.params["shape"]), ints(equation.params["broadcast_dimensions"])
     known = walk.known(equation.invars[0]) if not axes else None
     if known is not None:
         return xb.full(shape, known.item(), dtype=dtypes.held(dtype_of(equation.outvars[0])))
-    lengths = [1] * len(shape)
-    for own, axis in enumerate(axes):
-        lengths[int(axis)] = values[0].shape[own]
-    return xb.broadcast_to(xb.reshape(values[0], tuple(lengths)), shape)
+    return xb.broadcast_to(xb.expand_dims(values[0], axis=[a for a in range(len(shape)) if a not in axes]), shape)
 
 
 def _of(name: str, attribute: str, function: Callable[[list[Any], Any], Any]) -> None:
@@ -67,18 +65,21 @@ def turned(array: Any, axes: Sequence[int]) -> Any:
     return array if order == tuple(range(len(order))) else xb.permute_dims(array, order)
 
 
-@row("split", attributes=("axis", "sizes"))
-def split(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return parts(values[0], int(equation.params["axis"]), ints(equation.params["sizes"]))
+def shaped(array: Any, shape: tuple[int, ...]) -> Any:
+    """The array in another shape."""
+    return array if array.shape == shape else xb.reshape(array, shape)
+
+
+row("split", attributes=("axis", "sizes"))(
+    lambda _, equation, values: parts(values[0], int(equation.params["axis"]), ints(equation.params["sizes"]))
+)
 
 
 @row("slice", attributes=("start_indices", "limit_indices", "strides"))
 def sliced(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    params = equation.params
-    starts, stops = params["start_indices"], params["limit_indices"]
-    steps = params["strides"] or (1,) * len(starts)
-    key = tuple(slice(int(a), int(b), int(step)) for a, b, step in zip(starts, stops, steps, strict=True))
-    return xb.asarray(values[0])[key]
+    starts, stops, steps = (equation.params[name] for name in ("start_indices", "limit_indices", "strides"))
+    bounds = zip(ints(starts), ints(stops), ints(steps or (1,) * len(starts)), strict=True)
+    return xb.asarray(values[0])[tuple(slice(*each) for each in bounds)]
 
 
 @row("iota", attributes=("dtype", "shape", "dimension"), wraps=True)
@@ -87,75 +88,62 @@ def iota(walk: Walk, equation: Any, values: list[Any]) -> Any:
     line = xb.arange(shape[axis], dtype=dtypes.held(dtype_of(equation.outvars[0])))
     if len(shape) == 1:
         return line
-    lengths = tuple(n if own == axis else 1 for own, n in enumerate(shape))
-    return xb.broadcast_to(xb.reshape(line, lengths), shape)
+    return xb.broadcast_to(xb.expand_dims(line, axis=[a for a in range(len(shape)) if a != axis]), shape)
 
 
-@row("empty", "empty2", attributes=None)
-def empty(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """What an array begins with that is written later: zeros."""
-    return xb.zeros(equation.outvars[0].aval.shape, dtype=dtypes.held(dtype_of(equation.outvars[0])))
-
-
-@row("pad", attributes=("padding_config",))
-def pad(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return padded(values[0], values[1], equation.params["padding_config"])
+# What an array begins with that is written later.
+row("empty", "empty2", attributes=None)(
+    lambda _, equation, values: xb.zeros(
+        equation.outvars[0].aval.shape, dtype=dtypes.held(dtype_of(equation.outvars[0]))
+    )
+)
 
 
 def padded(array: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
     """The array with elements before, behind and between; negative numbers take elements away."""
-    each = [tuple(int(n) for n in one) for one in config]
+    each = [ints(one) for one in config]
     lengths = [n + max(n - 1, 0) * between for n, (_, _, between) in zip(array.shape, each, strict=True)]
     shape = tuple(n + max(a, 0) + max(b, 0) for n, (a, b, _) in zip(lengths, each, strict=True))
     result = xb.asarray(array)
     if shape != result.shape:
-        places = [
-            slice(max(a, 0), max(a, 0) + n, between + 1) for n, (a, _, between) in zip(lengths, each, strict=True)
-        ]
-        result = xb.at(xb.broadcast_to(value, shape))[tuple(places)].set(result)
+        pairs = zip(lengths, each, strict=True)
+        places = tuple(slice(max(a, 0), max(a, 0) + n, between + 1) for n, (a, _, between) in pairs)
+        result = xb.at(xb.broadcast_to(value, shape))[places].set(result)
     cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b, _) in zip(shape, each, strict=True))
     return result[cut] if any(a < 0 or b < 0 for a, b, _ in each) else result
+
+
+row("pad", attributes=("padding_config",))(
+    lambda _, equation, values: padded(values[0], values[1], equation.params["padding_config"])
+)
 
 
 # --- reductions -------------------------------------------------------------------------------------------------------
 
 
-def _axes(equation: Any) -> tuple[int, ...]:
-    return ints(equation.params["axes"])
-
-
-@row("reduce_sum", "reduce_prod", attributes=("axes",), wraps=True)
-def accumulated(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    function = xb.sum if equation.primitive.name == "reduce_sum" else xb.prod
-    dtype = dtypes.held(dtype_of(equation.outvars[0]))
-    return function(values[0], axis=_axes(equation), dtype=dtype) if _axes(equation) else values[0]
-
-
-@row("reduce_max", "reduce_min", "reduce_and", "reduce_or", attributes=("axes",))
+@row("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or", attributes=("axes",))
 def reduced(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    name, axes = equation.primitive.name, _axes(equation)
+    name, axes, dtype = equation.primitive.name, ints(equation.params["axes"]), dtype_of(equation.outvars[0])
     if not axes:
         return values[0]
-    if dtype_of(equation.outvars[0]) == "bool":
+    if name in ("reduce_sum", "reduce_prod"):
+        function = xb.sum if name == "reduce_sum" else xb.prod
+        return dtypes.in_range(function(values[0], axis=axes, dtype=dtypes.held(dtype)), dtype)
+    if dtype == "bool":
         return (xb.any if name in ("reduce_max", "reduce_or") else xb.all)(values[0], axis=axes)
     if name in ("reduce_and", "reduce_or"):
-        raise GraphError(f"{name} of {dtype_of(equation.outvars[0])} has no row: compare the numbers before")
+        raise GraphError(f"{name} of {dtype} has no row: compare the numbers before")
     return (xb.max if name == "reduce_max" else xb.min)(values[0], axis=axes)
 
 
 @row("argmax", "argmin", attributes=("axes", "index_dtype"))
 def position(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    (axis,) = _axes(equation)
     function = xb.argmax if equation.primitive.name == "argmax" else xb.argmin
-    found = function(ordered(values[0]), axis=axis)
+    found = function(ordered(values[0]), axis=ints(equation.params["axes"])[0])
     return dtypes.cast(found, "int64", dtype_of(equation.outvars[0]))
 
 
-_JOINED: dict[str, Callable[[Any, Any], Any]] = {
-    "cummax": xb.maximum,
-    "cummin": xb.minimum,
-    "cumlogsumexp": xb.logaddexp,
-}
+_JOINED = {"cummax": xb.maximum, "cummin": xb.minimum, "cumlogsumexp": xb.logaddexp}
 
 
 @row("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp", attributes=("axis", "reverse"), wraps=True)
@@ -180,11 +168,11 @@ def _doubled(join: Callable[[Any, Any], Any], array: Any, axis: int) -> Any:
     return array
 
 
-# How the places of a window are joined, and the attribute of a dtype that is in place of those outside.
-_WINDOWS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
-    "reduce_window_sum": (xb.add, ""),
-    "reduce_window_max": (xb.maximum, "min"),
-    "reduce_window_min": (xb.minimum, "max"),
+# How the places of a window are joined, and the number in place of those outside.
+_WINDOWS: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
+    "reduce_window_sum": (xb.add, 0.0),
+    "reduce_window_max": (xb.maximum, -np.inf),
+    "reduce_window_min": (xb.minimum, np.inf),
 }
 _LARGEST_WINDOW = 256  # elements
 _OF_WINDOWS = ("window_dimensions", "window_strides", "base_dilation", "window_dilation", "padding")
@@ -193,28 +181,21 @@ _OF_WINDOWS = ("window_dimensions", "window_strides", "base_dilation", "window_d
 @row(*_WINDOWS, attributes=_OF_WINDOWS, wraps=True)
 def windows(walk: Walk, equation: Any, values: list[Any]) -> Any:
     """A slice for each place in the window, joined."""
-    params = equation.params
-    lengths, steps, spread, inside = (ints(params[name]) for name in _OF_WINDOWS[:4])
+    lengths, steps, spread, inside = (ints(equation.params[name]) for name in _OF_WINDOWS[:4])
     if prod(lengths) > _LARGEST_WINDOW:
         raise GraphError(f"windows of {lengths} have no row: the largest has {_LARGEST_WINDOW} elements")
-    join, neutral = _WINDOWS[equation.primitive.name]
-    array, shape = xb.asarray(values[0]), equation.outvars[0].aval.shape
-    config = [(int(before), int(behind), n - 1) for (before, behind), n in zip(params["padding"], spread, strict=True)]
-    array = padded(array, dtypes.array(_outside(neutral, np.dtype(dtype_of(equation.outvars[0])))), config)
-    result = None
-    for place in np.ndindex(*lengths):
+    (join, outside), shape = _WINDOWS[equation.primitive.name], equation.outvars[0].aval.shape
+    dtype = np.dtype(dtype_of(equation.outvars[0]))
+    if dtype.kind != "f":
+        outside = min(max(outside, np.iinfo(dtype).min), np.iinfo(dtype).max)
+    config = [(*around, n - 1) for around, n in zip(equation.params["padding"], spread, strict=True)]
+    array = padded(values[0], dtypes.array(np.asarray(outside, dtype)), config)
+
+    def part(place: tuple[int, ...]) -> Any:
         begins = [p * n for p, n in zip(place, inside, strict=True)]
-        key = [slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(begins, shape, steps, strict=True)]
-        part = array[tuple(key)]
-        result = part if result is None else join(result, part)
-    return result
+        return array[tuple(slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(begins, shape, steps, strict=True))]
 
-
-def _outside(neutral: str, dtype: np.dtype[Any]) -> np.ndarray:
-    """The number that changes nothing."""
-    if dtype.kind == "f":
-        return np.asarray({"": 0.0, "min": -np.inf, "max": np.inf}[neutral], dtype)
-    return np.asarray(getattr(np.iinfo(dtype), neutral) if neutral else 0, dtype)
+    return reduce(join, map(part, np.ndindex(*lengths)))
 
 
 # --- sorts ------------------------------------------------------------------------------------------------------------
@@ -231,17 +212,12 @@ def sort(walk: Walk, equation: Any, values: list[Any]) -> Any:
         by = key if order is None else xb.take_along_axis(key, order, axis=axis)
         own = xb.argsort(by, axis=axis)
         order = own if order is None else xb.take_along_axis(order, own, axis=axis)
-    positions = [is_iota(walk, one, axis) for one in equation.invars]
+    iotas = [walk.made_by(one, "iota") for one in equation.invars]
+    positions = [made is not None and int(made.params["dimension"]) == axis for made in iotas]
     return [
         dtypes.cast(order, "int64", dtype_of(one)) if position else xb.take_along_axis(value, order, axis=axis)
         for value, one, position in zip(values, equation.invars, positions, strict=True)
     ]
-
-
-def is_iota(walk: Walk, atom: Any, axis: int) -> bool:
-    """Whether an input has the positions along an axis."""
-    made = walk.made.get(atom) if not hasattr(atom, "val") else None
-    return made is not None and made.primitive.name == "iota" and int(made.params["dimension"]) == axis
 
 
 @row("top_k", attributes=("k", "axis", "operand", "is_stable"))

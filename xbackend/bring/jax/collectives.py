@@ -11,20 +11,17 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api.functions.collectives import all_reduce
 from xbackend.api.tracing.scopes import device as scope
-from xbackend.bring.jax.arrays import ints
+from xbackend.bring.arrays import parts
+from xbackend.bring.jax.arrays import ints, same
 from xbackend.bring.jax.lockstep import Lockstep
 from xbackend.bring.jax.walk import CASTS, Walk, dtype_of, row
-from xbackend.bring.parts import parts
 from xbackend.errors import GraphError
 
 # What a position computes of the values of its group, of its index in the group, and on its device.
 Joining = Callable[[Sequence[Any], int, str], Any]
 
 
-@row(*CASTS, attributes=("axes",))
-def cast(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """What JAX's types say of a value: it stays as it is."""
-    return values
+row(*CASTS, attributes=("axes",))(same)  # what JAX's types say of a value
 
 
 @row("axis_index", attributes=("axis_name",))
@@ -42,13 +39,13 @@ def _names(names: Any) -> tuple[Any, ...]:
 def _groups(walk: Lockstep, equation: Any) -> list[list[int]]:
     """The positions that an equation joins."""
     names = _names(equation.params.get("axes", equation.params.get("axis_name")))
-    return walk.mesh.groups(
-        [one for one in names if not isinstance(one, int)], equation.params.get("axis_index_groups")
-    )
+    axes = [one for one in names if not isinstance(one, int)]
+    return walk.mesh.groups(axes, equation.params.get("axis_index_groups"))
 
 
-def _joined(walk: Lockstep, groups: Sequence[Sequence[int]], value: Any, function: Joining) -> Any:
+def _joined(walk: Lockstep, equation: Any, value: Any, function: Joining) -> Any:
     """What each position makes of the values of its group, on its own device."""
+    groups = _groups(walk, equation)
     places = {position: (group, index) for group in groups for index, position in enumerate(group)}
 
     def made(position: int) -> Any:
@@ -61,7 +58,7 @@ def _joined(walk: Lockstep, groups: Sequence[Sequence[int]], value: Any, functio
 # --- reductions -------------------------------------------------------------------------------------------------------
 
 # Of two values, of axes of an array, and of bools.
-_REDUCED: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
+_REDUCED: dict[str, Sequence[Callable[..., Any]]] = {
     "sum": (xb.add, xb.sum, xb.logical_or),
     "max": (xb.maximum, xb.max, xb.logical_or),
     "min": (xb.minimum, xb.min, xb.logical_and),
@@ -78,15 +75,13 @@ def reduced(walk: Lockstep, equation: Any, values: list[Any]) -> Any:
     axes = tuple(one for one in equation.params["axes"] if isinstance(one, int))
     join = None if kind == "sum" and not dtype.startswith("u") else of_bools if dtype == "bool" else of_two
     own = [walk.each(lambda x: along(x, axis=axes) if axes else xb.asarray(x), value) for value in values]
-    return [_over_groups(walk, _groups(walk, equation), value, join) for value in own]
+    return [_over_groups(walk, equation, value, join) for value in own]
 
 
-def _over_groups(
-    walk: Lockstep, groups: Sequence[Sequence[int]], value: Any, join: Callable[..., Any] | None
-) -> tuple[Any, ...]:
+def _over_groups(walk: Lockstep, equation: Any, value: Any, join: Callable[..., Any] | None) -> tuple[Any, ...]:
     """What the values of a group come to, at each of its positions; `None` is a sum."""
     found: dict[int, Any] = {}
-    for group in groups:
+    for group in _groups(walk, equation):
         each = [value[i] for i in group]
         if join is None:
             found.update(zip(group, all_reduce(each, "sum"), strict=True))
@@ -106,11 +101,12 @@ _GATHERED = ("all_gather_dimension", "axis_name", "axis_index_groups", "axis_siz
 def all_gather(walk: Lockstep, equation: Any, values: list[Any]) -> Any:
     axis = int(equation.params["all_gather_dimension"])
     join = xb.concat if equation.params["tiled"] else xb.stack
-    return _joined(walk, _groups(walk, equation), values[0], lambda each, index, device: join(each, axis=axis))
+    return _joined(walk, equation, values[0], lambda each, index, device: join(each, axis=axis))
 
 
-def _pieces(walk: Lockstep, value: Any, axis: int, count: int) -> Any:
-    """The equal parts of a value along an axis, made where it is."""
+def _pieces(walk: Lockstep, equation: Any, value: Any, axis: int) -> Any:
+    """The equal parts of a value along an axis, one for each position of a group, made where it is."""
+    count = len(_groups(walk, equation)[0])
     return walk.each(lambda x: parts(x, axis, (x.shape[axis] // count,) * count), value)
 
 
@@ -120,14 +116,13 @@ _SCATTERED = ("scatter_dimension", "axis_name", "axis_index_groups", "axis_size"
 @row("reduce_scatter", "unreduced_reduce_scatter", attributes=_SCATTERED, wraps=True, together=True)
 def reduce_scatter(walk: Lockstep, equation: Any, values: list[Any]) -> Any:
     """Each position gets the parts that it sums, in the order of the group."""
-    axis, groups = int(equation.params["scatter_dimension"]), _groups(walk, equation)
-    tiled = equation.params["tiled"]
+    axis, tiled = int(equation.params["scatter_dimension"]), equation.params["tiled"]
 
     def summed(each: Sequence[Any], index: int, device: str) -> Any:
         total = reduce(xb.add, [one[index] for one in each])
         return total if tiled else xb.squeeze(total, axis=axis)
 
-    return _joined(walk, groups, _pieces(walk, values[0], axis, len(groups[0])), summed)
+    return _joined(walk, equation, _pieces(walk, equation, values[0], axis), summed)
 
 
 _EXCHANGED = ("split_axis", "concat_axis", "axis_name", "axis_index_groups", "tiled")
@@ -135,16 +130,12 @@ _EXCHANGED = ("split_axis", "concat_axis", "axis_name", "axis_index_groups", "ti
 
 @row("all_to_all", attributes=_EXCHANGED, together=True)
 def all_to_all(walk: Lockstep, equation: Any, values: list[Any]) -> Any:
-    split, join, groups = (
-        int(equation.params["split_axis"]),
-        int(equation.params["concat_axis"]),
-        _groups(walk, equation),
-    )
+    split, join = int(equation.params["split_axis"]), int(equation.params["concat_axis"])
 
     def received(each: Sequence[Any], index: int, device: str) -> Any:
         return xb.concat([one[index] for one in each], axis=join)
 
-    return _joined(walk, groups, _pieces(walk, values[0], split, len(groups[0])), received)
+    return _joined(walk, equation, _pieces(walk, equation, values[0], split), received)
 
 
 @row("ppermute", attributes=("axis_name", "perm"), together=True)
@@ -158,12 +149,10 @@ def ppermute(walk: Lockstep, equation: Any, values: list[Any]) -> Any:
     def received(each: Sequence[Any], index: int, device: str) -> Any:
         return xb.to_device(each[sources[index]], device) if index in sources else xb.zeros_like(each[index])
 
-    return _joined(walk, groups, values[0], received)
+    return _joined(walk, equation, values[0], received)
 
 
 @row("pbroadcast", attributes=("axis_name", "source"), together=True)
 def pbroadcast(walk: Lockstep, equation: Any, values: list[Any]) -> Any:
     source = int(equation.params["source"])
-    return _joined(
-        walk, _groups(walk, equation), values[0], lambda each, index, device: xb.to_device(each[source], device)
-    )
+    return _joined(walk, equation, values[0], lambda each, index, device: xb.to_device(each[source], device))

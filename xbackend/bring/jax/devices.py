@@ -1,22 +1,27 @@
-"""JAX's devices: their number in the importer's process, and their names in a program."""
+"""JAX's devices: their number in the importer's process, their names in a program, and where arrays are asked to be.
+
+A device is one of the program's, and a sharding leaves arrays whole: what JAX makes of it is its compiler's choice.
+"""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-FLAGS, PLATFORMS, NUMBER = "XLA_FLAGS", "JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES"
+import xbackend.api.functions as xb
+from xbackend.bring.jax.arrays import same
+from xbackend.bring.jax.walk import Walk, row
+
 _FORCED = "--xla_force_host_platform_device_count"
-CPUS = 8
 
 
 def prepare() -> None:
     """Let the next import of JAX find eight CPU devices, so that the user's meshes can be made on any machine. His own
     variables count."""
-    os.environ.setdefault(PLATFORMS, "cpu")
-    flags = os.environ.get(FLAGS, "")
-    if _FORCED not in flags and NUMBER not in os.environ:
-        os.environ[FLAGS] = f"{flags} {_FORCED}={CPUS}".lstrip()
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _FORCED not in flags and "JAX_NUM_CPU_DEVICES" not in os.environ:
+        os.environ["XLA_FLAGS"] = f"{flags} {_FORCED}=8".lstrip()
 
 
 def named(device: Any) -> str:
@@ -24,3 +29,22 @@ def named(device: Any) -> str:
     import jax
 
     return f"dev{device.id}" if device.platform == jax.default_backend() else f"{device.platform}:{device.id}"
+
+
+row("sharding_constraint", "reshard", "relayout", "layout_constraint", attributes=None)(same)
+
+
+@row("device_put", attributes=("devices", "srcs", "copy_semantics"))
+def device_put(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    pairs = zip(values, map(device_of, equation.params["devices"]), strict=True)
+    return [value if target is None else xb.to_device(value, target) for value, target in pairs]
+
+
+def device_of(target: Any) -> str | None:
+    """The device of the program that `jax.device_put` is given; `None` for a sharding over several, and for a kind of
+    memory."""
+    import jax
+
+    if isinstance(target, jax.sharding.SingleDeviceSharding):
+        (target,) = target.device_set
+    return named(target) if isinstance(target, jax.Device) else None

@@ -27,8 +27,6 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
     results = [np.asarray(one) for one in jax.tree.leaves(jax.jit(found)(*examples))]
     floating = [k for k, one in enumerate(arrays) if one.dtype.kind == "f"]
     scalar = len(results) == 1 and results[0].ndim == 0 and results[0].dtype.kind == "f"
-    names = [program.values[i].params["name"] for i in program.inputs]
     slopes = jax.jit(jax.grad(found, argnums=tuple(floating)))(*examples) if scalar and floating else ()
-    gradient = [names[k] for k in floating] if slopes else []
-    facts = {"graph": f"JAX {jax.__version__}"}
-    return Origin(program, arrays, gradient, results, [np.asarray(one) for one in slopes], facts)
+    gradient = [program.values[program.inputs[k]].params["name"] for k in floating] if slopes else []
+    return Origin(program, arrays, gradient, results, [*map(np.asarray, slopes)], {"graph": f"JAX {jax.__version__}"})

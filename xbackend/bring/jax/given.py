@@ -10,9 +10,9 @@ import xbackend.api.functions as xb
 from xbackend.api.tracing.trace import ArraySpec
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring import dtypes
-from xbackend.bring.jax import rows  # noqa: F401  # fills ROWS
+from xbackend.bring.jax import collectives, gathers, jaxprs, matrices, products  # noqa: F401  # fill ROWS
 from xbackend.bring.jax.refused import check_rows
-from xbackend.bring.jax.walk import Walk, opened
+from xbackend.bring.jax.walk import Walk
 from xbackend.bring.tracing import program_of
 from xbackend.errors import GraphError
 
@@ -31,52 +31,26 @@ def from_jax(function: Callable[..., Any], *examples: Any, name: str | None = No
 
     if not callable(function):
         raise GraphError(f"{function!r:.60} is no function: give one that jax.make_jaxpr takes, and examples")
-    given = jax.tree.map(_example, examples, is_leaf=lambda one: isinstance(one, ArraySpec))
+
+    def shaped(one: Any) -> Any:
+        return jax.ShapeDtypeStruct(one.shape, one.dtype.value) if isinstance(one, ArraySpec) else one
+
+    given = jax.tree.map(shaped, examples, is_leaf=lambda one: isinstance(one, ArraySpec))
     closed, form = jax.make_jaxpr(function, return_shape=True)(*given)
-    _, tree = jax.tree.flatten(form)
-    called = name or str(getattr(function, "__name__", "graph"))
-    return from_jaxpr(closed, names=_names(function, given), name=called, form=tree.unflatten)
+    called, tree = name or str(getattr(function, "__name__", "graph")), jax.tree.structure(form)
+    return from_jaxpr(closed, _names(function, given), called, tree.unflatten)
 
 
-def from_jaxpr(
-    closed: Any,
-    *,
-    names: Sequence[str] = (),
-    name: str = "graph",
-    form: Callable[[list[Any]], Any] | None = None,
-) -> TracedProgram:
-    """The program of a `jax.extend.core.ClosedJaxpr`.
-
-    Args:
-        closed: the jaxpr.
-        names: those of its inputs.
-        name: that of the program.
-        form: makes the program's results of the list of arrays; without it one array, or a tuple.
-
-    Raises `GraphError` as `from_jax`.
-    """
-    if not hasattr(closed, "jaxpr") or not hasattr(closed, "consts"):
-        raise GraphError(f"{closed!r:.60} is no closed jaxpr: give what jax.make_jaxpr(function)(...) returns")
-    jaxpr = opened(closed)[0]
-    check_rows(name, jaxpr)
-    each = names or [f"x{i}" for i in range(len(jaxpr.invars))]
-    specs = [(own, *_spec(own, variable.aval)) for own, variable in zip(each, jaxpr.invars, strict=True)]
+def from_jaxpr(closed: Any, names: Sequence[str], name: str, form: Callable[[list[Any]], Any]) -> TracedProgram:
+    """The program of a `jax.extend.core.ClosedJaxpr`, with the names of its inputs. ``form`` makes its results of a
+    list of arrays. Raises `GraphError` as `from_jax`."""
+    check_rows(name, closed.jaxpr)
+    specs = [(own, *_spec(own, variable.aval)) for own, variable in zip(names, closed.jaxpr.invars, strict=True)]
 
     def walk(*traced: Any) -> Any:
-        results = [xb.asarray(one) for one in Walk().results(closed, traced)]
-        if form is not None:
-            return form(results)
-        return results[0] if len(results) == 1 else tuple(results)
+        return form([xb.asarray(one) for one in Walk().results(closed, traced)])
 
     return program_of(name, specs, walk)
-
-
-def _example(example: Any) -> Any:
-    import jax
-
-    if isinstance(example, ArraySpec):
-        return jax.ShapeDtypeStruct(example.shape, example.dtype.value)
-    return example
 
 
 def _spec(name: str, aval: Any) -> tuple[tuple[int, ...], dtypes.DType]:
@@ -102,13 +76,7 @@ def _names(function: Callable[..., Any], examples: tuple[Any, ...]) -> list[str]
     found = []
     for (first, *rest), _ in paths:
         own = single[first.idx] if first.idx < len(single) else f"x{first.idx}"
-        found.append("_".join([own, *(str(_step(one)) for one in rest)]))
+        # A step on the way to an array is an index, a key or an attribute.
+        steps = (next((getattr(one, n) for n in ("idx", "key", "name") if hasattr(one, n)), one) for one in rest)
+        found.append("_".join([own, *map(str, steps)]))
     return found
-
-
-def _step(entry: Any) -> Any:
-    """One step on the way to an array: an index, a key or an attribute."""
-    for name in ("idx", "key", "name"):
-        if hasattr(entry, name):
-            return getattr(entry, name)
-    return entry

@@ -53,9 +53,9 @@ class Lockstep(Walk):
 
     def known(self, atom: Any) -> np.ndarray | None:
         """The value where it is known and the same at all positions."""
-        each = [walk.known(atom) for walk in self.walks]
-        first = each[0]
-        return None if first is None or any(one is None or (one != first).any() for one in each) else first
+        first, *others = (walk.known(atom) for walk in self.walks)
+        same = first is not None and all(one is not None and np.array_equal(one, first) for one in others)
+        return first if same else None
 
 
 def _lacks(equation: Any) -> str:
@@ -81,8 +81,7 @@ def shard_map(walk: Walk, equation: Any, values: list[Any]) -> Any:
     """Arguments are split and results joined where the function outside is; one that is returned in shards and taken in
     the same shards stays on its devices."""
     params, closed = equation.params, equation.params["jaxpr"]
-    manual = params["newly_manual_axes"] if "newly_manual_axes" in params else params["manual_axes"]
-    mesh = mesh_of(params["mesh"], manual)
+    mesh = mesh_of(params["mesh"], params.get("newly_manual_axes", params.get("manual_axes")))
     given, atoms = [], []
     for atom, value, spec in zip(equation.invars, values, params["in_specs"], strict=True):
         split = split_of(spec)

@@ -6,7 +6,8 @@ from typing import Any
 
 import xbackend.api.functions as xb
 from xbackend.api import linalg
-from xbackend.bring.diagonals import with_ones
+from xbackend.bring.arrays import with_ones
+from xbackend.bring.jax.arrays import ints
 from xbackend.bring.jax.walk import OWN, Walk, is_literal, mapping, row
 from xbackend.errors import GraphError
 
@@ -15,11 +16,9 @@ mapping({"cholesky": linalg.cholesky})
 
 @row("triangular_solve", attributes=("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"))
 def triangular_solve(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    params = equation.params
-    a, b = values
+    params, (a, b) = equation.params, values
     lower = bool(params["lower"])
-    if params["unit_diagonal"]:
-        a = with_ones(a)
+    a = with_ones(a) if params["unit_diagonal"] else a
     # X @ a = b is a.mT @ X.mT = b.mT.
     left, turned = bool(params["left_side"]), bool(params["transpose_a"])
     if turned == left:
@@ -49,19 +48,13 @@ def _no_subset(equation: Any) -> None:
 
 def _is_symmetric(walk: Walk, atom: Any) -> bool:
     """Whether an input was made as (x + x.mT) / 2."""
-    half = None if is_literal(atom) else walk.made.get(atom)
-    if half is None or half.primitive.name not in ("div", "mul"):
-        return False
-    total = next((walk.made.get(one) for one in half.invars if not is_literal(one)), None)
-    if total is None or total.primitive.name != "add" or any(is_literal(one) for one in total.invars):
-        return False
-    first, second = total.invars
-    for one, other in ((first, second), (second, first)):
-        made = walk.made.get(other)
-        if made is not None and made.primitive.name == "transpose" and made.invars[0] is one:
-            rank = len(one.aval.shape)
-            order = (*range(rank - 2), rank - 1, rank - 2)
-            return tuple(int(axis) for axis in made.params["permutation"]) == order
+    half = walk.made_by(atom, "div", "mul")
+    found = [walk.made_by(one, "add") for one in half.invars if not is_literal(one)] if half is not None else []
+    pair = found[0].invars if found and found[0] is not None else []
+    for one, other in zip(pair, reversed(pair), strict=True):
+        made, rank = walk.made_by(other, "transpose"), len(one.aval.shape)
+        if made is not None and made.invars[0] is one:
+            return ints(made.params["permutation"]) == (*range(rank - 2), rank - 1, rank - 2)
     return False
 
 
@@ -91,6 +84,6 @@ def _solve(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 OWN["solve"] = _solve
-OWN["inv"] = lambda walk, equation, values: linalg.inv(values[0])
-OWN["det"] = lambda walk, equation, values: linalg.det(values[0])
-OWN["slogdet"] = lambda walk, equation, values: list(linalg.slogdet(values[0]))
+OWN["inv"] = lambda walk, equation, values: linalg.inv(*values)
+OWN["det"] = lambda walk, equation, values: linalg.det(*values)
+OWN["slogdet"] = lambda walk, equation, values: list(linalg.slogdet(*values))

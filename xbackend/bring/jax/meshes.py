@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -56,16 +57,16 @@ class Mesh:
         """The part of an array at each position, all on the device of the array."""
         if not split:
             return [array] * len(self.devices)
-        lengths = [array.shape[axis] // prod(self.axes[one] for one in names) for axis, names in split]
-        found: dict[tuple[int, ...], Any] = {}
-        places = [tuple(self.index(k, names) for _, names in split) for k in range(len(self.devices))]
-        for place in places:
-            if place not in found:
-                key = [slice(None)] * len(array.shape)
-                for (axis, _), index, length in zip(split, place, lengths, strict=True):
-                    key[axis] = slice(index * length, (index + 1) * length)
-                found[place] = xb.asarray(array)[tuple(key)]
-        return [found[place] for place in places]
+
+        @cache
+        def part(*place: int) -> Any:
+            key = [slice(None)] * len(array.shape)
+            for (axis, names), index in zip(split, place, strict=True):
+                length = array.shape[axis] // prod(self.axes[one] for one in names)
+                key[axis] = slice(index * length, (index + 1) * length)
+            return xb.asarray(array)[tuple(key)]
+
+        return [part(*(self.index(k, names) for _, names in split)) for k in range(len(self.devices))]
 
     def whole(self, shards: Sequence[Any], split: Split) -> Any:
         """The array of which these are the parts. Along axes of the mesh that do not split it all parts are equal: the

@@ -7,7 +7,7 @@ from typing import Any
 from xbackend.bring import dtypes
 from xbackend.bring.jax.walk import REFUSED, ROWS, inner_jaxprs, line_of, live, own_function
 from xbackend.bring.missing import Missing
-from xbackend.errors import GraphError
+from xbackend.program.dtypes import DType
 
 _DRAWS = "it draws random numbers: draw them outside, and give them as an argument"
 _CALLS = "it calls Python while it runs: leave it out, or compute that outside"
@@ -15,7 +15,6 @@ _SPREAD = "it spreads arrays over devices in a way without a row: write jax.shar
 _WRITES = "it changes an array in place: return the new value instead"
 _FACTORS = "write jnp.linalg.solve, inv, det or slogdet; of their gradients give the loss in place of jax.grad"
 _BITS = "it looks at the bits of numbers, which no program does"
-_COMPLEX = "no program has complex numbers"
 _CODE = "it is code outside of JAX: write it with jax.numpy"
 
 _RANDOM = """random_bits random_seed random_split random_fold_in random_wrap random_unwrap random_clone random_gamma
@@ -31,51 +30,44 @@ for names, instead in (
     ("new_ref empty_ref ref get swap addupdate accum_grad_in_ref freeze free_ref run_state", _WRITES),
     ("lu lu_pivots_to_permutation", _FACTORS),
     ("nextafter bitcast_convert_type population_count clz reduce_precision mulhi", _BITS),
-    ("complex real imag conj fft eig schur", _COMPLEX),
+    ("complex real imag conj fft eig schur", "no program has complex numbers"),
     ("ffi_call custom_partitioning pallas_call custom_call tpu_custom_call", _CODE),
+    ("custom_linear_solve", "write jnp.linalg.solve of the matrix; of its gradient give the loss in place of jax.grad"),
+    ("reduce", "write a sum, product, largest, smallest, all or any of jax.numpy"),
+    ("lt_to le_to eq_to", "it orders NaN and the signs of zeros: compare by <, or search in a vector"),
+    ("scatter-mul scatter-max scatter-min", "read the part, compute it, and set it"),
+    ("select_and_scatter_add", "it is the gradient of a largest of windows: give the loss in place of jax.grad"),
+    ("polygamma", "where it is the gradient of digamma, give the loss in place of jax.grad"),
 ):
     REFUSED.update(dict.fromkeys(names.split(), instead))
-REFUSED["custom_linear_solve"] = (
-    "write jnp.linalg.solve of the matrix; of its gradient give the loss in place of jax.grad"
-)
-REFUSED["reduce"] = "write a sum, product, largest, smallest, all or any of jax.numpy"
-_ORDER = "it orders NaN and the signs of zeros: compare by <, or search in a vector"
-REFUSED.update(dict.fromkeys(("lt_to", "le_to", "eq_to"), _ORDER))
-REFUSED.update(dict.fromkeys(("scatter-mul", "scatter-max", "scatter-min"), "read the part, compute it, and set it"))
-REFUSED["select_and_scatter_add"] = "it is the gradient of a largest of windows: give the loss in place of jax.grad"
-REFUSED["polygamma"] = "where it is the gradient of digamma, give the loss in place of jax.grad"
 
 
 def check_rows(name: str, jaxpr: Any) -> None:
     """Raises `GraphError` that names all primitives without a row, those of inner jaxprs included."""
-    missing = Missing("JAX")
-    todo, seen = [jaxpr], set[int]()
+    missing, todo, seen = Missing("JAX"), [jaxpr], set[int]()
     while todo:
         inner = todo.pop()
-        if id(inner) in seen:
-            continue
+        equations = live(inner) if id(inner) not in seen else []
         seen.add(id(inner))
-        for equation in live(inner):
-            _check_row(missing, equation)
+        for equation in equations:
+            if lacking := _lacking(equation):
+                missing.add(lacking[0], line_of(equation), lacking[1])
             if equation.primitive.name in ROWS and own_function(equation) is None:
                 todo += inner_jaxprs(equation)
     missing.check(name)
 
 
-def _check_row(missing: Missing, equation: Any) -> None:
-    primitive, line = equation.primitive.name, line_of(equation)
+def _lacking(equation: Any) -> tuple[str, str] | None:
+    """What no program has of an equation, and what to write instead."""
+    primitive = equation.primitive.name
     if primitive not in ROWS:
-        missing.add(primitive, line, REFUSED.get(primitive, ""))
-        return
-    if lacking := ROWS[primitive].lacks(equation):
-        missing.add(primitive, line, lacking)
-        return
+        return primitive, REFUSED.get(primitive, "")
+    if instead := ROWS[primitive].lacks(equation):
+        return primitive, instead
     for one in (*equation.invars, *equation.outvars):
         dtype = getattr(one.aval, "dtype", None)
         name = getattr(dtype, "name", str(one.aval))
-        try:
-            if not name.startswith("key<"):  # of random numbers, whose primitives are refused
-                dtypes.held(name)
-        except GraphError:
-            missing.add(f"{primitive} of {dtype}", line, "cast to a dtype that a program has, such as float32")
-            return
+        # Keys are of random numbers, whose primitives are refused.
+        if name not in (*DType, *dtypes.SMALL) and not name.startswith("key<"):
+            return f"{primitive} of {dtype}", "cast to a dtype that a program has, such as float32"
+    return None

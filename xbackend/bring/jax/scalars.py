@@ -35,23 +35,24 @@ mapping(
     {
         **named("abs add square"),
         **{"neg": xb.negative, "add_any": xb.add, "sub": xb.subtract, "not": xb.bitwise_invert},
-        "rem": remainder,
+        **{"rem": remainder, "shift_left": xb.bitwise_left_shift},
         "one_minus_square": lambda x: xb.subtract(1.0, xb.square(x)),
     },
     wraps=True,
 )
 
 
-@row("mul", wraps=True, attributes=("out_dtype",))
-def multiply(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def as_result(equation: Any, values: list[Any]) -> list[Any]:
+    """The inputs in the dtype of the result."""
     dtype = dtype_of(equation.outvars[0])
-    each = zip(values, equation.invars, strict=True)
-    return xb.multiply(*(dtypes.cast(value, dtype_of(one), dtype) for value, one in each))
+    return [dtypes.cast(value, dtype_of(one), dtype) for value, one in zip(values, equation.invars, strict=True)]
 
 
-@row("div", wraps=True)
-def divide(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return (xb.divide if "float" in dtype_of(equation.outvars[0]) else quotient)(*values)
+row("mul", wraps=True, attributes=("out_dtype",))(lambda _, equation, values: xb.multiply(*as_result(equation, values)))
+row("pow", wraps=True)(lambda _, equation, values: xb.pow(*as_result(equation, values)))
+row("div", wraps=True)(
+    lambda _, equation, values: (xb.divide if "float" in dtype_of(equation.outvars[0]) else quotient)(*values)
+)
 
 
 @row("lt", "le", "gt", "ge")
@@ -73,25 +74,18 @@ def extremum(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return (xb.maximum if larger else xb.minimum)(*values)
 
 
-@row("pow", wraps=True)
-def power(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    dtype = dtype_of(equation.outvars[0])
-    return xb.pow(values[0], dtypes.cast(values[1], dtype_of(equation.invars[1]), dtype))
-
-
 @row("integer_pow", attributes=("y",), wraps=True)
 def integer_power(walk: Walk, equation: Any, values: list[Any]) -> Any:
     """By squaring, as XLA does."""
     x, exponent = values[0], int(equation.params["y"])
     if exponent == 0:
         return xb.ones_like(x)
-    size, squares, factors = abs(exponent), x, []
+    size, squares, result = abs(exponent), x, None
     while size:
         if size & 1:
-            factors.append(squares)
+            result = squares if result is None else xb.multiply(result, squares)
         size >>= 1
         squares = xb.square(squares) if size else squares
-    result = reduce(xb.multiply, factors)
     return result if exponent > 0 else xb.reciprocal(result)
 
 
@@ -102,22 +96,18 @@ def polynomial(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return reduce(lambda total, one: xb.add(xb.multiply(total, x), one), reversed(coefficients))
 
 
-@row("round", attributes=("rounding_method",))
-def rounded(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    method = int(equation.params["rounding_method"])  # jax.lax.RoundingMethod
-    return xb.round(values[0]) if method == 1 else half_away(values[0])
+row("round", attributes=("rounding_method",))(  # 1 is jax.lax.RoundingMethod.TO_NEAREST_EVEN
+    lambda _, equation, values: (xb.round if int(equation.params["rounding_method"]) == 1 else half_away)(*values)
+)
 
 
 @row("select_n")
 def select(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    which, *cases = values
-    if len(cases) == 1:
-        return cases[0]
-    if dtype_of(equation.invars[0]) == "bool":
-        return xb.where(which, cases[1], cases[0])
-    result = cases[-1]
-    for number in reversed(range(len(cases) - 1)):
-        result = xb.where(xb.less_equal(which, number), cases[number], result)
+    which, *cases, result = values
+    if dtype_of(equation.invars[0]) == "bool" and cases:
+        return xb.where(which, result, *cases)
+    for number, case in reversed([*enumerate(cases)]):
+        result = xb.where(xb.less_equal(which, number), case, result)
     return result
 
 
@@ -131,11 +121,9 @@ def clamp(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return xb.where(xb.greater_equal(x, high), high, xb.where(xb.less_equal(x, low), low, x))
 
 
-@row("shift_left", "shift_right_arithmetic", "shift_right_logical", wraps=True)
+@row("shift_right_arithmetic", "shift_right_logical", wraps=True)
 def shifted(walk: Walk, equation: Any, values: list[Any]) -> Any:
     name, dtype = equation.primitive.name, dtype_of(equation.outvars[0])
-    if name == "shift_left":
-        return xb.bitwise_left_shift(*values)
     shifted_down, unsigned = xb.bitwise_right_shift(*values), dtype.startswith("uint")
     if name == "shift_right_arithmetic" and unsigned:
         raise GraphError(f"{name} of {dtype} has no row: shift unsigned numbers without a sign")
@@ -156,6 +144,6 @@ def convert(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return dtypes.cast(values[0], before, after)
 
 
-@row("stop_gradient")
-def stop_gradient(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    return values[0] if walk.is_constant(equation.invars[0]) else stopped(values[0])
+row("stop_gradient")(
+    lambda walk, equation, values: values if walk.is_constant(equation.invars[0]) else stopped(*values)
+)

@@ -43,18 +43,9 @@ OWN: dict[str, Function] = {}  # functions of jax.numpy.linalg that are not look
 EXPANDED = "call_hi_primitive"  # from JAX 0.11 on
 # Of a value in the body of a `shard_map`: that it may differ from device to device, or that it does not.
 CASTS = (
-    "pvary",
-    "reduced_vary_cast",
-    "reduced_vary_cast_p",
-    "vary_unreduced_cast",
-    "vary_unreduced_cast_p",
-    "preduced",
+    *("pvary", "reduced_vary_cast", "reduced_vary_cast_p"),
+    *("vary_unreduced_cast", "vary_unreduced_cast_p", "preduced"),
 )
-_OWN_FILE = "jax/_src/numpy/linalg.py"
-
-
-def _nothing(equation: Any) -> str:
-    return ""
 
 
 def row(
@@ -63,7 +54,7 @@ def row(
     inner: Sequence[str] = (),
     wraps: bool = False,
     together: bool = False,
-    lacks: Callable[[Any], str] = _nothing,
+    lacks: Callable[[Any], str] = lambda equation: "",
 ) -> Callable[[Function], Function]:
     """Make a function the row of these primitives: it gets the walk, the equation and the values of its inputs, and
     returns the value of its result, or a list of all."""
@@ -91,7 +82,7 @@ class Walk:
 
     def __init__(self) -> None:
         self.values: dict[Any, Any] = {}
-        self.outer: dict[Any, tuple[Walk, Any]] = {}  # where an input is constant: the walk and the input outside
+        self.outer: dict[Any, Callable[[], Any]] = {}  # where an input is constant: its value outside
         self.found: dict[Any, np.ndarray] = {}  # what was computed of constants
         self.made: dict[Any, Any] = {}  # the equation of each variable
         self.shards: dict[int, Any] = {}  # of arrays that a `shard_map` returned, by their `id`
@@ -123,7 +114,7 @@ class Walk:
         inner.shards, inner.position = self.shards, self.position
         for variable, atom in zip(opened(closed)[0].invars, atoms, strict=False):
             if atom is not None and self.is_constant(atom):
-                inner.outer[variable] = (self, atom)
+                inner.outer[variable] = partial(self.known, atom)
                 inner._constants.add(variable)
         return inner
 
@@ -155,41 +146,39 @@ class Walk:
         if atom not in self._constants:
             return None
         if atom not in self.found and atom in self.outer:
-            walk, outside = self.outer[atom]
-            value = walk.known(outside)
-            assert value is not None  # it is constant outside
-            self.found[atom] = value
-        if atom not in self.found:
-            self._compute(atom)
+            self.found[atom] = self.outer[atom]()
+        self._compute(atom)
         return self.found[atom]
+
+    def made_by(self, atom: Any, *primitives: str) -> Any:
+        """The equation that made an input, where its primitive is one of these; `None` for another one."""
+        made = None if is_literal(atom) else self.made.get(atom)
+        return made if made is not None and made.primitive.name in primitives else None
 
     def _compute(self, atom: Any) -> None:
         """Compute what a variable depends on, and it, once each."""
         todo = [atom]
         while todo:
+            if todo[-1] in self.found:
+                todo.pop()
+                continue
             equation = self.made[todo[-1]]
             own = [one for one in equation.invars if not is_literal(one) and one in self.made]
-            missing = [one for one in own if one not in self.found]
-            if missing:
+            if missing := [one for one in own if one not in self.found]:
                 todo += missing
                 continue
-            if todo.pop() in self.found:
-                continue
-            values = [self.known(one) for one in equation.invars]
-            if equation.primitive.name in CASTS:  # which JAX computes in the body of a `shard_map` only
-                self.found[equation.outvars[0]] = np.asarray(values[0])
-                continue
-            params = equation.primitive.get_bind_params(equation.params)
-            functions, params = ((), params) if isinstance(params, dict) else params  # functions: before JAX 0.10
-            made = equation.primitive.bind(*functions, *values, **params)
-            each = made if equation.primitive.multiple_results else [made]
-            self.found.update(zip(equation.outvars, (np.asarray(one) for one in each), strict=True))
+            each, primitive = [self.known(one) for one in equation.invars], equation.primitive
+            if primitive.name not in CASTS:  # which JAX computes in the body of a `shard_map` only
+                params = primitive.get_bind_params(equation.params)
+                functions, params = ((), params) if isinstance(params, dict) else params  # functions: before JAX 0.10
+                made = primitive.bind(*functions, *each, **params)
+                each = made if primitive.multiple_results else [made]
+            self.found.update(zip(equation.outvars, map(np.asarray, each), strict=True))
 
     def walked(self, equation: Any) -> None:
         """Give the results of an equation their values. Raises `GraphError`."""
         line = line_of(equation)
-        if line:
-            current().source = line
+        current().source = line or current().source
         if not equation.effects and not together(equation) and all(self.is_constant(one) for one in equation.invars):
             self._constants.update(equation.outvars)
         try:
@@ -206,32 +195,23 @@ class Walk:
 
     def _made(self, equation: Any) -> list[Any]:
         values = [self.value(one) for one in equation.invars]
-        own = own_function(equation)
-        used = ROWS[equation.primitive.name]
+        own, used = own_function(equation), ROWS[equation.primitive.name]
         if own is None and used.attributes is not None:
-            unknown = [
-                f"{name}={value!r:.60}"
-                for name, value in equation.params.items()
-                if name not in used.attributes and _is_given(name, value)
-            ]
+            rest = [(name, value) for name, value in equation.params.items() if name not in used.attributes]
+            # `None` says nothing of the values, nor does a sharding, which is where they are.
+            unknown = [f"{n}={value!r:.60}" for n, value in rest if value is not None and not n.endswith("sharding")]
             if unknown:
                 raise GraphError(f"the attribute {', '.join(unknown)} has no row")
         made = (own or used.function)(self, equation, values)
-        each = list(made) if isinstance(made, list | tuple) else [made]
-        wraps = used.wraps and own is None
+        each = made if isinstance(made, list | tuple) else [made]
 
         def checked(one: Any, variable: Any) -> Any:
-            kept = dtypes.in_range(one, dtype_of(variable)) if wraps else one
+            kept = dtypes.in_range(one, dtype_of(variable)) if used.wraps else one
             dtypes.check(kept, variable.aval.shape, dtype_of(variable))
             return kept
 
         pairs = zip(each, equation.outvars, strict=True)
         return [self.each(partial(checked, variable=variable), one) for one, variable in pairs]
-
-
-def _is_given(name: str, value: Any) -> bool:
-    """Whether an attribute says something of the values: `None` does not, nor a sharding, which is where they are."""
-    return value is not None and not name.endswith("sharding")
 
 
 def dtype_of(variable: Any) -> str:
@@ -241,20 +221,17 @@ def dtype_of(variable: Any) -> str:
 
 def own_function(equation: Any) -> Function | None:
     """What makes nodes of a call of a function of `jax.numpy.linalg` that has a row of its own."""
-    inner = equation.params.get("jaxpr")
-    if equation.primitive.name not in ("jit", "pjit") or inner is None:
+    name = equation.params.get("name")
+    if equation.primitive.name not in ("jit", "pjit") or name not in OWN:
         return None
-    said = str(getattr(opened(inner)[0].debug_info, "func_src_info", None) or "")
-    name, _, file = said.partition(" at ")
-    if name not in OWN or not file.rpartition(":")[0].replace("\\", "/").endswith(_OWN_FILE):
-        return None
-    return OWN[name] if str(inner) in _traced(name, tuple(one.aval for one in equation.invars)) else None
+    traced = _traced(name, tuple(one.aval for one in equation.invars))
+    return OWN[name] if str(equation.params["jaxpr"]) in traced else None
 
 
 @cache
 def _traced(name: str, avals: tuple[Any, ...]) -> frozenset[str]:
-    """The jaxprs of a function of `jax.numpy.linalg`, called alone and by `jax.vmap`. A gradient of the function has
-    its name, too."""
+    """The jaxprs of a function of `jax.numpy.linalg`, called alone and by `jax.vmap`. Its gradient, and a function of
+    the user, may have its name, too."""
     import jax
 
     examples = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in avals]
@@ -273,15 +250,11 @@ def live(jaxpr: Any) -> list[Any]:
     needed = {one for one in jaxpr.outvars if not is_literal(one)}
     found = []
     for equation in reversed(jaxpr.eqns):
-        if acts(equation) or any(one in needed for one in equation.outvars):
+        acts = any(type(one).__name__ != "NamedAxisEffect" for one in equation.effects)  # that needs an axis of a mesh
+        if acts or any(one in needed for one in equation.outvars):
             found.append(equation)
             needed.update(one for one in equation.invars if not is_literal(one))
     return found[::-1]
-
-
-def acts(equation: Any) -> bool:
-    """Whether an equation does something beside its results; that it needs an axis of a mesh is none."""
-    return any(type(one).__name__ != "NamedAxisEffect" for one in equation.effects)
 
 
 def together(equation: Any) -> bool:
@@ -296,30 +269,23 @@ def spreads(jaxpr: Any) -> bool:
 
 
 def inner_jaxprs(equation: Any) -> list[Any]:
-    """The jaxprs that the row of an equation walks."""
+    """The jaxprs that the row of an equation walks; none of a search in a vector."""
     if equation.primitive.name == EXPANDED:
-        return [] if is_search(equation) else [opened(expanded(equation))[0]]
+        own = equation.params["_prim"]
+        is_search = type(own).__name__ == "SearchSorted" and len(equation.invars[0].aval.shape) == 1
+        return [] if is_search else [opened(expanded(own))[0]]
     names = ROWS[equation.primitive.name].inner
     each = [equation.params[name] for name in names if name in equation.params]
     return [opened(one)[0] for value in each for one in (value if isinstance(value, tuple) else (value,))]
 
 
 @cache
-def _expanded(own: Any) -> Any:
+def expanded(own: Any) -> Any:
+    """The jaxpr of a primitive that JAX itself writes as other ones, later."""
     import jax
 
     avals = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in own.in_avals_flat]
     return jax.make_jaxpr(lambda *flat: jax.tree.leaves(own.expand(*jax.tree.unflatten(own.in_tree, flat))))(*avals)
-
-
-def is_search(equation: Any) -> bool:
-    """Whether a primitive of that kind searches in a vector."""
-    return type(equation.params["_prim"]).__name__ == "SearchSorted" and len(equation.invars[0].aval.shape) == 1
-
-
-def expanded(equation: Any) -> Any:
-    """The jaxpr of a primitive that JAX itself writes as other ones, later."""
-    return _expanded(equation.params["_prim"])
 
 
 def line_of(equation: Any) -> str:

@@ -61,25 +61,21 @@ def compare(one: Any, sign: str, other: Any) -> np.ndarray:
     return np.asarray(np.asarray(one) == np.asarray(other))
 
 
-def may_share_memory(one: GpuArray, other: GpuArray) -> bool:
-    return bool(np.may_share_memory(one.held, other.held))
-
-
 def version() -> tuple[int, int]:
     """Part of the keys of C code, which is not compiled."""
     return (2, 0)
 
 
-def get_include() -> str:
-    return ""
+def may_share_memory(one: GpuArray, other: GpuArray) -> bool:
+    return bool(np.may_share_memory(one.held, other.held))
 
 
 def modules() -> dict[str, ModuleType]:
     """The modules of pygpu that Theano imports for its variables."""
     pygpu, gpuarray, elemwise = (ModuleType(name) for name in ("pygpu", "pygpu.gpuarray", "pygpu.elemwise"))
     errors = {name: type(name, (Exception,), {}) for name in ("GpuArrayException", "UnsupportedException")}
-    own = (GpuContext, GpuArray, array, zeros, dtype_to_typecode, may_share_memory, get_include)
-    vars(gpuarray).update({one.__name__: one for one in own}, asarray=array, **errors)
+    own = (GpuContext, GpuArray, array, zeros, dtype_to_typecode, may_share_memory)
+    vars(gpuarray).update({one.__name__: one for one in own}, asarray=array, get_include=str, **errors)
     vars(gpuarray).update(api_version=version, abi_version=version)
     vars(elemwise).update(compare=compare, elemwise2=None)
     vars(pygpu).update(vars(gpuarray), __name__="pygpu", __path__=[], __version__="0.7.6")

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.bring.lineage.walk import is_draw, nodes
+from xbackend.bring.lineage.walk import is_a, nodes
 
 
 def draws_of(outputs: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
     """The random variables that outputs depend on, up to given variables and up to one another."""
-    every = {node.outputs[-1]: None for node in nodes(outputs, given) if is_draw(node.op)}
+    every = {node.outputs[-1]: None for node in nodes(outputs, given) if is_a(node.op, "RandomVariable")}
     read = dict.fromkeys(one for node in nodes(outputs, {**given, **every}) for one in node.inputs)
     return [one for one in {**read, **dict.fromkeys(outputs)} if one in every]
 

@@ -15,14 +15,19 @@ def info_of(op: Any) -> Any:
 
 
 def taps_of(op: Any) -> list[tuple[int, ...]]:
-    """The taps of each state of a Scan that has several."""
+    """The taps of each state of a Scan: of those with several, then of those with one."""
     info = info_of(op)
-    return [tuple(one) for one in (info.mit_sot_in_slices if hasattr(info, "mit_sot_in_slices") else op.mitsot_taps())]
+    several = info.mit_sot_in_slices if hasattr(info, "mit_sot_in_slices") else op.mitsot_taps()
+    return [*map(tuple, several), *[(-1,)] * info.n_sit_sot]
 
 
-def depth_of(taps: Sequence[int]) -> int:
-    """The number of states before the first step."""
-    return -min(taps)
+def entries_of(node: Any, variables: Sequence[Any]) -> list[Any]:
+    """What stands in the brackets of a node that reads or writes elements, of which these are the variables."""
+    listed = getattr(node.op, "idx_list", None)
+    if listed is None:
+        return list(variables)
+    module = import_module(f"{type(node.op).__module__.partition('.')[0]}.tensor.subtensor")
+    return list(module.get_idx_list([None, *variables], listed))
 
 
 def without_length(outputs: Sequence[Any], nodes: Sequence[Any]) -> Iterator[Any]:
@@ -39,8 +44,7 @@ def without_length(outputs: Sequence[Any], nodes: Sequence[Any]) -> Iterator[Any
     def taken(node: Any, variable: Any, before: int) -> bool:
         if type(node.op).__name__ != "Subtensor" or variable in node.inputs[1:]:
             return False
-        module = import_module(f"{type(node.op).__module__.partition('.')[0]}.tensor.subtensor")
-        first = module.get_idx_list(node.inputs, node.op.idx_list)[0]
+        first = entries_of(node, node.inputs[1:])[0]
         if not isinstance(first, slice):
             return bool(_plain(first) == -1)
         start = _plain(first.start) or 0
@@ -50,10 +54,10 @@ def without_length(outputs: Sequence[Any], nodes: Sequence[Any]) -> Iterator[Any
     for node in nodes:
         if type(node.op).__name__ == "Scan" and info_of(node.op).as_while:
             op, results = node.op, node.outputs
-            several = zip(op.outer_mitsot_outs(results), map(depth_of, taps_of(op)), strict=True)
-            single = [(one, 1) for one in op.outer_sitsot_outs(results)]
-            without = [(one, 0) for one in op.outer_nitsot_outs(results)]
-            if not all(only_last(*one) for one in [*several, *single, *without]):
+            states = [*op.outer_mitsot_outs(results), *op.outer_sitsot_outs(results)]
+            found = [(one, -min(taps)) for one, taps in zip(states, taps_of(op), strict=True)]
+            found += [(one, 0) for one in op.outer_nitsot_outs(results)]
+            if not all(only_last(*one) for one in found):
                 yield node
 
 

@@ -12,7 +12,7 @@ from xbackend.bring import dtypes
 from xbackend.bring.inputs import Input, arrays_of
 from xbackend.bring.lineage.draws import draws_of, seed, taken_out
 from xbackend.bring.lineage.given import from_graph
-from xbackend.bring.lineage.walk import leaves
+from xbackend.bring.lineage.walk import leaves, lengths_of
 from xbackend.bring.origin import Origin
 from xbackend.bring.tracing import identifiers
 from xbackend.errors import GraphError
@@ -45,18 +45,14 @@ def brought(
     targets = [one for one in inputs if scalar and "float" in one.type.dtype]
     options: Any = {"rewrites": rewrites, "name": name, "updates": updates, "gradients": bool(targets)}
     program = from_graph(outputs, dict(zip(inputs, arrays, strict=True)), **options)
-    own = (
-        _called(found, updates, arrays)
-        if hasattr(found, "maker")
-        else computed(framework.function, inputs, results, arrays)
-    )
-    slopes = []
-    if targets:
-        grads = framework.tensor.grad(results[0], targets, disconnected_inputs="ignore")
-        slopes = computed(framework.function, inputs, grads, arrays)
-    names = identifiers([one.name or "" for one in inputs])
-    gradient = [own_name for own_name, one in zip(names, inputs, strict=True) if one in targets]
-    return Origin(program, arrays, gradient, own, slopes, facts)
+    if hasattr(found, "maker"):
+        own = _called(found, updates, arrays)
+    else:
+        own = computed(framework.function, inputs, results, arrays)
+    grads = framework.tensor.grad(results[0], targets, disconnected_inputs="ignore") if targets else []
+    slopes = computed(framework.function, inputs, grads, arrays) if targets else []
+    pairs = zip(identifiers([one.name or "" for one in inputs]), inputs, strict=True)
+    return Origin(program, arrays, [label for label, one in pairs if one in targets], own, slopes, facts)
 
 
 def computed(
@@ -81,9 +77,8 @@ def _called(function: Any, updates: Mapping[Any, Any], arrays: Sequence[Any]) ->
 
 def _graph(found: Any, name: str) -> tuple[Any, Sequence[Any] | None, Mapping[Any, Any]]:
     """Outputs, inputs (`None` for all that the outputs depend on) and updates. Raises `GraphError`."""
-    maker = getattr(found, "maker", None)
-    if maker is not None:
-        wrapped = list(maker.inputs)
+    if hasattr(found, "maker"):
+        maker, wrapped = found.maker, list(found.maker.inputs)
         explicit = [one.variable for one in wrapped if not one.implicit and not hasattr(one.variable, "get_value")]
         updates = {one.variable: one.update for one in wrapped if one.update is not None}
         outputs = maker.outputs if isinstance(maker.outputs, list | tuple) else [maker.outputs]
@@ -100,5 +95,4 @@ def _described(variable: Any) -> Input:
     """An input of the graph. Raises `GraphError` for a dtype that no program has."""
     kind = variable.type
     dtypes.held(kind.dtype)
-    lengths = getattr(kind, "shape", None) or (None,) * kind.ndim
-    return Input(variable.name or "", f"{variable} ({kind})", kind.dtype, lengths)
+    return Input(variable.name or "", f"{variable} ({kind})", kind.dtype, lengths_of(kind))

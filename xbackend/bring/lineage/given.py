@@ -9,16 +9,15 @@ from typing import Any, Literal
 import numpy as np
 
 import xbackend.api.functions as xb
-from xbackend.api.tracing.state import shared, update
+from xbackend.api.tracing.state import update
 from xbackend.api.tracing.trace import ArraySpec
 from xbackend.api.tracing.traced_program import TracedProgram
-from xbackend.api.tracing.tracer import current
 from xbackend.bring import dtypes
 from xbackend.bring.kinds import REWRITES
 from xbackend.bring.lineage import arrays, indexing, loops, matrices, networks, scalars  # noqa: F401  # fill ROWS
 from xbackend.bring.lineage.draws import draws_of, taken_out
-from xbackend.bring.lineage.placed import Placed
-from xbackend.bring.lineage.walk import check_rows, line_of_variable
+from xbackend.bring.lineage.placed import Outermost
+from xbackend.bring.lineage.walk import check_rows, lengths_of
 from xbackend.bring.tracing import program_of
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
@@ -55,7 +54,11 @@ def from_graph(
     results: list[Any] = [outputs] if single else list(outputs)
     given = dict(inputs) if isinstance(inputs, Mapping) else dict.fromkeys(inputs)
     changed = dict(updates or {})
-    _check_variables([*results, *given, *changed])
+    for one in (*results, *given, *changed):
+        if not (hasattr(one, "owner") and hasattr(one, "type")):
+            raise GraphError(
+                f"{one!r:.60} is no variable of PyTensor, Aesara or Theano; of a compiled function give the function"
+            )
     package = type(results[0]).__module__.partition(".")[0] if results else "pytensor"
     walked = [*results, *changed.values()]
     if draws is not None:
@@ -67,7 +70,7 @@ def from_graph(
     specs = [(one.name or "", *_spec(one, example)) for one, example in given.items()]
 
     def walk(*traced: Any) -> Any:
-        inside = _Outermost(dict(zip(given, traced, strict=True)), walked, gradients)
+        inside = Outermost(dict(zip(given, traced, strict=True)), walked, gradients)
         inside.results(walked)
         for variable, new in zip(changed, walked[len(results) :], strict=True):
             update(inside.storage(variable), inside.array(new))
@@ -77,36 +80,6 @@ def from_graph(
     return program_of(name, specs, walk)
 
 
-class _Outermost(Placed):
-    """The walk of a whole graph, whose shared variables are those of the program."""
-
-    def __init__(self, values: Mapping[Any, Any], outputs: Sequence[Any], gradients: bool) -> None:
-        super().__init__(values, outputs, gradients)
-        self.shared: dict[Any, Any] = {}
-
-    def value(self, variable: Any) -> Any:
-        if variable not in self.values and hasattr(variable, "get_value"):
-            current().source = line_of_variable(variable) or current().source
-            self.values[variable] = xb.asarray(self.storage(variable))
-        return super().value(variable)
-
-    def storage(self, variable: Any) -> Any:
-        """The program's shared variable of one of the framework."""
-        if variable not in self.shared:
-            value = np.asarray(variable.get_value())
-            name = variable.name or f"shared{len(self.shared)}"
-            self.shared[variable] = shared(dtypes.array(value), name, self.home(variable))
-        return self.shared[variable]
-
-
-def _check_variables(variables: Sequence[Any]) -> None:
-    for one in variables:
-        if not (hasattr(one, "owner") and hasattr(one, "type")):
-            raise GraphError(
-                f"{one!r:.60} is no variable of PyTensor, Aesara or Theano; of a compiled function give the function"
-            )
-
-
 def _spec(variable: Any, example: Any) -> tuple[tuple[int, ...], DType]:
     """Shape and dtype of an input. Raises `GraphError`."""
     dtype = dtypes.held(variable.type.dtype)
@@ -114,14 +87,12 @@ def _spec(variable: Any, example: Any) -> tuple[tuple[int, ...], DType]:
         raise GraphError(f"the input {variable} has dtype {variable.type.dtype}, which arguments of a program have not")
     if isinstance(example, ArraySpec):
         return example.shape, dtype
-    if example is not None:
-        return tuple(np.shape(example)), dtype
-    lengths = getattr(variable.type, "shape", None) or (None,) * variable.type.ndim
+    lengths = lengths_of(variable.type) if example is None else np.shape(example)
     if any(n is None for n in lengths):
         raise GraphError(
             f"the input {variable} has no fixed shape ({lengths}): give {{variable: array}}, or xb.ArraySpec(shape)"
         )
-    return tuple(int(n) for n in lengths), dtype
+    return tuple(int(n) for n in lengths if n is not None), dtype
 
 
 def _rewritten(package: str, outputs: Sequence[Any], rewrites: str) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.bring import dtypes
+from xbackend.bring.lineage.endings import entries_of
 from xbackend.bring.lineage.walk import Walk, row
 from xbackend.errors import GraphError
 
@@ -42,24 +42,16 @@ def written(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 def _mask(walk: Walk, variables: Any, value: Any, shape: tuple[int, ...]) -> Any:
     """The mask that is the whole index where one number is written, with the axes of the array; else `None`."""
-    if len(variables) != 1 or not hasattr(variables[0].type, "dtype") or variables[0].type.dtype != "bool":
-        return None
-    mask = walk.value(variables[0])
-    if not isinstance(mask, Array) or not mask.ndim or np.ndim(value):
+    mask = walk.value(variables[0]) if len(variables) == 1 else None
+    if not isinstance(mask, Array) or mask.dtype is not dtypes.DType.bool or not mask.ndim or np.ndim(value):
         return None
     return xb.reshape(mask, (*mask.shape, *(1,) * (len(shape) - mask.ndim)))
 
 
 def keys_of(walk: Walk, node: Any, variables: Any, shape: tuple[int, ...]) -> list[Any]:
     """What stands in the brackets: an entry for each, whose arrays are of whole numbers."""
-    listed = getattr(node.op, "idx_list", None)
-    if listed is not None:
-        module = import_module(f"{type(node.op).__module__.partition('.')[0]}.tensor.subtensor")
-        entries = list(module.get_idx_list([None, *variables], listed))
-    else:
-        entries = list(variables)
     keys: list[Any] = []
-    for entry in entries:
+    for entry in entries_of(node, variables):
         key = _key(walk, entry)
         if isinstance(key, np.ndarray) and key.dtype == bool and key.ndim:
             keys += np.nonzero(key)
@@ -70,8 +62,7 @@ def keys_of(walk: Walk, node: Any, variables: Any, shape: tuple[int, ...]) -> li
 
 def _key(walk: Walk, entry: Any) -> Any:
     if isinstance(entry, slice):
-        bounds = (entry.start, entry.stop, entry.step)
-        return slice(*(_bound(walk, one) for one in bounds))
+        return slice(*map(walk.bound, (entry.start, entry.stop, entry.step)))
     if entry is None or isinstance(entry, int | np.integer):
         return entry
     value = walk.value(entry)
@@ -85,17 +76,10 @@ def _key(walk: Walk, entry: Any) -> Any:
     return value
 
 
-def _bound(walk: Walk, one: Any) -> int | None:
-    if one is None or isinstance(one, int):
-        return one
-    value = walk.known(one, "a bound of a slice")
-    return None if value is None else int(value)
-
-
 def _turned(array: Any, keys: list[Any]) -> tuple[Any, tuple[Any, ...], tuple[int, ...] | None]:
     """The array and the key; where slices stand between arrays, with their axes in front, as NumPy has the result, and
     the axes that turn the array back."""
-    arrays = [place for place, key in enumerate(keys) if _is_array(key)]
+    arrays = [place for place, key in enumerate(keys) if isinstance(key, np.ndarray | Array)]
     between = [key for place, key in enumerate(keys) if arrays and arrays[0] < place < arrays[-1]]
     if not any(key is None or isinstance(key, slice) for key in between):
         return array, tuple(keys), None
@@ -106,7 +90,3 @@ def _turned(array: Any, keys: list[Any]) -> tuple[Any, tuple[Any, ...], tuple[in
     order = (*front, *(place for place in range(len(keys)) if place not in front))
     back = tuple(np.argsort(order).tolist())
     return xb.permute_dims(xb.asarray(array), order), tuple(keys[place] for place in order), back
-
-
-def _is_array(key: Any) -> bool:
-    return isinstance(key, np.ndarray | Array)

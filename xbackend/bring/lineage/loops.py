@@ -14,7 +14,7 @@ import xbackend.api.functions as xb
 from xbackend.api.control_flow import cond as xb_cond
 from xbackend.api.control_flow import scan as xb_scan
 from xbackend.api.control_flow import while_loop as xb_while_loop
-from xbackend.bring.lineage.endings import depth_of, info_of, taps_of
+from xbackend.bring.lineage.endings import info_of, taps_of
 from xbackend.bring.lineage.indexing import keys_of
 from xbackend.bring.lineage.walk import Walk, graph_of, row
 from xbackend.errors import GraphError
@@ -22,9 +22,8 @@ from xbackend.errors import GraphError
 
 @row("Scan")
 def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
-    op, outer = node.op, node.inputs
+    op, outer, info = node.op, node.inputs, info_of(node.op)
     inner_inputs, inner_outputs = graph_of(op) or ([], [])
-    info = info_of(op)
     if info.n_mit_mot:
         raise GraphError("the loop of a gradient has no row: give the loss, and each framework makes its own gradient")
     if getattr(op, "truncate_gradient", -1) != -1:
@@ -32,44 +31,30 @@ def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
     steps = walk.whole(op.outer_nsteps(outer) if hasattr(op, "outer_nsteps") else outer[0], "the steps of a loop")
     sequences = [xb.asarray(walk.array(one))[:steps] for one in op.outer_seqs(outer)]
     taps = taps_of(op)
-    depths = list(map(depth_of, taps))
-    begins = [*zip(op.outer_mitsot(outer), depths, strict=True), *((one, 1) for one in op.outer_sitsot(outer))]
-    before = [_begun(walk, one, depth, steps) for one, depth in begins]
-    buffers, states = before[: len(taps)], before[len(taps) :]
-    kept = [*_shared(op, "outer", outer)]
+    states = [*op.outer_mitsot(outer), *op.outer_sitsot(outer)]
+    before = [_begun(walk, one, -min(own), steps) for one, own in zip(states, taps, strict=True)]
+    updated = op.outer_untraced_sit_sot if hasattr(op, "outer_untraced_sit_sot") else op.outer_shared
+    kept = [xb.asarray(walk.array(one)) for one in updated(outer)]
     others = [walk.value(one) for one in op.outer_non_seqs(outer)]
-    init = (
-        [buffer[i] for buffer, depth in zip(buffers, depths, strict=True) for i in range(depth)],
-        [state[0] for state in states],
-        [xb.asarray(walk.array(one)) for one in kept],
-    )
-    counts, ends = (len(buffers), len(states), len(kept)), len(inner_outputs) - bool(info.as_while)
+    init = [list(state) for state in before], kept
 
     def step(carry: Any, rows: Any) -> Any:
-        windows, singles, shared = carry
-        given: list[Any] = list(rows or ())
-        begin = 0
-        for own, depth in zip(taps, depths, strict=True):
-            given += [windows[begin + depth + tap] for tap in own]
-            begin += depth
-        given += [*singles, *shared, *others]
-        inner = walk.inner(dict(zip(inner_inputs, given, strict=True)))
+        windows, shared = carry
+        recent = [window[tap] for window, own in zip(windows, taps, strict=True) for tap in own]
+        inner = walk.inner(dict(zip(inner_inputs, [*(rows or ()), *recent, *shared, *others], strict=True)))
         inner.results(inner_outputs)
-        moved, one_tap, without, rest = _parts(list(map(inner.array, inner_outputs[:ends])), *counts)
-        following, begin = [], 0
-        for new, depth in zip(moved, depths, strict=True):
-            following += [*windows[begin + 1 : begin + depth], new]
-            begin += depth
-        following = [xb.asarray(one) for one in following]
         stops = inner.cast(inner_outputs[-1], "bool") if info.as_while else None
-        return (following, one_tap, rest), [*moved, *one_tap, *without], stops
+        made = list(map(inner.array, inner_outputs[: len(inner_outputs) - bool(info.as_while)]))
+        shown, rest = made[: len(made) - len(kept)], made[len(made) - len(kept) :]  # shared ones come last
+        moved = [[*window[1:], xb.asarray(new)] for window, new in zip(windows, shown, strict=False)]
+        return (moved, rest), shown, stops
 
     if info.as_while:
-        (_, _, last), lasts = _stopped(step, init, sequences, steps, walk.gradients)
+        (_, last), lasts = _stopped(step, init, sequences, steps, walk.gradients)
         written = [xb.expand_dims(one, axis=0) for one in lasts]
     else:
         length = None if sequences else steps
-        (_, _, last), written = xb_scan(lambda *given: step(*given)[:2], init, sequences or None, length)
+        (_, last), written = xb_scan(lambda *given: step(*given)[:2], init, sequences or None, length)
     each = iter(written)
     found = [xb.concat([one, next(each)]) for one in before]
     return [*found, *each, *last]
@@ -116,18 +101,3 @@ def _stopped(
 
     _, (state, lasts, _) = xb_while_loop(goes_on, following, (xb.asarray(0), start))
     return state, lasts
-
-
-def _shared(op: Any, side: str, variables: Any) -> list[Any]:
-    for name in ("untraced_sit_sot_outs", "untraced_sit_sot", "shared"):
-        if hasattr(op, f"{side}_{name}"):
-            return list(getattr(op, f"{side}_{name}")(variables))
-    return []
-
-
-def _parts(
-    results: list[Any], windows: int, singles: int, shared: int
-) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
-    """The results of a step: states with several taps, with one, outputs without, and shared ones, which come last."""
-    end = len(results) - shared
-    return results[:windows], results[windows : windows + singles], results[windows + singles : end], results[end:]

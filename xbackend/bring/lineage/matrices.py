@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import xbackend.api.functions as xb
 from xbackend.api import linalg
 from xbackend.api.tracing.array import Array
 from xbackend.bring import dtypes
-from xbackend.bring.diagonals import is_diagonal, on_diagonal, with_ones
+from xbackend.bring.arrays import is_diagonal, on_diagonal, with_ones
 from xbackend.bring.lineage.walk import ROWS, Walk, row
 from xbackend.errors import GraphError, ShapeError
 from xbackend.program.shapes import broadcast_shapes
@@ -45,51 +46,38 @@ def _kept(node: Any, made: Any) -> Any:
 def _arrays(walk: Walk, node: Any) -> list[Any]:
     """The inputs, those of a smaller floating-point dtype cast to that of the result."""
     dtype = node.outputs[0].type.dtype
-    casts = "float" in dtype
-    return [walk.cast(one, dtype) if casts else walk.array(one) for one in node.inputs]
+    return [walk.cast(one, dtype) if "float" in dtype else walk.array(one) for one in node.inputs]
 
 
 @row("Blockwise")
 def blockwise(walk: Walk, node: Any, values: list[Any]) -> Any:
-    op, name = node.op.core_op, type(node.op.core_op).__name__
-    if name in CORES:
-        return _kept(node, CORES[name](op, *_batched(_arrays(walk, node), node.op.inputs_sig)))
-    if any(len(one.type.broadcastable) > len(own) for one, own in zip(node.inputs, node.op.inputs_sig, strict=True)):
-        return _each(walk, node)
-    inside = op.make_node(*(one.type() for one in node.inputs))
-    own = Walk(dict(zip(inside.inputs, values, strict=True)))
-    return own.results(inside.outputs)
-
-
-def _batched(arrays: list[Any], signature: Any) -> list[Any]:
-    """The arrays with equal axes in front of those that the op takes."""
-    batches = [one.shape[: one.ndim - len(own)] for one, own in zip(arrays, signature, strict=True)]
-    common = broadcast_shapes(*batches)
-    return [
-        xb.broadcast_to(one, (*common, *one.shape[one.ndim - len(own) :])) if batch != common else one
-        for one, own, batch in zip(arrays, signature, batches, strict=True)
-    ]
-
-
-def _each(walk: Walk, node: Any) -> Any:
     """An op without a row of its own over batches: each of the batch, stacked."""
-    op = node.op.core_op
-    arrays = _batched([walk.array(one) for one in node.inputs], node.op.inputs_sig)
-    batch = arrays[0].shape[: arrays[0].ndim - len(node.op.inputs_sig[0])]
-    if int(np.prod(batch, dtype=np.int64)) > _MOST:
-        raise GraphError(f"{type(op).__name__} over a batch of {batch} has no row")
+    op, name, signature = node.op.core_op, type(node.op.core_op).__name__, node.op.inputs_sig
+    if name in CORES:
+        arrays, _ = _batched(_arrays(walk, node), signature)
+        return _kept(node, CORES[name](op, *arrays))
+    arrays, batch = _batched([np.asarray(one) if not isinstance(one, Array) else one for one in values], signature)
+    if prod(batch) > _MOST:
+        raise GraphError(f"{name} over a batch of {batch} has no row")
     found = []
     for where in np.ndindex(*batch):
-        parts = [one[where] if isinstance(one, Array) else np.asarray(one)[where] for one in arrays]
-        variables = [
-            one.type.clone(shape=(None,) * len(own))() for one, own in zip(node.inputs, node.op.inputs_sig, strict=True)
-        ]
-        inside = op.make_node(*variables)
+        kinds = [(one.type, one.type.ndim - len(own)) for one, own in zip(node.inputs, signature, strict=True)]
+        inside = op.make_node(*(kind.clone(shape=kind.shape[axis:])() for kind, axis in kinds))
+        parts = [one[where] if batch else one for one in arrays]
         found.append(Walk(dict(zip(inside.inputs, parts, strict=True))).results(inside.outputs))
-    return [
-        xb.reshape(xb.stack([xb.asarray(dtypes.array(one)) for one in each]), (*batch, *np.shape(each[0])))
-        for each in zip(*found, strict=True)
-    ]
+    if not batch:
+        return found[0]
+    results = zip(*found, strict=True)
+    return [xb.reshape(xb.stack(list(map(dtypes.array, each))), (*batch, *each[0].shape)) for each in results]
+
+
+def _batched(arrays: list[Any], signature: Any) -> tuple[list[Any], tuple[int, ...]]:
+    """The arrays with equal axes in front of those that the op takes; and these axes."""
+    inner = [one.shape[one.ndim - len(own) :] for one, own in zip(arrays, signature, strict=True)]
+    batches = [one.shape[: one.ndim - len(own)] for one, own in zip(arrays, inner, strict=True)]
+    common = broadcast_shapes(*batches)
+    each = zip(arrays, batches, inner, strict=True)
+    return [one if batch == common else xb.broadcast_to(one, (*common, *own)) for one, batch, own in each], common
 
 
 _MOST = 64
@@ -97,36 +85,14 @@ _MOST = 64
 
 @core("Dot", "MatMul", "BatchedDot", "_BatchedDot")
 def dot(op: Any, a: Any, b: Any) -> Any:
-    return xb.matmul(xb.asarray(a), xb.asarray(b))
+    return xb.matmul(a, b)
 
 
-@row("Dot22", "Dot22Scalar")
-def dot22(walk: Walk, node: Any, values: list[Any]) -> Any:
-    """What compiling makes of a product, and of one times a number."""
-    a, b, *number = _arrays(walk, node)
-    product = xb.matmul(xb.asarray(a), xb.asarray(b))
-    return xb.multiply(product, number[0]) if number else product
-
-
-@row("Gemm", "Gemv", "CGemv")
-def gemm(walk: Walk, node: Any, values: list[Any]) -> Any:
-    """beta * c + alpha * a @ b."""
-    c, alpha, a, b, beta = _arrays(walk, node)
-    product = xb.matmul(xb.asarray(a), xb.asarray(b))
-    return xb.add(xb.multiply(beta, c), xb.multiply(alpha, product))
-
-
-@row("Ger", "CGer")
-def ger(walk: Walk, node: Any, values: list[Any]) -> Any:
-    """a + alpha * outer(x, y)."""
-    a, alpha, x, y = _arrays(walk, node)
-    return xb.add(a, xb.multiply(alpha, linalg.outer(x, y)))
-
-
-@core("Cholesky", props="lower")
-def cholesky(op: Any, x: Any) -> Any:
-    factor = linalg.cholesky(x)
-    return factor if op.lower else xb.matrix_transpose(factor)
+# What compiling makes of products.
+core("Dot22")(dot)
+core("Dot22Scalar")(lambda op, a, b, number: xb.multiply(dot(op, a, b), number))
+core("Gemm", "Gemv", "CGemv")(lambda op, c, alpha, a, b, beta: beta * xb.asarray(c) + alpha * dot(op, a, b))
+core("Ger", "CGer")(lambda op, a, alpha, x, y: a + alpha * linalg.outer(x, y))
 
 
 @core("SolveTriangular", props="lower trans unit_diagonal")
@@ -134,9 +100,8 @@ def solve_triangular(op: Any, a: Any, b: Any) -> Any:
     trans, lower = getattr(op, "trans", 0), op.lower
     if trans in (1, 2, "T", "C"):
         a, lower = xb.matrix_transpose(a), not lower
-    if op.unit_diagonal:
-        a = with_ones(a)
-    return _solved(op, a, b, lambda m, r: linalg.solve_triangular(m, r, lower=lower))
+    a = with_ones(a) if op.unit_diagonal else a
+    return _solved(op, a, b, partial(linalg.solve_triangular, lower=lower))
 
 
 @core("Solve", props="assume_a A_structure lower")
@@ -167,6 +132,9 @@ def _solved(op: Any, a: Any, b: Any, of: Callable[[Any, Any], Any]) -> Any:
     return of(a, b)
 
 
+core("Cholesky", props="lower")(
+    lambda op, x: linalg.cholesky(x) if op.lower else xb.matrix_transpose(linalg.cholesky(x))
+)
 core("MatrixInverse")(lambda op, x: linalg.inv(x))
 core("MatrixPinv", "MatrixPseudoInverse")(lambda op, x: linalg.pinv(x))
 core("Det")(lambda op, x: linalg.det(x))
@@ -195,11 +163,9 @@ def qr(op: Any, x: Any) -> Any:
 @row("ExtractDiag", props="offset axis1 axis2")
 def extract_diag(walk: Walk, node: Any, values: list[Any]) -> Any:
     op, array = node.op, walk.array(node.inputs[0])
-    first, second = getattr(op, "axis1", 0), getattr(op, "axis2", 1)
-    last = (array.ndim - 2, array.ndim - 1)
-    if (first, second) != last:
-        array = xb.moveaxis(array, (first, second), last)
-    return linalg.diagonal(xb.asarray(array), offset=getattr(op, "offset", 0))
+    axes, last = (getattr(op, "axis1", 0), getattr(op, "axis2", 1)), (array.ndim - 2, array.ndim - 1)
+    array = array if axes == last else xb.moveaxis(array, axes, last)
+    return linalg.diagonal(array, offset=getattr(op, "offset", 0))
 
 
 @row("FillDiagonal")

@@ -14,7 +14,10 @@ from typing import Any
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.scopes import device as scope
-from xbackend.bring.lineage.walk import Walk, context_of, has_context, nodes, row
+from xbackend.api.tracing.state import shared
+from xbackend.api.tracing.tracer import current
+from xbackend.bring import dtypes
+from xbackend.bring.lineage.walk import Walk, context_of, has_context, line_of, nodes, row
 
 HOST = "cpu:0"
 
@@ -25,16 +28,15 @@ def same(walk: Walk, node: Any, values: list[Any]) -> Any:
     return values[0]
 
 
-@row("GpuFromHost", "GpuToGpu", props="context_name")
-def moved(walk: Walk, node: Any, values: list[Any]) -> Any:
-    return walk.moved(node)
+row("GpuFromHost", "GpuToGpu", props="context_name")(lambda walk, node, values: walk.moved(node))
 
 
-class Placed(Walk):
-    """The walk of a whole graph, which places what Theano has on contexts."""
+class Outermost(Walk):
+    """The walk of a whole graph, which places what Theano has on contexts. Its shared variables are the program's."""
 
-    def __init__(self, values: Mapping[Any, Any], outputs: Sequence[Any], gradients: bool = True) -> None:
+    def __init__(self, values: Mapping[Any, Any], outputs: Sequence[Any], gradients: bool) -> None:
         super().__init__(values, gradients=gradients)
+        self.shared: dict[Any, Any] = {}
         self.on: dict[Any, str] = {}  # the context of the result of an op that was lifted
         there = [*outputs, *(one for node in nodes(outputs, values) for one in node.inputs)]
         contexts = {context_of(one) for one in there if has_context(one)}
@@ -65,6 +67,16 @@ class Placed(Walk):
         to_host = type(getattr(variable.owner, "op", None)).__name__ == "HostFromGpu"
         return xb.to_device(value, self.host) if to_host and self.host else value
 
-    def home(self, variable: Any) -> str | None:
-        """The device of a shared variable."""
-        return context_of(variable) if has_context(variable) else self.host
+    def value(self, variable: Any) -> Any:
+        if variable not in self.values and hasattr(variable, "get_value"):
+            current().source = line_of(variable) or current().source
+            self.values[variable] = xb.asarray(self.storage(variable))
+        return super().value(variable)
+
+    def storage(self, variable: Any) -> Any:
+        """The program's shared variable of one of the framework."""
+        if variable not in self.shared:
+            name = variable.name or f"shared{len(self.shared)}"
+            home = context_of(variable) if has_context(variable) else self.host
+            self.shared[variable] = shared(dtypes.array(variable.get_value()), name, home)
+        return self.shared[variable]

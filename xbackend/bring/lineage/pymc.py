@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,29 +13,10 @@ from xbackend.bring.origin import Origin
 from xbackend.errors import GraphError
 
 
-@dataclass(frozen=True)
-class LogDensity:
-    """The graph of a model's log-density: ``logp`` of the vector ``theta``, whose initial value is ``start``.
+def _log_density(model: Any, point: Any, rewrites: str | None, name: str) -> tuple[TracedProgram, Any, Any, np.ndarray]:
+    """The log-density of a `pymc.Model`: its program, and its graph, of a vector with an initial value.
 
-    ``discrete`` says that a variable is of whole numbers, so there is no gradient.
-    """
-
-    name: str
-    logp: Any
-    theta: Any
-    start: np.ndarray
-    discrete: bool
-
-    def program(self, rewrites: str | None = "stabilize") -> TracedProgram:
-        """The program of the log-density. Raises `GraphError`."""
-        return from_graph(self.logp, {self.theta: self.start}, rewrites=rewrites, name=self.name)
-
-
-def log_density(model: Any, point: Any = None, name: str = "logp") -> LogDensity:
-    """The log-density of a `pymc.Model`. ``point`` is its initial point, by default its own.
-
-    Dimensions and data become constants, as shapes of programs are fixed. Raises `GraphError` for a model without free
-    variables.
+    Dimensions and data become constants, as shapes of programs are fixed. Raises `GraphError`.
     """
     from pymc.blocking import DictToArrayBijection
     from pymc.model.transform.optimization import freeze_dims_and_data
@@ -49,9 +29,9 @@ def log_density(model: Any, point: Any = None, name: str = "logp") -> LogDensity
         raise GraphError(f"{name} has no free variable: its log-density is a constant")
     (logp,), theta = join_nonshared_inputs(point=point, outputs=[frozen.logp()], inputs=variables)
     theta.name = "theta"
-    start = DictToArrayBijection.map({one.name: point[one.name] for one in variables}).data
-    discrete = any("int" in one.type.dtype or one.type.dtype == "bool" for one in variables)
-    return LogDensity(name, logp, theta, np.asarray(start, theta.type.dtype), discrete)
+    data = DictToArrayBijection.map({one.name: point[one.name] for one in variables}).data
+    start = np.asarray(data, theta.type.dtype)
+    return from_graph(logp, {theta: start}, rewrites=rewrites, name=name), logp, theta, start
 
 
 def brought(found: Any, given: Any, name: str, generator: np.random.Generator, *, rewrites: str) -> Origin:
@@ -66,14 +46,13 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator, *
         raise GraphError(f"{name} is {type(made).__name__}: it has to be a pm.Model, or a function that returns one")
     if given:
         raise GraphError(f"{name}: a model has its own initial point; leave --input out")
-    density = log_density(model, point, name)
-    program = density.program(rewrites)
-    logp = pymc.pytensorf.rewrite_pregrad(density.logp)
-    outputs = [logp] if density.discrete else [logp, pytensor.tensor.grad(logp, density.theta)]
-    value, *slopes = computed(pymc.pytensorf.compile, [density.theta], outputs, [density.start])
+    program, logp, theta, start = _log_density(model, point, rewrites, name)
+    gradient = ["theta"] if all("float" in one.type.dtype for one in model.value_vars) else []
+    logp = pymc.pytensorf.rewrite_pregrad(logp)
+    outputs = [logp, *(pytensor.tensor.grad(logp, theta) for _ in gradient)]
+    value, *slopes = computed(pymc.pytensorf.compile, [theta], outputs, [start])
     facts = {"graph": f"PyMC {pymc.__version__}, PyTensor {pytensor.__version__}", "rewrites": rewrites}
-    gradient = () if density.discrete else ("theta",)
-    return Origin(program, [density.start], gradient, [value], slopes, facts)
+    return Origin(program, [start], gradient, [value], slopes, facts)
 
 
 def from_pymc(model: Any, point: Any = None, *, rewrites: str | None = "stabilize") -> TracedProgram:
@@ -81,4 +60,4 @@ def from_pymc(model: Any, point: Any = None, *, rewrites: str | None = "stabiliz
 
     ``point`` is the initial point that gives the shapes, by default the model's own. Raises `GraphError`.
     """
-    return log_density(model, point).program(rewrites)
+    return _log_density(model, point, rewrites, "logp")[0]

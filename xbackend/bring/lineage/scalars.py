@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -21,7 +22,6 @@ from xbackend.bring.lineage.bessel import ive
 from xbackend.bring.lineage.walk import SCALARS, Walk, row
 from xbackend.bring.scalars import Scalar, clip, half_away, named, softplus
 from xbackend.errors import GraphError
-from xbackend.program.dtypes import DType
 
 
 def _folded(function: Scalar) -> Scalar:
@@ -34,31 +34,24 @@ def _trigamma(x: Any) -> Any:
     total = xb.zeros_like(x)
     for _ in range(8):
         low = xb.less(x, 8.0)
-        total = xb.where(low, xb.add(total, xb.reciprocal(xb.square(x))), total)
+        total = xb.where(low, total + xb.reciprocal(xb.square(x)), total)
         x = xb.where(low, xb.add(x, 1.0), x)
     z = xb.reciprocal(xb.square(x))
     series = xb.zeros_like(x)
     for coefficient in (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6):
-        series = xb.add(xb.multiply(series, z), coefficient)
-    return xb.add(
-        total,
-        xb.add(xb.reciprocal(x), xb.add(xb.multiply(0.5, z), xb.multiply(xb.multiply(series, z), xb.reciprocal(x)))),
-    )
+        series = series * z + coefficient
+    return total + (xb.reciprocal(x) + (0.5 * z + series * z * xb.reciprocal(x)))
 
 
 def _erfcx(x: Any) -> Any:
     """exp(x**2) * erfc(x): the product below 2, and beyond it the continued fraction of erfc (Abramowitz and Stegun,
     7.1.14), whose 60 terms are exact to 1e-16 there."""
-    far = xb.where(xb.less(x, 2.0), 2.0, x)
+    is_near = xb.less(x, 2.0)
+    near, far = xb.where(is_near, x, 0.0), xb.where(is_near, 2.0, x)
     fraction: Any = far
     for k in range(60, 0, -1):
-        fraction = xb.add(far, xb.divide(k / 2.0, fraction))
-    near = xb.where(xb.less(x, 2.0), x, 0.0)
-    return xb.where(
-        xb.less(x, 2.0),
-        xb.multiply(xb.exp(xb.square(near)), xb.erfc(near)),
-        xb.divide(1.0 / math.sqrt(math.pi), fraction),
-    )
+        fraction = far + k / 2.0 / fraction
+    return xb.where(is_near, xb.exp(xb.square(near)) * xb.erfc(near), 1.0 / math.sqrt(math.pi) / fraction)
 
 
 def _gamma(x: Any) -> Any:
@@ -73,12 +66,11 @@ def _erfcinv(x: Any) -> Any:
     asymptote."""
     small = xb.logical_and(xb.less(x, 0.1), xb.greater(x, 0.0))
     tail = xb.where(small, x, 0.1)
-    log = xb.negative(xb.log(tail))
-    y: Any = xb.sqrt(xb.subtract(log, xb.multiply(0.5, xb.log(xb.multiply(math.pi, log)))))
+    log = -xb.log(tail)
+    y: Any = xb.sqrt(log - 0.5 * xb.log(math.pi * log))
     for _ in range(3):
-        slope = xb.multiply(-2.0 / math.sqrt(math.pi), xb.exp(xb.negative(xb.square(y))))
-        step = xb.divide(xb.subtract(xb.erfc(y), tail), slope)
-        y = xb.subtract(y, xb.divide(step, xb.add(1.0, xb.multiply(y, step))))
+        step = (xb.erfc(y) - tail) / (-2.0 / math.sqrt(math.pi) * xb.exp(-xb.square(y)))
+        y = y - step / (1.0 + y * step)
     return xb.where(small, y, xb.erfinv(xb.subtract(1.0, xb.where(small, 0.5, x))))
 
 
@@ -104,7 +96,7 @@ ARITHMETIC: dict[str, Scalar] = {
 }
 COMPARED: dict[str, Scalar] = {
     **{"LT": xb.less, "GT": xb.greater, "LE": xb.less_equal, "GE": xb.greater_equal},
-    **{"EQ": xb.equal, "NEQ": xb.not_equal},
+    **{"EQ": xb.equal, "NEQ": xb.not_equal, "IsNan": xb.isnan, "IsInf": xb.isinf},
 }
 OF_BOOLS: dict[str, Scalar] = {
     **dict.fromkeys(("Add", "OR", "Maximum", "ScalarMaximum"), _folded(xb.logical_or)),
@@ -112,46 +104,32 @@ OF_BOOLS: dict[str, Scalar] = {
     **{"XOR": _folded(xb.logical_xor), "Invert": xb.logical_not, "Identity": lambda x: x},
 }
 BITS: dict[str, Scalar] = {
-    "AND": _folded(xb.bitwise_and),
-    "OR": _folded(xb.bitwise_or),
-    "XOR": _folded(xb.bitwise_xor),
+    **{"AND": _folded(xb.bitwise_and), "OR": _folded(xb.bitwise_or), "XOR": _folded(xb.bitwise_xor)},
     "Invert": xb.bitwise_invert,
 }
-CLASSIFIED: dict[str, Scalar] = {"IsNan": xb.isnan, "IsInf": xb.isinf}
-SCALARS.update(*(ARITHMETIC, COMPARED, OF_BOOLS, BITS, CLASSIFIED), ("Switch", "Cast", "Second", "Composite"))
+SCALARS.update(*(ARITHMETIC, COMPARED, OF_BOOLS, BITS), ("Switch", "Cast", "Second", "Composite"))
 
 
 def _ranged(name: str, ranges: Sequence[dtypes.Range | None]) -> dtypes.Range | None:
-    """The range of a result of small integers; `None` where it is unknown."""
-    if any(one is None for one in ranges):
+    """The range of a result of small integers, whose bounds come of those of the operands; `None` if it is unknown."""
+    known = [one for one in ranges if one is not None]
+    if name not in _MONOTONE or len(known) < len(ranges) or len(known) > 8:
         return None
-    lows, highs = zip(*[one for one in ranges if one is not None], strict=True)
-    if name == "Add":
-        return sum(lows), sum(highs)
-    if name == "Sub":
-        return lows[0] - highs[1], highs[0] - lows[1]
-    if name == "Neg":
-        return -highs[0], -lows[0]
-    if name == "Mul" and len(lows) == 2:
-        ends = [a * b for a in (lows[0], highs[0]) for b in (lows[1], highs[1])]
-        return min(ends), max(ends)
-    if name in ("Maximum", "Minimum", "Identity", "Switch", "Second"):
-        return min(lows), max(highs)
-    return None
+    found = [_MONOTONE[name](each) for each in product(*known)]
+    return min(found), max(found)
 
 
-@row("Elemwise")
-def elemwise(walk: Walk, node: Any, values: list[Any]) -> Any:
-    return _elementwise(walk, node.op.scalar_op, node.inputs, node.outputs[0])
+# In each operand, of the list of all.
+_MONOTONE: dict[str, Callable[[Sequence[int]], int]] = {
+    **{"Add": sum, "Mul": prod, "Maximum": max, "Minimum": min, "Identity": max},
+    **{"Sub": lambda each: each[0] - each[1], "Neg": lambda each: -each[0]},
+}
 
 
-@row("ScalarOp")
-def scalar(walk: Walk, node: Any, values: list[Any]) -> Any:
-    return _elementwise(walk, node.op, node.inputs, node.outputs[0])
-
-
-def _elementwise(walk: Walk, op: Any, inputs: Sequence[Any], output: Any) -> Any:
+@row("Elemwise", "ScalarOp")
+def elementwise(walk: Walk, node: Any, values: list[Any]) -> Any:
     """The result of a scalar op, element by element. Raises `GraphError`."""
+    op, inputs, output = getattr(node.op, "scalar_op", node.op), node.inputs, node.outputs[0]
     name, dtype = type(op).__name__, output.type.dtype
     if name == "Composite":
         inner = zip(op.fgraph.inputs, inputs, strict=True)
@@ -159,8 +137,6 @@ def _elementwise(walk: Walk, op: Any, inputs: Sequence[Any], output: Any) -> Any
     if name in COMPARED:
         common = np.result_type(*(one.type.dtype for one in inputs)).name
         return COMPARED[name](*(walk.cast(one, common) for one in inputs))
-    if name in CLASSIFIED:
-        return CLASSIFIED[name](walk.array(inputs[0]))
     if name == "Switch":
         taken = walk.cast(inputs[0], "bool")
         each = [_guarded(walk, one, taken, number == 1).cast(one, dtype) for number, one in enumerate(inputs[1:])]
@@ -203,22 +179,14 @@ def _guarded(walk: Walk, branch: Any, taken: Any, otherwise: bool) -> Walk:
         if place is not None:
             pole = node.inputs[place]
             value = own.value(pole)
-            if isinstance(value, Array) and value.dtype in _FLOATS and _covers(value.shape, taken.shape):
+            covers = np.broadcast_shapes(np.shape(value), taken.shape) == np.shape(value)
+            if covers and isinstance(value, Array) and value.dtype.is_floating:
                 one = np.ones((), value.dtype.value)
                 before = Walk({**own.values, pole: xb.where(taken, *((one, value) if otherwise else (value, one)))})
         if before is not own or not changed.isdisjoint(node.inputs):
-            result = _elementwise(before, node.op.scalar_op, node.inputs, node.outputs[0])
-            own = Walk({**own.values, node.outputs[0]: result})
+            own = Walk({**own.values, node.outputs[0]: elementwise(before, node, [])})
             changed.add(node.outputs[0])
     return own
-
-
-_FLOATS = (DType.float32, DType.float64)
-
-
-def _covers(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether an array of the other shape is broadcast to the shape."""
-    return len(other) <= len(shape) and all(n in (1, m) for n, m in zip(reversed(other), reversed(shape), strict=False))
 
 
 def _chain(walk: Walk, branch: Any) -> list[Any]:
@@ -228,14 +196,13 @@ def _chain(walk: Walk, branch: Any) -> list[Any]:
 
     def enter(variable: Any) -> None:
         node = variable.owner
-        if node is None or node in entered or len(entered) == _CHAIN or type(node.op).__name__ != "Elemwise":
+        if node in entered or len(entered) == _CHAIN or type(getattr(node, "op", None)).__name__ != "Elemwise":
             return
-        if type(node.op.scalar_op).__name__ in ("Switch", "Composite") or not isinstance(walk.value(variable), Array):
-            return
-        entered.add(node)
-        for one in node.inputs:
-            enter(one)
-        found.append(node)
+        if type(node.op.scalar_op).__name__ not in ("Switch", "Composite") and isinstance(walk.value(variable), Array):
+            entered.add(node)
+            for one in node.inputs:
+                enter(one)
+            found.append(node)
 
     enter(branch)
     return found
@@ -252,9 +219,8 @@ def _range(walk: Walk, variable: Any) -> dtypes.Range | None:
 
 
 _REDUCED: dict[str, Callable[..., Any]] = {
-    **{"Add": xb.sum, "Mul": xb.prod},
-    **dict.fromkeys(("Maximum", "ScalarMaximum"), xb.max),
-    **dict.fromkeys(("Minimum", "ScalarMinimum"), xb.min),
+    **{"Add": xb.sum, "Mul": xb.prod, "Maximum": xb.max, "ScalarMaximum": xb.max},
+    **{"Minimum": xb.min, "ScalarMinimum": xb.min},
 }
 
 
@@ -265,19 +231,15 @@ _REDUCED: dict[str, Callable[..., Any]] = {
 def reduction(walk: Walk, node: Any, values: list[Any]) -> Any:
     """``initial`` is of arrays without elements only, whose largest and smallest a program refuses."""
     (variable,), dtype = node.inputs, node.outputs[0].type.dtype
-    axes = _axes(node)
-    name = type(node.op.scalar_op).__name__
+    axes, name = _axes(node), type(node.op.scalar_op).__name__
     if variable.type.dtype == "bool" and name in ("AND", "OR"):
         return (xb.all if name == "AND" else xb.any)(walk.array(variable), axis=axes)
     if name not in _REDUCED:
         raise GraphError(f"{name} along axes of {variable.type.dtype} has no row")
     inside = getattr(node.op, "acc_dtype", None) or dtype
-    array = walk.cast(variable, inside)
-    if name in ("Add", "Mul"):
-        result = dtypes.in_range(_REDUCED[name](array, axis=axes, dtype=dtypes.held(inside)), inside)
-    else:
-        result = _REDUCED[name](array, axis=axes)
-    return dtypes.cast(result, inside, dtype)
+    options = {"dtype": dtypes.held(inside)} if name in ("Add", "Mul") else {}
+    result = _REDUCED[name](walk.cast(variable, inside), axis=axes, **options)
+    return dtypes.cast(dtypes.in_range(result, inside) if options else result, inside, dtype)
 
 
 @row("ProdWithoutZeros", props="axis acc_dtype")

@@ -16,7 +16,6 @@ from typing import Any
 
 from xbackend.bring.lineage import contexts
 
-FLAGS = "THEANO_FLAGS"
 # Functions are called once, in Python: C code would take a minute to compile.
 _OURS = "blas.ldflags=,cxx="
 _HIDDEN = "theano.scan_module.scan_perform_ext"  # it does not compile for Python 3.11: loops are in Python then
@@ -41,7 +40,7 @@ class _Finder(MetaPathFinder):
 
 class _WithFlags(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
-        os.environ[FLAGS] = ",".join(filter(None, (_OURS, os.environ.get(FLAGS))))
+        os.environ["THEANO_FLAGS"] = ",".join(filter(None, (_OURS, os.environ.get("THEANO_FLAGS"))))
         super().exec_module(module)
 
 

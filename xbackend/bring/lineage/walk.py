@@ -74,23 +74,30 @@ class Walk:
     def value(self, variable: Any) -> Any:
         """The value of a variable whose node was walked, or of a constant."""
         if variable not in self.values:
-            self.values[variable] = _constant(variable) if hasattr(variable, "data") else _free(variable)
+            if not hasattr(variable, "data"):
+                raise GraphError(
+                    f"the graph depends on {variable}, which is none of the inputs: give it as one, with its shape or "
+                    "an array"
+                )
+            self.values[variable] = np.asarray(variable.data) if has_context(variable) else variable.data
         return self.values[variable]
 
     def _node(self, node: Any) -> None:
         values = [self.value(one) for one in node.inputs]
-        function = row_of(node.op)
-        line = line_of(node)
-        if line:
-            current().source = line
+        function, line = row_of(node.op), line_of(node.outputs[0])
+        current().source = line or current().source
         try:
             known = not any(isinstance(value, Array) for value in values) and computed(node, values)
+            if function is None and not known:
+                raise GraphError("no program has this op")
             with self.scope(node):
-                found = known or (function or _refused)(self, node, values)
+                found = known or (function and function(self, node, values))
                 each = found if isinstance(found, list | tuple) else [found]
                 for one, variable in zip(each, node.outputs, strict=True):
                     if isinstance(one, Array):
-                        dtypes.check(one, _lengths(variable.type), variable.type.dtype)
+                        # Scalars of elementwise graphs are arrays of any shape.
+                        is_scalar = type(variable.type).__name__.startswith("Scalar")
+                        dtypes.check(one, None if is_scalar else lengths_of(variable.type), variable.type.dtype)
         except XBackendError as error:
             raise GraphError(f"{node.op}{f' (at {line})' if line else ''}: {error}") from error
         self.values.update(zip(node.outputs, each, strict=True))
@@ -120,26 +127,28 @@ class Walk:
         """A known whole number."""
         return int(self.known(variable, what))
 
+    def lengths(self, variable: Any, what: str) -> tuple[int, ...]:
+        """Known whole numbers."""
+        return tuple(int(n) for n in self.known(variable, what))
+
+    def bound(self, one: Any) -> int | None:
+        """A bound of a slice: a number, or a variable with a known one."""
+        value = one if one is None or isinstance(one, int) else self.known(one, "a bound of a slice")
+        return None if value is None else int(value)
+
     def cast(self, variable: Any, dtype: str) -> Any:
         """The value of a variable in a dtype, as what `xbackend.api` takes."""
-        value = self.value(variable)
-        return dtypes.array(dtypes.cast(_numpy(value), variable.type.dtype, dtype))
+        return dtypes.array(dtypes.cast(self.value(variable), variable.type.dtype, dtype))
 
     def array(self, variable: Any) -> Any:
         """The value of a variable as what `xbackend.api` takes."""
-        return dtypes.array(_numpy(self.value(variable)))
+        return dtypes.array(self.value(variable))
 
 
-def _lengths(kind: Any) -> Sequence[int | None] | None:
-    """The shape that a type says; `None` for scalars, which in elementwise graphs are arrays of any shape."""
-    if type(kind).__name__.startswith("Scalar"):
-        return None
+def lengths_of(kind: Any) -> Sequence[int | None]:
+    """The shape that the type of an array says; Aesara's and Theano's may say the rank only."""
     known: Sequence[int | None] | None = getattr(kind, "shape", None)
     return known or (None,) * kind.ndim
-
-
-def _constant(variable: Any) -> Any:
-    return np.asarray(variable.data) if has_context(variable) else variable.data
 
 
 def has_context(variable: Any) -> bool:
@@ -153,37 +162,33 @@ def context_of(variable: Any) -> str | None:
     return name
 
 
-def _numpy(value: Any) -> Any:
-    return value if isinstance(value, Array) else np.asarray(value)
-
-
 def row_of(op: Any) -> Row | None:
     """The row of an op: that of its class, or for one made of a graph that of the graph."""
-    names = (type(op).__name__, *(name for name in ("ScalarOp", "OpFromGraph") if _is(op, name)))
+    names = (type(op).__name__, *(name for name in ("ScalarOp", "OpFromGraph") if is_a(op, name)))
     return next((ROWS[name] for name in names if name in ROWS), None)
 
 
-def _is(op: Any, name: str) -> bool:
+def is_a(op: Any, name: str) -> bool:
     """Whether a class of that name is one of an op's."""
     return any(one.__name__ == name for one in type(op).__mro__)
 
 
 def nodes(outputs: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
     """The nodes that the outputs depend on, each behind those that it depends on, up to given variables."""
-    found: list[Any] = []
-    entered, left = set[Any](), set[Any]()
-    stack = [one.owner for one in reversed(outputs) if one.owner is not None and one not in given]
+    found: dict[Any, None] = {}
+    entered = set[Any]()
+
+    def owners(variables: Sequence[Any]) -> list[Any]:
+        return [one.owner for one in reversed(variables) if one.owner is not None and one not in given]
+
+    stack = owners(outputs)
     while stack:
-        node = stack[-1]
-        if node in left:
-            stack.pop()
-        elif node in entered:
-            left.add(stack.pop())
-            found.append(node)
+        if stack[-1] in entered:
+            found.setdefault(stack.pop())
         else:
-            entered.add(node)
-            stack += [one.owner for one in reversed(node.inputs) if one.owner is not None and one not in given]
-    return found
+            entered.add(stack[-1])
+            stack += owners(stack[-1].inputs)
+    return list(found)
 
 
 def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping[Any, Any]) -> None:
@@ -194,35 +199,27 @@ def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping
         results, inputs = graphs.pop()
         found = nodes(results, inputs)
         for node in without_length(results, found):
-            missing.add("Scan with until", line_of(node), ONLY_LAST)
+            missing.add("Scan with until", line_of(node.outputs[0]), ONLY_LAST)
         for node in found:
-            if is_draw(node.op):
-                missing.add(
-                    type(node.op).__name__,
-                    line_of(node),
-                    "it draws random numbers: give the draws as an input, or all draws of the graph with --draws",
-                )
+            line = line_of(node.outputs[0])
+            if is_a(node.op, "RandomVariable"):
+                missing.add(type(node.op).__name__, line, _DRAWS)
                 continue
             core = getattr(node.op, "core_op", node.op)  # of an op over batches, that on matrices
             if row_of(core) is None:
-                missing.add(type(core).__name__, line_of(node))
+                missing.add(type(core).__name__, line)
             scalar = getattr(core, "scalar_op", core)
-            if _is(scalar, "ScalarOp") and type(scalar).__name__ not in SCALARS:
-                missing.add(type(scalar).__name__, line_of(node))
+            if is_a(scalar, "ScalarOp") and type(scalar).__name__ not in SCALARS:
+                missing.add(type(scalar).__name__, line)
             for prop, value in _unread(core):
-                missing.add(f"{type(core).__name__} with {prop}={value!r:.40}", line_of(node))
-            for inner in (node.op, getattr(node.op, "core_op", None), getattr(node.op, "scalar_op", None)):
-                graph = graph_of(inner)
-                if graph and (
-                    inner is not node.op or type(inner).__name__ not in ROWS or type(inner).__name__ == "Scan"
-                ):
-                    graphs.append((graph[1], dict.fromkeys(graph[0])))
+                missing.add(f"{type(core).__name__} with {prop}={value!r:.40}", line)
+            inner = [node.op] if type(node.op).__name__ == "Scan" or type(node.op).__name__ not in ROWS else []
+            inner += [getattr(node.op, name, None) for name in ("core_op", "scalar_op")]
+            graphs += [(graph[1], dict.fromkeys(graph[0])) for graph in map(graph_of, inner) if graph]
     missing.check(name)
 
 
-def is_draw(op: Any) -> bool:
-    """Whether an op draws random numbers."""
-    return any(one.__name__ == "RandomVariable" for one in type(op).__mro__)
+_DRAWS = "it draws random numbers: give the draws as an input, or all draws of the graph with --draws"
 
 
 def _unread(op: Any) -> list[tuple[str, Any]]:
@@ -237,13 +234,8 @@ def graph_of(op: Any) -> tuple[list[Any], list[Any]] | None:
     return None if graph is None else (list(graph.inputs), list(graph.outputs))
 
 
-def line_of(node: Any) -> str:
-    """``file:line`` where the user made a node, as the framework remembers; empty where it does not."""
-    return line_of_variable(node.outputs[0])
-
-
-def line_of_variable(variable: Any) -> str:
-    """``file:line`` where the user made a variable."""
+def line_of(variable: Any) -> str:
+    """``file:line`` where the user made a variable, as the framework remembers; empty where it does not."""
     traces = getattr(variable.tag, "trace", None) or [[]]
     for frame in reversed(traces[-1] if traces else []):
         file, line = (frame[0], frame[1]) if isinstance(frame, tuple) else (frame.filename, frame.lineno)
@@ -272,16 +264,6 @@ _NOT_FOLDED = (
     *("AllocEmpty", "Scan", "IfElse", "CheckAndRaise", "Assert", "CheckParameterValue", "MakeSlice"),
     *("GpuFromHost", "GpuToGpu", "HostFromGpu"),
 )
-
-
-def _refused(walk: Walk, node: Any, values: list[Any]) -> Any:
-    raise GraphError("no program has this op")
-
-
-def _free(variable: Any) -> Any:
-    raise GraphError(
-        f"the graph depends on {variable}, which is none of the inputs: give it as one, with its shape or an array"
-    )
 
 
 def leaves(outputs: Sequence[Any]) -> list[Any]:

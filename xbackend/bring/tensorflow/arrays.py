@@ -11,7 +11,7 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
-from xbackend.bring.parts import parts
+from xbackend.bring.arrays import parts
 from xbackend.bring.tensorflow import folding
 from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole
 from xbackend.errors import GraphError

@@ -8,7 +8,7 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api import linalg
-from xbackend.bring.diagonals import on_diagonal
+from xbackend.bring.arrays import on_diagonal
 from xbackend.bring.tensorflow.walk import Walk, array, held, known, row, whole
 from xbackend.errors import GraphError
 

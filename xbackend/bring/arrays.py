@@ -1,13 +1,22 @@
-"""Diagonals of matrices that are written."""
+"""Parts of arrays, and diagonals of matrices."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.program.dtypes import DType
+
+
+def parts(array: Any, axis: int, lengths: Sequence[int]) -> list[Any]:
+    """The parts of these lengths, one behind the other along an axis, which may count from the end."""
+    whole = xb.asarray(array)
+    before, ends = (slice(None),) * (axis % whole.ndim), accumulate(lengths, initial=0)
+    return [whole[(*before, slice(begin, end))] for begin, end in pairwise(ends)]
 
 
 def is_diagonal(shape: tuple[int, ...], k: int = 0) -> Any:

@@ -1,30 +1,25 @@
-"""`scan`, `while` and `cond`."""
+"""Equations with jaxprs inside of them: calls, `scan`, `while` and `cond`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api import control_flow
+from xbackend.bring import dtypes
 from xbackend.bring.choices import chosen
-from xbackend.bring.jax.walk import ROWS, Walk, dtype_of, inner_jaxprs, is_literal, opened, row, spreads
+from xbackend.bring.jax.walk import EXPANDED, ROWS, Walk, dtype_of, expanded, inner_jaxprs, opened, row, together
 from xbackend.errors import GraphError
 
 _MOST_STEPS = 64  # of a loop over several devices, which is written out
 _SPREAD = "it has shard_map or collectives inside of it, and a loop or a choice of a program is on one device: "
 
 
-def _spread(equation: Any) -> bool:
-    names = ("jaxpr", "cond_jaxpr", "body_jaxpr")
-    return any(spreads(opened(equation.params[name])[0]) for name in names if name in equation.params)
-
-
 def _scan_lacks(equation: Any) -> str:
-    length = int(equation.params["length"])
-    if not _spread(equation) or (length > 0 and length * _steps_inside(equation) <= _MOST_STEPS):
+    if not together(equation) or 0 < int(equation.params["length"]) * _steps_inside(equation) <= _MOST_STEPS:
         return ""
     return (
         f"{_SPREAD}give it {_MOST_STEPS} steps at most, together with loops inside of it, which are written out, or "
@@ -35,13 +30,12 @@ def _scan_lacks(equation: Any) -> str:
 def _steps_inside(equation: Any) -> int:
     """How often the step of a loop inside of an equation is written out, 1 where there is no such loop."""
     each = [one for jaxpr in inner_jaxprs(equation) for one in jaxpr.eqns if one.primitive.name in ROWS]
-    return max(
-        (int(one.params.get("length", 1) if _spread(one) else 1) * _steps_inside(one) for one in each), default=1
-    )
+    steps = [int(one.params.get("length", 1)) if together(one) else 1 for one in each]
+    return max((n * _steps_inside(one) for n, one in zip(steps, each, strict=True)), default=1)
 
 
 def _while_lacks(equation: Any) -> str:
-    return f"{_SPREAD}write lax.fori_loop from a number to a number" if _spread(equation) else ""
+    return f"{_SPREAD}write lax.fori_loop from a number to a number" if together(equation) else ""
 
 
 _SCAN = ("reverse", "length", "num_consts", "num_carry", "linear", "unroll", "_split_transpose", "ft_in", "ft_out")
@@ -49,21 +43,25 @@ _SCAN = ("reverse", "length", "num_consts", "num_carry", "linear", "unroll", "_s
 
 @row("scan", attributes=_SCAN, inner=("jaxpr",), lacks=_scan_lacks)
 def scan(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    params = equation.params
-    if _spread(equation):
+    if together(equation):
         return _written_out(walk, equation, values)
+    params, atoms = equation.params, equation.invars
     consts, carries = _counts(params)
-    closed, arrays = params["jaxpr"], [xb.asarray(one) for one in values]
+    arrays = [xb.asarray(one) for one in values]
     given, init, sequences = arrays[:consts], arrays[consts : consts + carries], arrays[consts + carries :]
 
     def step(carry: Any, rows: Any) -> Any:
-        inner = walk.within(closed, equation.invars[:consts])
-        made = [xb.asarray(one) for one in inner.results(closed, [*given, *carry, *(rows or ())])]
+        made = _inside(walk, params["jaxpr"], atoms[:consts], [*given, *carry, *(rows or ())])
         return made[:carries], made[carries:]
 
     length = int(params["length"])
     last, written = control_flow.scan(step, init, sequences or None, length, reverse=bool(params["reverse"]))
     return [*last, *written]
+
+
+def _inside(walk: Walk, closed: Any, atoms: Any, values: list[Any]) -> list[Any]:
+    """The results of the jaxpr of a loop or a choice, whose first inputs are ``atoms``."""
+    return [xb.asarray(one) for one in walk.within(closed, atoms).results(closed, values)]
 
 
 def _written_out(walk: Walk, equation: Any, values: list[Any]) -> list[Any]:
@@ -102,16 +100,14 @@ def while_loop(walk: Walk, equation: Any, values: list[Any]) -> Any:
     of_condition, of_body, state = arrays[:first], arrays[first : first + second], arrays[first + second :]
 
     def asked(carry: list[Any]) -> Any:
-        inner = walk.within(params["cond_jaxpr"], atoms[:first])
-        return xb.asarray(inner.results(params["cond_jaxpr"], [*of_condition, *carry])[0])
+        return _inside(walk, params["cond_jaxpr"], atoms[:first], [*of_condition, *carry])[0]
 
     def condition(carry: list[Any]) -> Any:
         going = asked(carry)
         return xb.any(going) if going.ndim else going
 
     def body(carry: list[Any]) -> list[Any]:
-        inner = walk.within(params["body_jaxpr"], atoms[first : first + second])
-        after = [xb.asarray(one) for one in inner.results(params["body_jaxpr"], [*of_body, *carry])]
+        after = _inside(walk, params["body_jaxpr"], atoms[first : first + second], [*of_body, *carry])
         going = asked(carry)
         return [_kept(going, new, old) for new, old in zip(after, carry, strict=True)] if going.ndim else after
 
@@ -129,40 +125,51 @@ def cond(walk: Walk, equation: Any, values: list[Any]) -> Any:
     index = walk.known(equation.invars[0])
     if index is not None:
         return walk.inside(branches[min(max(int(index), 0), len(branches) - 1)], atoms)
-    if any(spreads(opened(one)[0]) for one in branches):
+    if together(equation):
         raise GraphError(f"{_SPREAD}compute both results, and choose with jnp.where")
     given = [xb.asarray(one) for one in values[1:]]
-
-    def branch(number: int) -> Callable[[], Any]:
-        def made() -> Any:
-            inner = walk.within(branches[number], atoms)
-            return [xb.asarray(one) for one in inner.results(branches[number], given)]
-
-        return made
-
-    if len(branches) == 2:
-        predicate = _bool_of(walk, equation.invars[0])
-        second = xb.greater(values[0], 0) if predicate is None else predicate
-        return list(control_flow.cond(second, branch(1), branch(0)))
-    made = [branch(number) for number in range(len(branches))]
+    made = [partial(_inside, walk, branch, atoms, given) for branch in branches]
+    if len(made) == 2:
+        cast = walk.made_by(equation.invars[0], "convert_element_type")
+        is_of_bool = cast is not None and dtype_of(cast.invars[0]) == "bool"
+        second = walk.value(cast.invars[0]) if is_of_bool else xb.greater(values[0], 0)
+        return list(control_flow.cond(second, made[1], made[0]))
     return list(chosen(lambda number: xb.less_equal(values[0], number), made))
-
-
-def _bool_of(walk: Walk, atom: Any) -> Any:
-    """The bool of which an index was made."""
-    made = None if is_literal(atom) else walk.made.get(atom)
-    if made is None or made.primitive.name != "convert_element_type" or dtype_of(made.invars[0]) != "bool":
-        return None
-    return walk.value(made.invars[0])
 
 
 @row("platform_index", attributes=("platforms",))
 def platform_index(walk: Walk, equation: Any, values: list[Any]) -> Any:
     """The branch of all platforms, or the CPU's: a program runs on any."""
     platforms = equation.params["platforms"]
-    for number, one in enumerate(platforms):
-        if one is None or "cpu" in one:
-            found = np.asarray(number, np.int32)
-            walk.found[equation.outvars[0]] = found
-            return found
-    raise GraphError(f"a choice by platform has no row: it has branches of {platforms} only")
+    number = next((i for i, one in enumerate(platforms) if one is None or "cpu" in one), None)
+    if number is None:
+        raise GraphError(f"a choice by platform has no row: it has branches of {platforms} only")
+    walk.found[equation.outvars[0]] = found = np.asarray(number, np.int32)
+    return found
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def _called(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    (name,) = (one for one in ROWS[equation.primitive.name].inner if one in equation.params)
+    return walk.inside(equation.params[name], equation.invars)
+
+
+# Names of primitives, and of the attributes that may have their jaxpr.
+for _names, _inner in (
+    ("jit pjit remat2 remat checkpoint composite", ("jaxpr",)),
+    ("closed_call core_call call custom_jvp_call", ("call_jaxpr",)),
+    ("custom_vjp_call custom_vjp_call_jaxpr", ("call_jaxpr", "fun_jaxpr")),
+    ("custom_vmap_call", ("call",)),
+):
+    row(*_names.split(), attributes=None, inner=_inner)(_called)
+
+
+@row(EXPANDED, attributes=("_prim",))
+def high(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    """`xb.searchsorted` of a vector, or what JAX makes of it."""
+    if not inner_jaxprs(equation):
+        found = xb.searchsorted(*values, side=equation.params["_prim"].side)
+        return dtypes.cast(found, "int64", dtype_of(equation.outvars[0]))
+    return walk.inside(expanded(equation.params["_prim"]), equation.invars)
