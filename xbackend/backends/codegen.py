@@ -9,11 +9,8 @@ from xbackend import generated
 
 
 class Source:
-    """The source of a function, written line by line. Straight-line code adds no cost to the calls in it.
-
-    ``title`` identifies it in tracebacks; ``objects`` are the names that its lines may use beside parameters and
-    builtins.
-    """
+    """The source of a function, written line by line; straight-line code adds no cost to its calls. ``title`` names it
+    in tracebacks, ``objects`` are the names that its lines may use beside parameters and builtins."""
 
     def __init__(self, title: str, parameters: Iterable[str]) -> None:
         self.title = title

@@ -1,11 +1,6 @@
-"""The contract between a backend's users and a framework's adapter.
-
-A user sees `Backend` and `Executable`. An adapter is a subclass of `Backend` in one file that provides the methods of
-the section 'what an adapter provides' and returns a `Built` from `build`. Everything else (tracing, binding, checks,
-state, ledger) is here.
-
-A *value* is the framework's own array, resident on a device; only `put` and `get` cross to and from the host.
-"""
+"""The contract between a backend's users, who see `Backend` and `Executable`, and a framework's adapter, a subclass of
+`Backend` that provides the methods of the section 'what an adapter provides'. A *value* is the framework's own array,
+resident on a device; only `put` and `get` cross to and from the host."""
 
 from __future__ import annotations
 
@@ -40,11 +35,11 @@ from xbackend.program import memory
 from xbackend.program.binding import Placed, bind
 from xbackend.program.host import check_plain, native
 from xbackend.program.program import Program
+from xbackend.program.shared import SharedVariable
 from xbackend.program.structure import unflatten
 
 if TYPE_CHECKING:
     from xbackend.eager.namespace import Namespace
-    from xbackend.program.shared import SharedVariable
 
 Value = Any
 
@@ -94,11 +89,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Seconds of each phase of an executable; `None` for a phase that has not happened.
-
-    ``trace``: from the function to a program. ``lower``: binding, the framework's graph, and compilation before the
-    first call. ``first_call``: the first execution, with compilation on demand.
-    """
+    """Seconds of each phase of an executable; `None` for a phase that has not happened. ``lower``: binding, the
+    framework's graph, and compilation before the first call. ``first_call``: the first execution, with compilation on
+    demand."""
 
     trace: float | None = None
     lower: float | None = None
@@ -131,10 +124,7 @@ class Built:
 
 
 class Backend(abc.ABC):
-    """One framework in one mode, with its devices and their state. Made by `xbackend.open`.
-
-    A context manager: ``with xb.open("pytensor") as backend``.
-    """
+    """One framework in one mode, with its devices and their state. Made by `xbackend.open`; a context manager."""
 
     # xbackend's additions to the framework and replacements in it: a note of `Description`, reported beside seconds.
     added: tuple[str, ...] = ()
@@ -197,8 +187,8 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def compilations(self) -> dict[str, int]:
-        """The number of compilations in this process so far, by the name of the compiler: it grows when the compiler
-        works. Empty for frameworks that compile nothing."""
+        """The number of compilations in this process so far, by the name of the compiler; empty if it compiles
+        nothing."""
 
     def rewriting(self) -> tuple[float, int] | None:
         """Seconds that the framework has spent on graph rewrites in this process so far, and the number of variables
@@ -214,8 +204,8 @@ class Backend(abc.ABC):
         return isinstance(error, MemoryError)
 
     def refused(self, error: BaseException) -> BaseException:
-        """The error to raise for one of the framework during execution. NumPy, SciPy and Numba refuse numbers, for
-        example a singular matrix, with these types."""
+        """The error to raise for one of the framework during execution: with these types NumPy, SciPy and Numba refuse
+        numbers."""
         if isinstance(error, np.linalg.LinAlgError | ValueError) and not isinstance(error, XBackendError):
             return ComputationError(
                 f"backend {self.name} has no result for these numbers: {type(error).__name__}: {error}; what each "
@@ -376,10 +366,8 @@ class Backend(abc.ABC):
             return np.array(self._storages.given.get(variable.uid, variable.value))
 
     def set_value(self, variable: SharedVariable, array: Any) -> None:
-        """Give the variable a value on this backend: same shape and dtype.
-
-        Raises `BackendClosed`, `SharedVariableError`.
-        """
+        """Give the variable a value on this backend: same shape and dtype. Raises `BackendClosed`,
+        `SharedVariableError`."""
         self._check_shared(variable)
         new = _host(array, repr(variable))
         if new.shape != variable.shape or new.dtype != variable.dtype.value:

@@ -12,12 +12,8 @@ from xbackend.program.program import Program
 
 
 def executed(program: Program, placement: Placement, title: str = "") -> Graph:
-    """The executed graph of a placed program.
-
-    The text of an op says if it moved (with the device asked for), was fused, folded or not read, and for a gradient
-    how many ops of its backward pass ran on other devices. A transfer of the program is an edge, one of the
-    framework's own goes from device to device. Raises `UsageError` for a program too large for a drawing.
-    """
+    """The executed graph of a placed program; the text of an op says if it moved, was fused, folded or not read. Raises
+    `UsageError` for a program too large for a drawing."""
     check_size(program)
     records = {record.node: record for record in placement.ops}
     made = {record.node: record for record in placement.transfers if record.node is not None}

@@ -5,14 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from xbackend.devices import Device
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from xbackend.program.shared import SharedVariable
+from xbackend.program.shared import SharedVariable
 
 
 class Cell:
@@ -26,9 +24,7 @@ class Cell:
 
 class Storages:
     """By the uid of a variable: ``made``, the framework's storage and its device; ``given``, a value set before that.
-
-    Two objects may be one variable, as after reading a stored program; storage lives as long as the last of them.
-    """
+    Two objects may be one variable, as after reading a stored program; storage lives as long as the last of them."""
 
     def __init__(self) -> None:
         self.made: dict[str, tuple[Any, Device]] = {}

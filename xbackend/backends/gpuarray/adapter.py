@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,10 +38,8 @@ from xbackend.program import analyses
 from xbackend.program.dtypes import DType
 from xbackend.program.host import native
 from xbackend.program.program import Node, generate
+from xbackend.program.shared import SharedVariable
 from xbackend.program.stages import Variable
-
-if TYPE_CHECKING:
-    from xbackend.program.shared import SharedVariable
 
 # lib/CL/devices/pthread/pthread_scheduler.c has one `scheduler` for all devices, and no setting for threads by device.
 _ONE_POOL = f"{IN_TURN}PoCL's devices have one pool of threads"

@@ -24,10 +24,8 @@ HOST = Device("cpu", 0, job="host")
 
 
 def prepare(backend: str, devices: int, threads: int | None) -> None:
-    """Set the number of PoCL's devices and make pygpu importable, before Theano is imported.
-
-    Raises `BackendUnavailable` with the missing packages.
-    """
+    """Set the number of PoCL's devices and make pygpu importable, before Theano is imported. Raises
+    `BackendUnavailable`."""
     os.environ.setdefault("POCL_DEVICES", " ".join(["pthread"] * devices))
     if threads is not None:
         os.environ["POCL_MAX_PTHREAD_COUNT"] = str(threads)
@@ -61,11 +59,8 @@ def _expose_pygpu(backend: str) -> None:
 
 
 def start(backend: str, gpuarray: ModuleType, wanted: int, folder: Path) -> Mapping[Device, Any]:
-    """A context of pygpu for each device, registered with Theano under the device's name.
-
-    ``gpuarray`` is `theano.gpuarray`. CUDA's devices if there are any, else PoCL's. All processes of the user share
-    ``folder``. Raises `DeviceUnavailable`, `BackendUnavailable`.
-    """
+    """A context of pygpu for each device of CUDA, else of PoCL, registered with Theano (``gpuarray``) under the
+    device's name. All processes of the user share ``folder``. Raises `DeviceUnavailable`, `BackendUnavailable`."""
     # One process at a time: PoCL's builds for a device failed when several began at once.
     descriptor = hold(folder)
     try:

@@ -1,8 +1,5 @@
-"""Ops that Theano lacks for OpenCL, composed of others: they stay on their device.
-
-Theano's own would run on the host (theano/gpuarray/opt.py: local_gpua_careduce; reduction.py and extra_ops.py are for
-CUDA only).
-"""
+"""Ops that Theano lacks for OpenCL, composed of others: its own would run on the host (theano/gpuarray/opt.py:
+local_gpua_careduce; reduction.py and extra_ops.py are for CUDA only)."""
 
 from __future__ import annotations
 
@@ -62,8 +59,7 @@ def _mean(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _extreme(comparison: str) -> Row:
-    """The larger or smaller of two. Theano's own is invalid OpenCL: theano/scalar/basic.py, Maximum.c_code has
-    ``nan("")``."""
+    """The larger or smaller of two. Theano's own is invalid OpenCL (theano/scalar/basic.py, Maximum.c_code)."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         a, b = inputs

@@ -1,10 +1,6 @@
-"""Devices and transfers of a Theano function over contexts, read from its optimised graph.
-
-Each variable of Theano has a trace. Our traces name nodes of the program. Most optimisations copy the trace of a
-replaced variable to its replacement (`theano.gof.opt.copy_stack_trace`); for the others, above all fusions, a feature
-of the graph follows each replacement. So the trace of an optimised op names the nodes that it computes, and its type
-the context.
-"""
+"""Devices and transfers of a Theano function over contexts, read from its optimised graph. Our traces of variables name
+nodes of the program. Most optimisations copy traces to replacements (`theano.gof.opt.copy_stack_trace`); for the others
+a feature of the graph follows each replacement."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ import numpy as np
 
 from xbackend.backends.gpuarray.contexts import HOST
 from xbackend.backends.lineage.ops import behind
-from xbackend.backends.placement import LOOKED_THROUGH, Backward, Executed, Execution, Transferred, with_folded
+from xbackend.backends.placement import LOOKED_THROUGH, Backward, Executed, Execution, Transferred
 from xbackend.backends.staged.assembly import Lowered
 from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
@@ -35,11 +31,9 @@ _SHAPES = ("Shape", "Shape_i", "MakeVector")  # ops that read lengths only
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The node of the program that an op of the lowered graph belongs to.
-
-    ``where`` is the device that it should run on, for an op of a backward pass that of its forward op; `None` if it
-    depends only on constants. ``last``: its result is the node's. ``lengths`` is the shape, where it is known.
-    """
+    """The node of the program that an op of the lowered graph belongs to. ``where`` is the device that it should run
+    on, for an op of a backward pass that of its forward op; `None` if it depends only on constants. ``last``: its
+    result is the node's."""
 
     node: int
     where: Device | None
@@ -63,10 +57,8 @@ def _entries(variable: Variable) -> Iterator[tuple[str, int]]:
 
 
 def follower(optimizer: type, feature: type) -> Any:
-    """An optimisation without effect, to be run first: it makes traces follow the replacements of the others.
-
-    ``optimizer`` and ``feature`` are `theano.gof.Optimizer` and `theano.gof.toolbox.Feature`.
-    """
+    """An optimisation without effect, to be run first: it makes traces follow the replacements of the others. Its
+    arguments are `theano.gof.Optimizer` and `theano.gof.toolbox.Feature`."""
 
     class Follower(feature):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -159,7 +151,7 @@ class Reader:
 
     def execution(self) -> Execution:
         """The ops, transfers and backward pass of each call."""
-        return Execution(self._ops(), self._transfers(), with_folded(self.program, self._backward()))
+        return Execution(self._ops(), self._transfers(), tuple(self._backward()))
 
     def _of(self, variables: Sequence[Variable], kind: str = _COMPUTES) -> list[Mark]:
         return [self._marks[n] for v in variables for k, n in _entries(v) if k == kind]
@@ -228,10 +220,8 @@ class Reader:
         return Executed(_device(shown.outputs[0]), str(shown.op), _EVIDENCE, "fused")
 
     def _backward(self) -> Iterator[Backward]:
-        """The optimised ops that compute or contain marks of gradients.
-
-        Marks contained in a graph that was simplified away may be gone; contained ones count on the right device only.
-        """
+        """The optimised ops that compute or contain marks of gradients. Marks contained in a graph that was simplified
+        away may be gone: they count on the right device only."""
         for node in self._nodes:
             if _kind(node) in _COPIES:
                 continue

@@ -19,7 +19,7 @@ from xbackend.backends.jax.gradient_rules import MENDED
 from xbackend.backends.jax.over_mesh import SharedCell
 from xbackend.backends.jax.tracing import Copied, DevicePut, Tracing, function_of
 from xbackend.backends.special_numbers import QUOTIENTS, SIGNS
-from xbackend.backends.staged.assembly import assembled
+from xbackend.backends.staged.assembly import Assembly
 from xbackend.backends.staged.backend import CompiledStage
 from xbackend.devices import Device
 from xbackend.program import replicas
@@ -42,7 +42,7 @@ class JAXBackend(JAXDevices):
         alike = replicas.find(program)
         if alike is not None and replicated.works(self.jax, alike):
             return replicated.built(self, program, alike)
-        return assembled(self, Tracing(self, program).traced(), DevicePut)
+        return Assembly(self, Tracing(self, program).traced(), DevicePut).built()
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
         if len(self.devices) == 1:

@@ -131,8 +131,8 @@ class JAXDevices(StagedBackend):
     def compiled(
         self, function: Callable[..., Any], inputs: Sequence[Any], device: Device, donated: Sequence[int] = ()
     ) -> CompiledStage:
-        """The function jitted for a device, for inputs with a shape and a dtype. A call consumes the ``donated`` ones,
-        by number."""
+        """The function jitted for a device, for inputs with shape and dtype. A call consumes the ``donated`` ones, by
+        number."""
         jax = self.jax
         sharding = jax.sharding.SingleDeviceSharding(self.theirs[device])
         # With the device named, a value on another device is an error and does not move the computation.

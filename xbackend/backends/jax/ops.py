@@ -1,6 +1,5 @@
-"""The op set as a user of JAX writes it: one row for each op whose meaning in ``jax.numpy`` is not the standard's, or
-whose arguments are other ones. Every row takes ``jax.numpy``, the node and its inputs.
-"""
+"""The op set as a user of JAX writes it: a row for each op whose name or arguments in ``jax.numpy`` are not the
+standard's. A row takes ``jax.numpy``, the node and its inputs."""
 
 from __future__ import annotations
 

@@ -18,17 +18,8 @@ from xbackend.backends.contract import Built, Value
 from xbackend.backends.jax.devices import JAXDevices
 from xbackend.backends.jax.over_mesh import AXIS, Join, Mesh, Whole, parts
 from xbackend.backends.jax.tracing import DevicePut, Tracing, Variable, function_of, is_large
-from xbackend.backends.placement import (
-    Backward,
-    Executed,
-    Execution,
-    ProfiledCall,
-    Span,
-    Transferred,
-    with_folded,
-)
+from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.backends.staged.assembly import Assembly, Lowered
-from xbackend.backends.staged.graph import cut
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
 from xbackend.program.evaluation import evaluate
@@ -61,8 +52,8 @@ class _TracingReplicas(Tracing):
         return super().call(node, inputs)
 
     def received(self, sent: Sequence[Sequence[Any]]) -> list[Any]:
-        """The arrays that the root sends to this device, of those for each device, as the other devices have zeros.
-        Those whose elements have the same number of bytes travel in one message."""
+        """The arrays that the root sends to this device; the other devices have zeros. Elements of as many bytes share
+        a message."""
         jnp, lax, count = self.jax.numpy, self.jax.lax, len(self.replicas.devices)
         got: list[Any] = [each[0] for each in sent]
         bits = [[self._bits(a) for a in each] for each in sent]
@@ -135,7 +126,7 @@ class _Replicated:
         tracing = _TracingReplicas(backend, replicas)
         self.graph, self.first, self.sent = tracing.traced(), tracing.first, tracing.sent
         # The records of one replica.
-        self.one = Assembly(backend, self.graph, cut(self.graph.sources, self.graph.results(), DevicePut))
+        self.one = Assembly(backend, self.graph, DevicePut)
         stage = Stage(0, replicas.devices[0], self.one.sources, self.one.distinct())
         mutable = {self.graph.shared[i] for i in replicas.one.updates}
         donated = [k for k, v in enumerate(stage.inputs) if v in mutable]
@@ -196,8 +187,8 @@ class _Replicated:
         return source.compile()
 
     def execute(self, *values: Value) -> Sequence[Value]:
-        """One execution. The first one reads the devices. Raises `PlacementError` if an argument of it is on a wrong
-        device: JAX would give it to the replica of its device."""
+        """One execution; the first one reads the devices. Raises `PlacementError` if an argument is on a wrong device,
+        to whose replica JAX would give it."""
         if self.read:
             return self.run(*values)
         asked = [Device.parse(self.program.values[i].device or "") for i in self.program.inputs]
@@ -222,11 +213,9 @@ class _Replicated:
     def executed(self) -> Execution:
         """The records of one replica, for each with its own device, and of what the root sends."""
         if not self.read:
-            return Execution({}, (), with_folded(self.program, ()))
-        transfers = [n for n in self.program.nodes if n.op == "transfer"]
-        return Execution(
-            self._ops(), tuple(map(self._transfer, transfers)), with_folded(self.program, self._backward())
-        )
+            return Execution({})
+        transfers = [self._transfer(n) for n in self.program.nodes if n.op == "transfer"]
+        return Execution(self._ops(), tuple(transfers), tuple(self._backward()))
 
     @property
     def evidence(self) -> str:

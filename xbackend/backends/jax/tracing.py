@@ -127,16 +127,16 @@ class Steps:
         if node.op in MADE_HERE:
             return [generate(node)]
         try:
-            if node.op in control_flow.CONTROL:
-                return control_flow.lowered(self.jax, node, inputs, self.body)
+            if node.bodies:
+                return control_flow.ROWS[node.op](self.jax, node, inputs, self.body)
             made = TABLE[node.op](self.jax.numpy, node, inputs)
             return made if OPS[node.op].several else [made]
         except Exception as error:
             raise self.backend.unsupported(node.op, node, error) from error
 
     def gradients(self, node: Node, values: Values) -> Sequence[Any]:
-        """The gradients of a node. The values between its targets and its loss are traced again by `jax.vjp`; they
-        replace the earlier ones, so nothing is computed twice."""
+        """The gradients of a node. `jax.vjp` traces the values between targets and loss again; they replace the earlier
+        ones."""
         program, (loss, *each) = self.program, node.inputs
         wrt = set(each)
         between, dependent = analyses.between(program, loss, wrt)

@@ -24,7 +24,7 @@ from xbackend.backends.lineage.ops import TABLE, behind, is_filled, is_shuffled
 from xbackend.backends.lineage.shapes import find_lengths, lengths, shape_of
 from xbackend.backends.rows import Row
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS, SIGNS
-from xbackend.backends.staged.assembly import Lowered, assembled
+from xbackend.backends.staged.assembly import Assembly, Lowered
 from xbackend.backends.staged.backend import CompiledStage
 from xbackend.backends.staged.graph import toposort, transfer_op
 from xbackend.backends.threads import Pool, limit_blas
@@ -46,8 +46,8 @@ _prepared: dict[type, tuple[type, type]] = {}
 
 
 class LineageBackend(Generation):
-    """A generation in a mode. A generation sets ``package`` and its differences; a mode sets ``linker_name`` and, when
-    it starts, ``compile_mode``, the framework's own."""
+    """A generation (``package``, its differences) in a mode, which sets ``linker_name`` and, when it starts,
+    ``compile_mode``."""
 
     configuration: ClassVar[Mapping[str, Any]] = {}  # additional flags while a program is compiled
     digamma_dtypes: ClassVar[Sequence[str]] = ("float32", "float64")  # dtypes in which it is written out
@@ -108,8 +108,7 @@ class LineageBackend(Generation):
         """Set ``compile_mode``; return the visible devices."""
 
     def prepare(self) -> None:
-        """Patch what this mode of the framework lacks or has wrong. Called once in an interpreter: patches stay when
-        the backend is closed, and would wrap themselves."""
+        """Patch what this mode of the framework lacks or has wrong, once in an interpreter, where patches stay."""
 
     @abc.abstractmethod
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
@@ -155,7 +154,7 @@ class LineageBackend(Generation):
     def _compile(self, graph: Lowered) -> Built:
         if self.folds_lengths:
             self._fold_lengths(graph)
-        return assembled(self, graph, self.Transfer)
+        return Assembly(self, graph, self.Transfer).built()
 
     def transfer(self, op: type, apply: type) -> type:
         """The op for transfers, made of the framework's classes."""
@@ -228,8 +227,8 @@ class LineageBackend(Generation):
     def _call(self, node: Node, inputs: Sequence[Variable]) -> Any:
         """The result of an op, or all results if it has several. Raises `UnsupportedOperation`."""
         try:
-            if node.op in control_flow.CONTROL:
-                return control_flow.lowered(self, node, inputs, self._body)
+            if node.bodies:
+                return control_flow.ROWS[node.op](self, node, inputs, self._body)
             return (self.rows.get(node.op) or TABLE[node.op])(self.T, node, inputs)
         except Exception as error:
             raise self.unsupported(f"{node.op} of {', '.join(str(v.type) for v in inputs)}", node, error) from error
@@ -287,11 +286,8 @@ class LineageBackend(Generation):
         return [by_target[variable] for variable in each]
 
     def _fold_lengths(self, graph: Lowered) -> None:
-        """Replace known shapes in the graph by constants.
-
-        The gradient of a concatenation reads shapes. From another stage they would be values, but JAX and Numba need
-        known lengths to compile.
-        """
+        """Replace known shapes in the graph by constants: from another stage they would be values, and JAX and Numba
+        need them."""
         shape_op = self.module("tensor.shape").Shape
         order = toposort(variable for variable, _ in graph.results())
         for node in order:

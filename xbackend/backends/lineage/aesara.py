@@ -68,8 +68,8 @@ class AesaraC(CMode, _Aesara):
 
 
 def _chosen(node: Any) -> Callable[..., Any]:
-    """One side of an `IfElse`, copied. Aesara's own returns its input, into which the next op writes as if it were a
-    new array (aesara/link/numba/dispatch/basic.py: numba_funcify_IfElse)."""
+    """One side of an `IfElse`, copied: Aesara's returns its input, into which the next op writes
+    (link/numba/dispatch/basic.py)."""
     sides = [[f"{side}{i}" for i in range(len(node.outputs))] for side in ("then", "otherwise")]
     then, otherwise = (", ".join(f"np.asarray({name}).copy()" for name in names) for names in sides)
     names = ", ".join(name for side in sides for name in side)
@@ -152,9 +152,9 @@ class AesaraNumba(NumbaMode, _Aesara):
         self.replace(self.module("scan.op").Scan, has_length, self._loop)
 
     def _copying(self) -> None:
-        """Real copies of numbers and of the parts of a split array. Aesara's are its input and views of it, into which
-        the next op writes as if they were new arrays (aesara/link/numba/dispatch/basic.py: numba_funcify_DeepCopyOp;
-        tensor_basic.py: numba_funcify_Split)."""
+        """Real copies of numbers and of parts of a split array: Aesara's are its input and views of it, into which the
+        next op writes (link/numba/dispatch/basic.py: numba_funcify_DeepCopyOp; tensor_basic.py:
+        numba_funcify_Split)."""
         scalar = self.module("link.numba.dispatch.basic").to_scalar
 
         def number(x: Any) -> Any:
@@ -167,9 +167,8 @@ class AesaraNumba(NumbaMode, _Aesara):
         self.replace(self.module("tensor.basic").Split, lambda node: True, lambda node: parts)
 
     def _of_its_dtype(self, function: Callable[..., Any], node: Any) -> Callable[..., Any]:
-        """A function of one number with the dtype of a node. Numba's own of float32 give float64, and a sum of them
-        does not compile (aesara/link/numba/dispatch/scalar.py). Division by zero is NumPy's: in Python's error model a
-        function of several ops swallows the exception and gives 0."""
+        """A function of one number with the node's dtype: Numba's of float32 give float64, whose sums do not compile
+        (link/numba/dispatch/scalar.py). In Python's error model a division by zero would be swallowed."""
         compiled = self.module("link.numba.dispatch.basic").numba_njit(function, error_model="numpy")
         dtype = getattr(np, node.outputs[0].type.dtype)
         return lambda x: dtype(compiled(x))
@@ -269,8 +268,7 @@ class AesaraJAX(JAXMode, _Aesara):
         self._wrapping(register)
 
     def _wrapping(self, register: Callable[[type], Callable[[Any], Any]]) -> None:
-        """Integers that wrap. XLA assumes that squares and absolute values are not negative, but they are where they
-        overflow: products are computed unsigned, and the absolute value by a choice."""
+        """Integers that wrap. XLA takes squares and absolute values for not negative, also where they overflow."""
         jnp, scalars = self.jax.numpy, self.module("scalar.basic")
         funcify = self.module("link.jax.dispatch.basic").jax_funcify
 

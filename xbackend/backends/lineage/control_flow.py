@@ -1,7 +1,5 @@
-"""Loops and choices as the lineage's own: ``scan``, with ``until`` for while loops, and ``ifelse``.
-
-For a mode without a Scan (`LineageBackend.unrolled`) loops are unrolled.
-"""
+"""Loops and choices as the lineage's own: ``scan``, with ``until`` for while loops, and ``ifelse``. Modes without a
+Scan (`LineageBackend.unrolled`) unroll loops."""
 
 from __future__ import annotations
 
@@ -23,11 +21,6 @@ Body = Callable[[Program, Sequence[Any]], Sequence[Any]]
 MOST_STEPS = 2**31 - 1
 KEPT = 2**28
 UNROLLED = 256  # the most steps to unroll: each is a separate part of the graph
-
-
-def lowered(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
-    """All results of a loop or a choice. Raises `UnsupportedOperation`."""
-    return _ROWS[node.op](backend, node, inputs, body)
 
 
 def _loop(backend: Any, function: Callable[..., Any], **options: Any) -> list[Any]:
@@ -146,19 +139,12 @@ def _cond(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequen
 
 
 def _handed_on(backend: Any, predicate: Any, value: Any) -> tuple[Any, Any]:
-    """A value for each side of a choice, with a gradient from the chosen side only.
-
-    The other side would add 0 times its derivative: NaN where that is infinite.
-    """
+    """A value for each side of a choice, with a gradient from the chosen side only: the other's would be 0 times its
+    derivative, NaN where that is infinite."""
     if not backend.differentiated or "float" not in value.dtype:
         return value, value
     constant = backend.module("gradient").zero_grad(value)
     return backend.if_else(predicate, value, constant), backend.if_else(predicate, constant, value)
 
 
-_ROWS: dict[str, Callable[[Any, Node, Sequence[Any], Body], Sequence[Any]]] = {
-    "scan": _scan,
-    "while_loop": _while,
-    "cond": _cond,
-}
-CONTROL = frozenset(_ROWS)
+ROWS: dict[str, Callable[..., Sequence[Any]]] = {"scan": _scan, "while_loop": _while, "cond": _cond}

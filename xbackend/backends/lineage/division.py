@@ -25,18 +25,15 @@ def _special(T: Any, node: Node) -> Elementwise:
 
 
 def _divisor(T: Any, node: Node, y: Any) -> Any:
-    """A divisor of integers that does not trap: C ends the process with SIGFPE for ``x // 0`` and for the smallest
-    integer divided by -1, Numba for the latter. The result by 0 is unspecified; callers handle -1."""
+    """A divisor of integers that does not trap: C ends by SIGFPE for ``x // 0`` and for the smallest integer divided by
+    -1, Numba for the latter. The result by 0 is unspecified; callers handle -1."""
     number = _number(T, node)
     return T.switch(T.or_(T.eq(y, number(-1)), T.eq(y, number(0))), number(1), y)
 
 
 def _near(T: Any, node: Node, x: Any, divisor: Any) -> tuple[Any, Any, Any]:
-    """``x`` with the smallest integer moved up by abs(divisor), whether it was moved, and the divisor's sign.
-
-    C code negates negative numbers to divide them (c_code of IntDiv and Mod in scalar/basic.py), and the smallest
-    integer has no negative.
-    """
+    """``x`` with the smallest integer moved up by abs(divisor), whether it was moved, and the divisor's sign: C code
+    negates negative numbers to divide them (IntDiv, Mod: c_code), and that one has no negative."""
     number = _number(T, node)
     moved, up = T.eq(x, number(np.iinfo(node.dtype.value).min)), T.gt(divisor, number(0))
     near = T.switch(moved, T.switch(up, T.add(x, divisor), T.sub(x, divisor)), x)
@@ -77,10 +74,8 @@ def remainder(negates: bool = False) -> Row:
 
 
 def floor_of_quotient(T: Any, node: Node, x: Any, y: Any, nearest: Callable[[Any], Any] | None = None) -> Any:
-    """NumPy's floor(x / y) of floats: the floor of the exact quotient, so 1 // 0.1 is 9, not 10.
-
-    (x - remainder) / y is an integer up to rounding; ``nearest`` finds it.
-    """
+    """NumPy's floor(x / y) of floats: of the exact quotient, so 1 // 0.1 is 9. (x - remainder) / y is an integer up to
+    rounding; ``nearest`` finds it."""
     # `quotient` also divides to get the sign of a zero, which must have no gradient.
     x, y = (import_module("..gradient", T.__name__).zero_grad(number) for number in (x, y))
     whole = T.true_div(T.sub(x, T.mod(x, y)), y)
@@ -89,11 +84,9 @@ def floor_of_quotient(T: Any, node: Node, x: Any, y: Any, nearest: Callable[[Any
 
 
 def power_by_squaring(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Exact powers of integers. C code and Numba compute them in floating point, exact up to 2**53, and Theano on the
-    host (theano/gpuarray/opt.py: local_gpua_elemwise).
-
-    From the 64th power on only powers of 0, 1 and -1 fit into 64 bits, and only the exponent's parity matters.
-    """
+    """Exact powers of integers, which C code and Numba compute in floating point, and Theano on the host
+    (theano/gpuarray/opt.py: local_gpua_elemwise). From the 64th on only those of 0, 1 and -1 fit into 64 bits, by the
+    exponent's parity."""
     if not node.dtype.is_integer:
         return power(T, node, inputs)
     base, exponent = inputs

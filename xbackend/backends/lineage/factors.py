@@ -1,8 +1,5 @@
-"""Gradients of QR and of the SVD, which Aesara and Theano lack.
-
-Each op is a subclass of the framework's own and is compiled as that. It has the shape of its matrix, so the formulas'
-other matrices are constants.
-"""
+"""Gradients of QR and of the SVD, which Aesara and Theano lack. Each op is a subclass of the framework's own, compiled
+as that, and has the shape of its matrix, so the formulas' other matrices are constants."""
 
 from __future__ import annotations
 

@@ -32,8 +32,7 @@ def _is_right(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _without_mpi() -> Iterator[None]:
-    """Hide mpi4py, which Theano and Aesara import for ops that nothing here uses (tensor/io.py). It starts MPI, whose
-    memory stays in /dev/shm when a process ends without its exit hooks, as a worker does."""
+    """Hide mpi4py, which Theano and Aesara import (tensor/io.py): MPI's memory stays in /dev/shm when a worker ends."""
     hidden = "mpi4py" not in sys.modules
     if hidden:
         sys.modules["mpi4py"] = None  # type: ignore[assignment]
@@ -106,8 +105,8 @@ class Generation(StagedBackend):
         os.environ[self.flags] = ",".join(filter(None, [own, theirs]))
 
     def compiled_folder(self) -> Path:
-        """The persistent folder of compiled code, one for each version and Numba's settings. Processes share it: the
-        framework locks it, and one waits while another compiles. Raises `BackendUnavailable`."""
+        """The persistent folder of compiled code, one for each version and Numba's settings, shared by processes under
+        the framework's lock. Raises `BackendUnavailable`."""
         name = f"{self.compiles or self.package}-{self._version() or 'missing'}"
         if apart := [*filter(None, [self._elsewhere()]), *own_cache.settings().items()]:
             name += f"-{hashlib.sha256(repr(apart).encode()).hexdigest()[:12]}"

@@ -1,7 +1,5 @@
-"""Gradients of single ops that differ from `docs/numbers.md` in the lineage, mended while xbackend takes a gradient.
-
-The user's own gradients in the same interpreter stay the framework's.
-"""
+"""Gradients of single ops that differ from `docs/numbers.md` in the lineage, mended while xbackend takes a gradient,
+not for the user's own gradients in the same interpreter."""
 
 from __future__ import annotations
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import abc
-import functools
 import inspect
 import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, partial, reduce
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -31,12 +30,9 @@ from xbackend.program.stages import Variable
 
 
 class HostMode(LineageBackend):
-    """The content of a value is a NumPy array. With one device, values are these arrays. Several devices are virtual,
-    each with a thread that runs its stages: values are `Resident`, and have the thread that computed them.
-
-    ``settings.threads`` is the number of threads of one BLAS call, and each device makes its own calls: to overlap on
-    one machine, devices need ``threads=1`` (or cores divided by devices).
-    """
+    """The content of a value is a NumPy array: the value itself with one device, else a `Resident`. Several devices are
+    virtual, each with a thread that runs its stages, and ``settings.threads`` is the number of threads of one BLAS call
+    of one of them."""
 
     mutates = True
     evidence = "ran in the thread of its device"  # the thread records it
@@ -71,21 +67,18 @@ class HostMode(LineageBackend):
         return np.array(self.content(value))
 
     def mover(self, device: Device) -> Callable[[Value], Value]:
-        submit = self._threads.submit
+        submit, copy = self._threads.submit, self.copier(device)
 
         def copied(content: Any) -> Sequence[Any]:
-            return (np.array(content, order="C"),)
+            return (copy(content),)
 
-        def move(value: Value) -> Value:
-            return submit(device, copied, (value,), 1)[0]
-
-        return move
+        return lambda value: submit(device, copied, (value,), 1)[0]
 
     def copied(self, variable: Variable) -> Variable:
         return self.module("compile.ops").deep_copy_op(variable)
 
-    def copy(self, content: Any, device: Device) -> Any:
-        return np.array(content, order="C")
+    def copier(self, device: Device) -> Callable[[Any], Any]:
+        return partial(np.array, order="C")
 
     def device_of(self, value: Value) -> Device:
         if self.plain:
@@ -110,11 +103,7 @@ class HostMode(LineageBackend):
     def on_device(self, compiled: CompiledStage, count: int) -> Call:
         call, device = compiled
         submit = self._threads.submit
-
-        def start(*values: Value) -> Sequence[Value]:
-            return submit(device, call, values, count)
-
-        return start
+        return lambda *values: submit(device, call, values, count)
 
     def shut(self) -> None:
         if not self.plain:
@@ -149,15 +138,12 @@ class CMode(HostMode):
         return self.module("compile.mode").Mode(linker="cvm", optimizer="fast_run")
 
     def _compile(self, graph: Lowered) -> Built:
-        """Compile with the flags that this program needs.
-
-        Copies of a variable are equal to the bit only without contraction: a fused multiply-add rounds once, a product
-        and a sum twice. By default gcc assumes that signed integers do not overflow, and that ``x + 1 > x`` is true.
-        ``-fwrapv`` prevents that, but slows loops over floats down, so programs of floats go without.
-        """
+        """Compile with this program's flags. Copies of a variable are equal to the bit only without contraction (fused
+        multiply-adds round once). gcc takes ``x + 1 > x`` of signed integers for true unless ``-fwrapv``, which slows
+        loops over floats."""
         flags = ["-ffp-contract=off"] * copies(graph) + ["-fwrapv"] * computes_integers(graph.program)
         name = f"gcc{self.separator}cxxflags"
-        present = functools.reduce(getattr, name.split("."), self.framework.config)
+        present = reduce(getattr, name.split("."), self.framework.config)
         with self.changed_flags(**{name: " ".join([present, *flags]).strip()}):
             return super()._compile(graph)
 
@@ -177,14 +163,13 @@ class CMode(HostMode):
 
 
 def copies(graph: Lowered) -> bool:
-    """Whether the program updates variables on several devices: copies of one must be equal to the bit. Stages decide
-    which ops are fused into one loop, and the compiler's rounding depends on the loop."""
+    """Whether the program updates variables on several devices: copies must be equal to the bit, and rounding depends
+    on which ops are fused."""
     return len({graph.program.values[target].device for target in graph.program.updates}) > 1
 
 
 def call_of(machine: Any, given: Sequence[list[Any]], results: Sequence[list[Any]], alone: Any) -> Call:
-    """A virtual machine as a function of the contents of its input storages, ``given``. Inputs and results are in the
-    machine's storages during a call, so it holds the lock ``alone``."""
+    """A virtual machine as a function of the contents of its input storages, ``given``, under the lock ``alone``."""
 
     def call(*values: Value) -> Sequence[Value]:
         with alone:
@@ -241,8 +226,8 @@ def is_of_integers(node: Any) -> bool:
 
 def wrapping(symbol: str) -> Callable[[Any], Callable[..., Any]]:
     """Sums, differences or products of integers for an apply node, for Numba to compile: unsigned, then truncated to
-    the node's dtype. Numba's own are signed and 64 bits wide, and LLVM assumes that they do not overflow (``nsw``): it
-    takes ``x + 1 > x`` for true (numba/cpython/numbers.py: _int_arith_flags)."""
+    its dtype. Numba's own are signed, and LLVM assumes that they do not overflow (numba/cpython/numbers.py:
+    _int_arith_flags)."""
 
     def function(node: Any) -> Callable[..., Any]:
         names = [f"x{i}" for i in range(len(node.inputs))]
@@ -315,8 +300,8 @@ class NumbaMode(HostMode):
 
     @abc.abstractmethod
     def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:
-        """Let Numba compile ``function(node)`` for the apply nodes of an op that satisfy ``concerns``, and the
-        framework's function for the others."""
+        """Let Numba compile ``function(node)`` for the apply nodes of an op that satisfy ``concerns``, else the
+        framework's."""
 
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
         call = function.vm.jit_fn

@@ -1,8 +1,5 @@
-"""Bounds checks of indices where the framework would read or write outside of the array.
-
-Numba compiles loops without them (``boundscheck``). With several indexed axes, a position in the merged axis may be in
-another row.
-"""
+"""Bounds checks of indices where the framework would read or write outside of the array: Numba compiles loops without
+them (``boundscheck``), and with several indexed axes a position may be in another row."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ def known_inside(node: Node | Value, length: int) -> bool:
 
 def in_range_op(op_class: type, apply_class: type) -> type:
     """An op that returns its indices, and raises `IndexError` for one out of range of an axis of ``length`` elements.
-    The arguments are the framework's `Op` and `Apply` classes."""
+    It is made of the framework's `Op` and `Apply`."""
 
     class InRange(op_class):  # type: ignore[misc]
         __props__ = ("length",)

@@ -1,8 +1,6 @@
-"""Linear algebra lowered to the Theano lineage: rows as those of `ops`.
-
-PyTensor has them for stacks of matrices; Aesara and Theano for single ones, so that there a stack becomes one matrix
-after the other. What a generation lacks is an op of ours, made of the generation's classes: it computes with NumPy.
-"""
+"""Linear algebra lowered to the Theano lineage: rows as those of `ops`. PyTensor has them for stacks of matrices,
+Aesara and Theano for single ones. What a generation lacks is an op of ours, made of its classes, that computes with
+NumPy."""
 
 from __future__ import annotations
 
@@ -173,11 +171,8 @@ def _solve_triangular(T: Any, node: Node, a: Any, b: Any) -> Any:
 
 @cache
 def logarithm_of_determinant(T: Any) -> Any:
-    """An op of the sign and the logarithm of the determinant, with a gradient.
-
-    PyTensor's has none, and what it writes instead, log(abs(det(x))), overflows where the determinant does; the others
-    have none at all.
-    """
+    """An op of the sign and the logarithm of the determinant, with a gradient. PyTensor's has none, and its
+    log(abs(det(x))) overflows; the others have none at all."""
     inverse = found(T, "matrix_inverse")
 
     def gradient(self: Any, inputs: Any, outputs: Any, cotangents: Any) -> Any:

@@ -1,8 +1,5 @@
-"""PyTensor's MLX mode: a graph becomes a function of MLX, which fuses elementwise ops with the C++ compiler.
-
-On Linux MLX computes on the CPU, with the reference BLAS. It is lazy: its functions return what is not computed, so
-each call here asks for all its results.
-"""
+"""PyTensor's MLX mode: a graph becomes a function of MLX, which fuses elementwise ops with the C++ compiler. On Linux
+it computes on the CPU, with the reference BLAS. It is lazy, so each call here asks for all its results."""
 
 from __future__ import annotations
 
@@ -73,8 +70,8 @@ ROWS: Mapping[str, Row] = {
 
 
 def exact(mlx: ModuleType) -> ModuleType:
-    """MLX with functions of float64 that are: its own are those of float32 there (mlx/backend/cpu/simd/math.h). What is
-    made of powers and tangents is exact, as PyTensor makes special functions (link/mlx/dispatch/scalar/helpers.py)."""
+    """MLX with functions of float64 that are: its own are of float32 there (mlx/backend/cpu/simd/math.h). Powers and
+    tangents are exact."""
 
     def wide(theirs: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
         return lambda x, **options: (ours if x.dtype == mlx.float64 else theirs)(x, **options)
@@ -226,23 +223,11 @@ class MLXMode(HostMode):
         refusal = isinstance(error, RuntimeError) and "failed with error code" in str(error)
         return super().refused(ValueError(str(error)) if refusal else error)
 
-    def _made(self, array: Any) -> Any:
-        """A copy as an array of MLX."""
-        return self._typify(np.array(array, order="C"))
-
     def put(self, array: np.ndarray, device: Device) -> Value:
-        return self.value(self._made(native(array)), device)
+        return self.value(self.copier(device)(native(array)), device)
 
-    def mover(self, device: Device) -> Callable[[Value], Value]:
-        submit = self._threads.submit
-
-        def move(value: Value) -> Value:
-            return submit(device, lambda content: (self.copy(content, device),), (value,), 1)[0]
-
-        return move
-
-    def copy(self, content: Any, device: Device) -> Any:
-        return self._made(content)
+    def copier(self, device: Device) -> Callable[[Any], Any]:
+        return lambda array: self._typify(np.array(array, order="C"))
 
     def products(self) -> Pool:
         return Pool("MLX's: the reference BLAS", threads=1)

@@ -1,9 +1,5 @@
-"""The op set lowered to a framework of the Theano lineage.
-
-The generations share names and meaning to so great a part that one table serves them all: every function here takes
-the framework's tensor module as ``T`` (`pytensor.tensor`, `aesara.tensor`). A generation that differs overrides a row
-(`LineageBackend.rows`).
-"""
+"""The op set lowered to a framework of the Theano lineage: functions of the framework's tensor module ``T``. A
+generation or mode that differs overrides a row (`LineageBackend.rows`)."""
 
 from __future__ import annotations
 
@@ -77,8 +73,8 @@ def _rounding(name: str, **options: Any) -> Row:
 
 
 def wide_reduction(name: str) -> Row:
-    """Sums, products and means of float32 for Aesara's Numba mode, which accumulates them in the dtype of the result:
-    the mean of four million numbers was off by 4 % (aesara/link/numba/dispatch/elemwise.py, numba_funcify_CAReduce)."""
+    """Reductions of float32 for Aesara's Numba mode, which accumulates in that: the mean of four million numbers was
+    off by 4 % (aesara/link/numba/dispatch/elemwise.py, numba_funcify_CAReduce)."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         axes = tuple(node.params["axis"])
@@ -90,8 +86,8 @@ def wide_reduction(name: str) -> Row:
 
 
 def wide_running(name: str) -> Row:
-    """Running sums or products of int32 for PyTensor's Numba mode: those of a vector are int64 there, and what takes
-    them saw what should have overflowed (pytensor/link/numba/dispatch/extra_ops.py, numba_funcify_CumOp)."""
+    """Running sums or products of int32 for PyTensor's Numba mode, where those of a vector are int64
+    (pytensor/link/numba/dispatch/extra_ops.py, numba_funcify_CumOp)."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         if node.dtype is not DType.int32:
@@ -122,11 +118,8 @@ def _reduction(name: str, typed: bool = False) -> Row:
 
 
 def cumulative_rows(name: str) -> Row:
-    """Running sums or products along the rows of a matrix, for Aesara's Numba mode.
-
-    Its loop fails for vectors and returns the axes of higher ranks in a wrong order:
-    aesara/link/numba/dispatch/extra_ops.py, numba_funcify_CumOp.
-    """
+    """Running sums or products along the rows of a matrix, for Aesara's Numba mode, which fails for vectors and mixes
+    the axes of higher ranks up (aesara/link/numba/dispatch/extra_ops.py, numba_funcify_CumOp)."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         axis, rank = node.params["axis"], len(node.shape)
@@ -148,16 +141,15 @@ def _argmin(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _reshape(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Axes of length 1 are added and dropped by ``dimshuffle``, as users do with ``x[None]``: rewrites see through it,
-    and no step of a loop asks for the shape."""
+    """Axes of length 1 are added and dropped by ``dimshuffle``: rewrites see through it, and no loop asks for the
+    shape."""
     x = inputs[0]
     order = _order(tuple(x.type.broadcastable), lengths(x), node.shape)
     return T.reshape(x, node.shape, ndim=len(node.shape)) if order is None else _shuffled(x, order)
 
 
 def _shuffled(x: Any, order: Sequence[Any]) -> Any:
-    """``dimshuffle``, of what another one was made of: where no rewrite puts the two together (bodies of Aesara's loops
-    in mode NUMBA), each would be computed."""
+    """``dimshuffle``, of what another one was made of: in bodies of Aesara's loops for Numba each would be computed."""
     if is_shuffled(x):
         order = [a if a == "x" else x.owner.op.new_order[a] for a in order]
         x = x.owner.inputs[0]
@@ -165,8 +157,8 @@ def _shuffled(x: Any, order: Sequence[Any]) -> Any:
 
 
 def _order(ones: tuple[bool, ...], before: tuple[int, ...], after: tuple[int, ...]) -> list[int | str] | None:
-    """The axes after a reshape by their place before, ``x`` for a new one; `None` where it does more, or where the
-    type of what is reshaped (``ones``) does not tell that a dropped axis has length 1."""
+    """The axes after a reshape by their place before, ``x`` for a new one; `None` where it does more, or the type
+    (``ones``) does not tell that a dropped axis has length 1."""
     kept = [axis for axis, one in enumerate(ones) if not one]
     if [before[axis] for axis in kept] != [n for n in after if n != 1]:
         return None
@@ -241,11 +233,8 @@ def _full(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def pick(comparison: str, otherwise: str) -> Row:
-    """Maximum or minimum for C linkers.
-
-    Their C code has a NaN as one branch, so that C compares integers as numbers of double precision and int64 beyond
-    2**53 is rounded: pytensor/scalar/basic.py, aesara/scalar/basic.py, ScalarMaximum.c_code.
-    """
+    """Maximum or minimum for C linkers, whose C code compares integers as doubles: int64 beyond 2**53 is rounded
+    (scalar/basic.py, ScalarMaximum.c_code)."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         x, y = inputs
@@ -292,10 +281,8 @@ def written_as(name: str, carried: Mapping[DType, str] = BYTES) -> Row:
 
 
 def nan_aware(name: str) -> Row:
-    """Max or min for Numba, whose loop compares only, so that a NaN gets lost.
-
-    pytensor/link/numba/dispatch/elemwise.py, aesara/link/numba/dispatch/elemwise.py: scalar_in_place_fn_ScalarMaximum.
-    """
+    """Max or min for Numba, whose loop loses a NaN (link/numba/dispatch/elemwise.py:
+    scalar_in_place_fn_ScalarMaximum)."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         plain = TABLE[name](T, node, inputs)

@@ -38,11 +38,8 @@ def _reciprocal(x: Any) -> Any:
 
 
 def keep_signs_of_zeros(scalar: Any) -> None:
-    """Let Numba compile scalar functions with signed zeros; ``scalar`` is their module.
-
-    PyTensor compiles everything with LLVM's ``nsz``, which drops signs of zeros. Loops of sums need it, as LLVM
-    reorders and vectorises a sum only with it; another module compiles them, and they stay as they are.
-    """
+    """Let Numba compile scalar functions (their module: ``scalar``) with signed zeros, which LLVM's ``nsz`` drops.
+    Loops of sums, in another module, need it to be vectorised."""
     theirs, key = scalar.numba_basic, getattr(scalar, "scalar_op_cache_key", None)
     if hasattr(theirs, "signed_zeros"):
         return

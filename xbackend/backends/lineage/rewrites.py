@@ -1,7 +1,5 @@
-"""Rewrites of the lineage that give wrong numbers for ordinary values: mended here, or left out by name.
-
-Algebra of real numbers stays, as it is part of the frameworks: see ``tests/expected_failures/``.
-"""
+"""Rewrites of the lineage that give wrong numbers for ordinary values: mended here, or left out by name. Algebra of
+real numbers stays: see ``tests/expected_failures/``."""
 
 from __future__ import annotations
 
@@ -60,8 +58,8 @@ class Replacements:
 
 
 def multiply_integers_exactly(rewriting: Any) -> None:
-    """Merge constant integer factors of a product exactly. The framework's function also divides where there is no
-    denominator: integers beyond 2**53 went through float64 (mul_calculate). ``rewriting`` is its module."""
+    """Merge constant integer factors of a product exactly: the framework's function divides even without a denominator,
+    so integers beyond 2**53 went through float64 (mul_calculate)."""
     canonizer = rewriting.local_mul_canonizer
     theirs: Callable[..., Any] = canonizer.calculate
     if getattr(theirs, "exact", False):
@@ -87,8 +85,8 @@ def multiply_integers_exactly(rewriting: Any) -> None:
 
 
 def leave_integers(rewriting: Any) -> None:
-    """For integers, which overflow, stop the rewrites of ``abs(x * y)`` to ``abs(x) * abs(y)`` and back, and of
-    ``abs(x * x)`` to ``x * x``. ``rewriting`` is the module of the rewrites."""
+    """For integers, which overflow, stop rewrites of ``abs(x * y)`` to ``abs(x) * abs(y)`` and back, and ``abs(x * x)``
+    to ``x * x``."""
     for name in ("local_abs_lift", "local_abs_merge", "local_useless_abs"):
         rewrite = getattr(rewriting, name, None)
         if rewrite is None or getattr(rewrite, "exact", False):
@@ -104,9 +102,8 @@ def _of_floats(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def keep_lengths(rewriting: Any) -> None:
-    """Stop a rewrite that loses elements. It replaces ``and`` and ``or`` with a constant by the other input, or zeros
-    like it, even if that has one element and the constant three (Theano's local_useless_elemwise: its types have no
-    lengths; later generations refuse by type). ``rewriting`` is the module of the rewrite."""
+    """Stop a rewrite that loses elements: it replaces ``and`` and ``or`` with a constant by the other input, even if
+    that has one element and the constant three (Theano's local_useless_elemwise)."""
     rewrite = rewriting.local_useless_elemwise
     theirs: Callable[[Any], Any] = rewrite.transform
     if getattr(rewrite, "exact", False):
@@ -120,9 +117,9 @@ def keep_lengths(rewriting: Any) -> None:
 
 
 def tell_zeros_apart(*signatures: type) -> None:
-    """Keep 0.0 and -0.0 apart. Equal constants are merged, and 0.0 == -0.0: ``1.0 / x`` and ``atan2`` had a wrong sign.
-    ``signatures`` are the classes that compare constants (TensorConstantSignature in tensor/var.py; in later
-    generations, which fuse ops with several results, ScalarConstantSignature in scalar/basic.py)."""
+    """Keep constants 0.0 and -0.0 apart, which are equal and were merged. ``signatures`` are the classes that compare
+    constants (TensorConstantSignature in tensor/var.py; in later generations also ScalarConstantSignature in
+    scalar/basic.py)."""
     for signature in signatures:
         theirs: Any = signature.__eq__
         if getattr(theirs, "exact", False):

@@ -24,13 +24,8 @@ def digamma(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def digamma_in_ops(T: Any, x: Any, whole: Any) -> Any:
-    """6.3.18 after 6.3.5 has added 8, so nine terms are enough; 6.3.7 below 1/2.
-
-    Args:
-        T: the framework's ops of tensors, or of scalars.
-        x: a tensor or scalar variable.
-        whole: the integer nearest to it, in its dtype.
-    """
+    """6.3.18 after 6.3.5 has added 8, so nine terms are enough; 6.3.7 below 1/2. ``T`` are ops of tensors or scalars,
+    ``x`` a variable, ``whole`` the integer nearest to it, in its dtype."""
 
     def number(value: float) -> Any:
         return T.constant(value, dtype=x.dtype)

@@ -1,8 +1,5 @@
-"""NumPy as a backend: the oracle, on any number of pretend devices.
-
-A pretend device is a tag on every value. Each step takes values with the same tag: a program that lacks a transfer
-fails here. Gradients are autograd's (https://github.com/HIPS/autograd).
-"""
+"""NumPy as a backend: the oracle, on any number of pretend devices. These are tags on values, and a program that lacks
+a transfer fails here. Gradients are autograd's (https://github.com/HIPS/autograd)."""
 
 from __future__ import annotations
 
@@ -27,7 +24,6 @@ from xbackend.backends.placement import (
     ProfiledCall,
     Span,
     Transferred,
-    with_folded,
 )
 from xbackend.backends.special_numbers import ROOTS
 from xbackend.devices import Device, choose_visible
@@ -94,8 +90,8 @@ class NumPyBackend(Backend):
 
 
 class Linker:
-    """A placed program as straight-line Python: a call of NumPy for each node, which reuses the memory of a dead
-    operand for its result."""
+    """A placed program as straight-line Python: a call of NumPy for each node, in the memory of a dead operand where
+    that fits."""
 
     def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
         self.program, self.storages, self.xp = program, storages, xp
@@ -264,7 +260,7 @@ class Linker:
                     source, size = self.devices[node.inputs[0]], node.aval.nbytes
                     transfers.append(Transferred(source, device, size, i, False, "numpy.array", _COPIED))
         made, backward = self.gradients.executed()
-        return Execution(ops, (*transfers, *made), with_folded(self.program, backward))
+        return Execution(ops, (*transfers, *made), tuple(backward))
 
     @cached_property
     def _timed(self) -> Callable[..., Sequence[Value]]:
@@ -315,11 +311,8 @@ def _elementwise(call: Callable[..., Any]) -> bool:
 
 
 def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
-    """The values that may reuse the memory of an operand, and that operand.
-
-    An op of the program made the operand, not as a view. This is its last use, and the last uses of its views were
-    before. It has the shape and dtype of the result, and the op is elementwise.
-    """
+    """The values that may reuse the memory of an operand, and that operand: made by an op, not as a view, used for the
+    last time, of the same shape and dtype. The op is elementwise."""
     nodes = program.values
     views = [[i] for i in range(len(nodes))]  # of the memory that a node made: all values that may share it
     # `take` gives a view for a NumPy scalar, as indices of rank 0 are in a loop.
@@ -329,9 +322,9 @@ def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
             views[i] = views[node.inputs[0]]
             views[i].append(i)
     # The result of a loop or a choice may be its input.
-    lent = {views[j][0] for n in nodes if n.op in control_flow.CONTROL for j in n.inputs}
+    lent = {views[j][0] for n in nodes if n.bodies for j in n.inputs}
     made = {i for step in steps for i in step.makes if not view[i]}
-    own = {i for i in made if nodes[i].op not in {"grad"} | control_flow.CONTROL} - lent
+    own = {i for i in made if nodes[i].op != "grad" and not nodes[i].bodies} - lent
     last = {i: k for k, step in enumerate(steps) for i in step.last}
     operands: dict[int, int] = {}
     for k, step in enumerate(steps):

@@ -142,11 +142,8 @@ class Gradients:
         return Backward(gradient, i, None, None, f"autograd of {self.program.values[i].op}", UNTOLD, NOTHING_TO_READ)
 
     def _replay(self, loss: int, wrt: Sequence[int], leaves: Sequence[Any], env: Values) -> Any:
-        """The loss as a function of the targets ``wrt``. Values that do not depend on them are not computed again.
-
-        A target that depends on other targets has a zero as its leaf, which is added to it. So it gets a gradient, and
-        its predecessors get theirs.
-        """
+        """The loss as a function of the targets ``wrt``. A target that depends on other targets has a zero as its leaf,
+        which is added to it: so it and its predecessors get their gradients."""
         again, dependent, nodes = self._between(loss, wrt)
         given = dict(zip(wrt, leaves, strict=True))
         values = {i: value for i, value in env.items() if i not in again}

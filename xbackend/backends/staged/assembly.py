@@ -21,7 +21,6 @@ from xbackend.backends.placement import (
     ProfiledCall,
     Span,
     Transferred,
-    with_folded,
 )
 from xbackend.backends.staged.backend import CompiledStage, StagedBackend
 from xbackend.backends.staged.device_threads import DeviceThreads
@@ -55,10 +54,8 @@ class Lowered:
         return [(self.variables[i], self.device(i)) for i in nodes]
 
     def own(self) -> Iterator[tuple[int, Variable]]:
-        """The computed variables, each with the first value that needs it, before its predecessors.
-
-        The variables of a gradient are those that its backward pass adds to the graph.
-        """
+        """The computed variables, each with the first value that needs it, before its predecessors: those of a gradient
+        are what its backward pass adds to the graph."""
         seen: set[Variable] = set()
         for i, variable in enumerate(self.variables):
             todo = [variable]
@@ -70,16 +67,11 @@ class Lowered:
                     yield i, v
 
 
-def assembled(backend: StagedBackend, graph: Lowered, transfer: type) -> Built:
-    """Cut the graph at its transfers, compile its stages, and assemble them to one callable."""
-    return Assembly(backend, graph, cut(graph.sources, graph.results(), transfer)).built()
-
-
 class Assembly:
-    """The assembly of the compiled stages of a program."""
+    """The assembly of the compiled stages of a program, whose graph is cut at its transfers."""
 
-    def __init__(self, backend: StagedBackend, graph: Lowered, plan: Plan) -> None:
-        self.backend, self.graph, self.plan = backend, graph, plan
+    def __init__(self, backend: StagedBackend, graph: Lowered, transfer: type) -> None:
+        self.backend, self.graph, self.plan = backend, graph, cut(graph.sources, graph.results(), transfer)
         program = graph.program
         self.cells = {i: backend.storage(program.shared[i]) for i in graph.shared}
         self.constants = [backend.put(np.array(generate(program.values[i])), graph.device(i)) for i in graph.resident]
@@ -89,9 +81,10 @@ class Assembly:
         self.state = State(list(self.cells.values()), self.constants, targets, backend.confirm)
         self.devices: dict[Variable, Device] = {}  # read from the framework after an execution
         self.bytes: dict[Variable, int] = {}
-        self._numbers = {stage: k for k, stage in enumerate(plan.stages)}
+        self._numbers = {stage: k for k, stage in enumerate(self.plan.stages)}
 
     def built(self) -> Built:
+        """The compiled stages as one callable."""
         backend, name, stages = self.backend, self.graph.program.name, self.plan.stages
         one_device = len({*self.graph.sources.values(), *(s.device for s in stages)}) <= 1
         if one_device and not self.plan.between and backend.plain:
@@ -115,8 +108,8 @@ class Assembly:
 
     @property
     def _alone(self) -> bool:
-        """Whether updated variables may be overwritten in place, as in the framework's functions with updates. With
-        several devices a value could be in two stages."""
+        """Whether updated variables may be overwritten in place. With several devices a value could be in two
+        stages."""
         return len(self.backend.devices) == 1 and self.backend.mutates
 
     def _mutable(self) -> set[Variable]:
@@ -127,7 +120,7 @@ class Assembly:
         return {self.graph.shared[i] for i in program.updates}
 
     def distinct(self) -> list[Variable]:
-        """The results, with copies in place of those equal to another one or to a shared variable: these may be
+        """The results, with copies in place of those equal to another one or to a shared variable, which may be
         overwritten."""
         held, distinct = {*self.graph.shared.values()}, list[Variable]()
         for variable in self.outputs:
@@ -191,7 +184,7 @@ class Assembly:
         return outputs[:first]
 
     def _executed(self) -> Execution:
-        return Execution(self.ops(), self._transfers(), with_folded(self.graph.program, self.backward()))
+        return Execution(self.ops(), self._transfers(), tuple(self.backward()))
 
     def _transfers(self) -> tuple[Transferred, ...]:
         """The transfers between stages. The framework's gradient inserted those that are no node of the program."""
@@ -269,13 +262,9 @@ class Assembly:
     def _profile(
         self, schedule: StageSchedule, compiled: Sequence[CompiledStage], names: Sequence[str], *values: Value
     ) -> ProfiledCall:
-        """Run the stages with a thread for each device; the spans of all of them, sorted by start.
-
-        A stage starts when its inputs are there and its device is free. Its device's thread waits for it, and the
-        receiving device's thread makes a transfer. Stages on different devices overlap as far as the framework and the
-        cores allow. The measurement perturbs: calls are not started ahead of the computation, a stage waits for its
-        thread (tens of microseconds), and transfers do not overlap with the receiving device's work.
-        """
+        """Run the stages with a thread for each device; the spans of all of them, sorted by start. A device's thread
+        waits for its stages, and makes the transfers to it, so calls are not started ahead, and a stage waits tens of
+        microseconds for its thread."""
         backend, state, steps = self.backend, self.state, schedule.steps
         given = [*values, *(cell.value for cell in state.cells), *state.constants]
         backend.synchronize(given)
@@ -305,7 +294,7 @@ class Assembly:
         def timed(*contents: Any) -> Sequence[Any]:
             begun = time.perf_counter() - start
             if step.stage is None:
-                results: Sequence[Any] = [self.backend.copy(contents[0], step.device)]
+                results: Sequence[Any] = [self.backend.copier(step.device)(contents[0])]
             else:
                 results = compiled[step.stage].call(*contents)
             self.backend.finish(results)

@@ -22,15 +22,15 @@ Call = Callable[..., Sequence[Value]]
 
 
 class CompiledStage(NamedTuple):
-    """A compiled stage: its innermost callable, and the device of its outputs as the framework says; if it does not
-    know devices and shapes, the device asked for."""
+    """The innermost callable of a stage, and its device as the framework says; if it does not know shapes, the device
+    asked for."""
 
     call: Call
     device: Device
 
 
 class StagedBackend(Backend):
-    """A backend whose programs are graphs, cut into stages. Its class has two parts: one lowers programs to graphs; the
+    """A backend whose programs are graphs, cut into stages. One part of its class lowers programs to graphs; the
     *mode*, the first of its bases, compiles stages and defines values."""
 
     packages: tuple[str, ...] = ()  # packages to report versions of
@@ -46,10 +46,7 @@ class StagedBackend(Backend):
 
     @abc.abstractmethod
     def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> CompiledStage:
-        """Compile a stage for its device; it may overwrite ``mutable`` inputs.
-
-        Raises `UnsupportedOperation`.
-        """
+        """Compile a stage for its device; it may overwrite ``mutable`` inputs. Raises `UnsupportedOperation`."""
 
     def copied(self, variable: Variable) -> Variable:
         """A variable for a copy, if the mode may return one array for two results; else the variable."""
@@ -88,9 +85,9 @@ class StagedBackend(Backend):
     def finish(self, contents: Sequence[Any]) -> None:
         """Return when these are computed."""
 
-    def copy(self, content: Any, device: Device) -> Any:
-        """A copy of the content on the device, possibly before it is made."""
-        return self.mover(device)(content)
+    def copier(self, device: Device) -> Callable[[Any], Any]:
+        """A function that returns a copy of a content on the device, possibly before it is made."""
+        return self.mover(device)
 
     def own_threads(self) -> dict[str, int | None]:
         """Threads of pools that threadpoolctl does not know."""

@@ -1,9 +1,6 @@
-"""One thread for each device, for frameworks that compute in the calling thread.
-
-Work submitted for a device runs in that device's thread, in the order in which its inputs become ready. Different
-devices do not wait for each other; work on one device never overlaps. The real overlap depends on whether the framework
-releases Python's interpreter lock while it computes.
-"""
+"""One thread for each device, for frameworks that compute in the calling thread. Work for a device runs in its thread,
+in the order in which inputs become ready. How much devices overlap depends on whether the framework releases Python's
+interpreter lock."""
 
 from __future__ import annotations
 
@@ -21,10 +18,8 @@ AHEAD = 32
 
 
 class Resident:
-    """A value on a device, perhaps before it is computed (a future).
-
-    ``device`` is the planned one, and once it is computed that of the thread which did it.
-    """
+    """A value on a device, perhaps before it is computed (a future). ``device`` is the planned one, then that of the
+    thread which did it."""
 
     __slots__ = ("_content", "_error", "_threads", "_waiting", "device")
 
@@ -122,11 +117,9 @@ class DeviceThreads:
     def submit(
         self, device: Device, call: Callable[..., Sequence[Any]], inputs: Sequence[Resident], count: int
     ) -> list[Resident]:
-        """The ``count`` results of the call, which runs in the device's thread once the inputs are computed.
-
-        Returns at once, unless too many calls are unfinished (`AHEAD`). An error of the call is raised by `wait` of its
-        results and of their successors. Raises `DeviceUnavailable` after `close`.
-        """
+        """The ``count`` results of the call, which runs in the device's thread once the inputs are computed. Returns at
+        once, unless too many calls are unfinished (`AHEAD`). An error of the call is raised by `wait` of its results
+        and of their successors. Raises `DeviceUnavailable` after `close`."""
         work = _Work(self, self._threads[device], call, inputs, count)
         with self.lock:
             if self._closing:

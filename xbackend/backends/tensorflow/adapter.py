@@ -1,12 +1,7 @@
-"""TensorFlow as three backends: graphs, graphs compiled by XLA, and op by op.
-
-All three build one graph with TensorFlow's own ops and gradients, and differ in its execution. A graph is executed
-through the innermost call of TensorFlow's Python layer, with values on their devices; `tf.function` adds the binding of
-arguments to a signature, the search for a trace, and the packing of results.
-
-Graphs are made by `tf.compat.v1.wrap_function`: a `tf.function` would end in an Identity per output on the first
-device, a transfer that nobody asked for. Soft placement and TensorFloat-32 are switched off in the process.
-"""
+"""TensorFlow as three backends: graphs, graphs compiled by XLA, and op by op, of one graph with TensorFlow's own ops
+and gradients. It is executed through the innermost call of TensorFlow's Python layer, and made by
+`tf.compat.v1.wrap_function`: a `tf.function` would end in an Identity per output on the first device. Soft placement
+and TensorFloat-32 are switched off."""
 
 from __future__ import annotations
 
@@ -18,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -36,19 +31,15 @@ from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendError, BackendUnavailable, ComputationError, UnsupportedOperation
 from xbackend.program.host import native
 from xbackend.program.program import Program
-
-if TYPE_CHECKING:
-    from xbackend.program.shared import SharedVariable
+from xbackend.program.shared import SharedVariable
 
 # From the devices of the results and the `RunMetadata` of collected calls to what executed.
 Reader = Callable[[Sequence[Device], Sequence[Any]], Observed]
 
 
 class Runtime:
-    """The private parts of TensorFlow's Python layer that xbackend uses.
-
-    Raises `BackendUnavailable` if this TensorFlow lacks one of them.
-    """
+    """The private parts of TensorFlow's Python layer that xbackend uses. Raises `BackendUnavailable` if one is
+    lacking."""
 
     def __init__(self, tf: Any) -> None:
         try:
@@ -78,10 +69,7 @@ class Runtime:
     @contextmanager
     def collected(self) -> Iterator[list[Any]]:
         """A list that gets `RunMetadata` at the end, also after an error: the partitioned graphs of functions first
-        called inside.
-
-        Collection has to be on before a function's first call: later calls find it already optimised.
-        """
+        called inside."""
         found = list[Any]()
         with self.collecting:
             self.context.enable_graph_collection()
@@ -99,8 +87,8 @@ def _is_in(device: Any, process: str) -> bool:
 
 @cache
 def _functions(context: Any) -> Counter[str]:
-    """A count of functions added to the runtime from now on: each is optimised, or compiled by XLA, at its first call.
-    The number of functions that it knows is no count, as it forgets unreferenced ones."""
+    """A count of functions added to the runtime from now on: each is optimised, or compiled by XLA, at its first
+    call."""
     counted = Counter(tensorflow=0)
 
     def watch(name: str) -> None:
@@ -361,11 +349,8 @@ class TensorFlowGraph(TensorFlow):
 
 
 class TensorFlowXLA(TensorFlow):
-    """XLA: one compiled function for a program on one device, else one for each stage.
-
-    XLA compiles for one device and ignores a `tf.device` inside. So a program on several devices is cut at its
-    transfers, and a graph runs the stages.
-    """
+    """XLA: one compiled function for a program on one device, else one for each stage, between transfers, in a graph:
+    XLA ignores a `tf.device` inside."""
 
     added: tuple[str, ...] = (
         *TensorFlow.added,

@@ -1,8 +1,5 @@
-"""TensorFlow op by op: the ops of a graph as a list of prepared calls.
-
-A call of `tf.matmul` spends most of its time on examining its arguments; here they are known. The backward ops come
-from TensorFlow's gradient registry, the same that a `tf.GradientTape` would run.
-"""
+"""TensorFlow op by op: the ops of a graph, and the backward ops of TensorFlow's gradient registry, as a list of
+prepared calls. `tf.matmul` spends most of its time on examining its arguments, which are known here."""
 
 from __future__ import annotations
 
@@ -28,10 +25,8 @@ PART = 32  # steps in one function of the replay
 
 
 class Replay:
-    """The ops of a graph as prepared calls: name, attributes, device, and slots of the inputs.
-
-    Constants of the backward ops (shapes, axes) are computed here, once.
-    """
+    """The ops of a graph as prepared calls: name, attributes, device, and slots of the inputs. Constants of the
+    backward ops (shapes, axes) are computed here, once."""
 
     def __init__(self, backend: TensorFlow, lowering: Lowering, function: Any) -> None:
         self.backend = backend
@@ -170,10 +165,8 @@ class Replay:
         device: Device,
         copies: dict[tuple[int, Device], Received],
     ) -> list[Device]:
-        """The devices of the inputs that the runtime will copy to an op's device when it is called.
-
-        It does so silently, and keeps the copy with the value: a second op on that device reuses it.
-        """
+        """The devices of the inputs that the runtime will copy, silently, to an op's device. It keeps the copy with the
+        value, for a second op there."""
         fresh = []
         for slot, value in zip(inputs, given, strict=True):
             home = self._where(value)
@@ -189,12 +182,9 @@ class Replay:
         return fresh
 
     def _straight_line(self, run: Any, handle: Any) -> Callable[..., list[Value]]:
-        """The steps as straight-line Python functions: for small arrays a loop would cost as much as an op.
-
-        Names, attributes and constants are the functions' globals. A function has few steps, because TensorFlow asks
-        Python for the current line at each call, and Python counts lines from the function's start. The slots of a
-        single function are its local variables; several share the list ``v``.
-        """
+        """The steps as straight-line Python functions: for small arrays a loop would cost as much as an op. A function
+        has few steps, because TensorFlow asks Python for the current line at each call, which is counted from the
+        function's start. Slots of a single function are local variables; several share the list ``v``."""
         count, outputs, title = len(self.lowering.program.inputs), self.outputs, self.lowering.program.name
         objects: dict[str, Any] = {"run": run, "handle": handle}
         if len(self.steps) <= PART:
@@ -234,8 +224,8 @@ class Replay:
 
 
 def _in_order(ops: Iterable[Any]) -> list[Any]:
-    """The ops in topological order, else in the order of their creation: the gradient of a loop adds residuals to an
-    earlier op."""
+    """The ops in topological order, else as they were created: the gradient of a loop adds residuals to an earlier
+    op."""
     order: dict[Any, None] = {}
     todo = [*ops][::-1]
     while todo:
@@ -251,10 +241,8 @@ def _in_order(ops: Iterable[Any]) -> list[Any]:
 
 
 def _attributes(op: Any) -> tuple[Any, ...]:
-    """The attributes that a call of the op needs, as name, value, name, value: each one costs time.
-
-    The runtime infers types from the inputs, unless one is a list, and fills in defaults, except those of types.
-    """
+    """The attributes that a call of the op needs, as name, value, name, value: each one costs time. The runtime infers
+    types from the inputs, unless one is a list, and fills in defaults, except those of types."""
     arguments = op.op_def.input_arg
     listed = any(argument.number_attr or argument.type_list_attr for argument in arguments)
     read = set() if listed else {argument.type_attr for argument in arguments}

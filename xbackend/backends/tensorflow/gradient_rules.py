@@ -1,7 +1,5 @@
-"""Gradients of single ops that differ from `docs/numbers.md` in TensorFlow.
-
-An op made in the scope of `mended` has the name of another rule as its only change (``Graph.gradient_override_map``).
-"""
+"""Gradients of single ops that differ from `docs/numbers.md` in TensorFlow: an op made in the scope of `mended` has the
+name of another rule as its only change (``Graph.gradient_override_map``)."""
 
 from __future__ import annotations
 
@@ -32,11 +30,8 @@ def mended(tf: Any, op: str, made_as: str = "") -> AbstractContextManager[None]:
 
 @contextmanager
 def of_spectra(tf: Any) -> Iterator[None]:
-    """A scope for gradients of eigenvalues and singular values.
-
-    TensorFlow uses ``x / (x * x + 1e-20)`` for 1 / x. At 0 the square of 1e20 is infinite in float32: XLA's second
-    gradients were NaN (tensorflow/python/ops/linalg_grad.py: _SafeReciprocal).
-    """
+    """A scope for gradients of eigenvalues and singular values, where ``x / (x * x + 1e-20)`` is 1 / x: XLA's second
+    gradients at 0 were NaN in float32 (tensorflow/python/ops/linalg_grad.py: _SafeReciprocal)."""
     module: Any = import_module("tensorflow.python.ops.linalg_grad")
     theirs = module._SafeReciprocal
     module._SafeReciprocal = lambda x: theirs(x, 1e-18) if x.dtype == tf.float32 else theirs(x)
@@ -101,8 +96,8 @@ def _of_running_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
 
 
 def _of_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
-    """For each factor the product of the earlier ones times that of the later ones, as in TensorFlow's own. Its
-    cumulative products have TensorFlow's gradient: the second gradient was 0 where two factors are 0."""
+    """For each factor the product of the earlier ones times that of the later ones. TensorFlow's second gradient is 0
+    where two factors are 0."""
     x, shape = op.inputs[0], op.inputs[0].shape.as_list()
     axes = {int(axis) % len(shape) for axis in np.atleast_1d(tf.get_static_value(op.inputs[1]))} if shape else set()
     order = [*(a for a in range(len(shape)) if a not in axes), *sorted(axes)]

@@ -1,8 +1,6 @@
-"""Lowering of a placed program to TensorFlow's graph, with names that identify its nodes in the executed graph.
-
-Every node of the program is lowered in its own name scope (``xb3_n7/`` is node 7 of the process's fourth graph) and on
-its device. The names survive TensorFlow's optimiser and partitioner: they map an executed op to its node.
-"""
+"""Lowering of a placed program to TensorFlow's graph: each node on its device, in its own name scope (``xb3_n7/`` is
+node 7 of the process's fourth graph), which survives optimiser and partitioner, and identifies the node in the executed
+graph."""
 
 from __future__ import annotations
 
@@ -36,22 +34,16 @@ _CROSSING = "Xbackend from "  # prefix of the gradients of crossings
 
 
 def numbered(kind: str, number: int) -> str:
-    """A name for a node; names sort in the order of the numbers.
-
-    TensorFlow's optimiser sorts factors by name, and moves constants into the first one. The same formula on two
-    devices has the same order only if its nodes sort equally: otherwise mirrored copies of a weight differ by rounding
-    (tensorflow/core/grappler/optimizers/common_subgraph_elimination.cc, constant_folding.cc: ConstantPushDown).
-    """
+    """A name for a node; names sort in the order of the numbers, as TensorFlow's optimiser sorts factors by name: else
+    mirrored copies of a weight would differ by rounding (tensorflow/core/grappler/optimizers/constant_folding.cc:
+    ConstantPushDown)."""
     return f"{kind}{number:07}"
 
 
 class Lowering:
-    """The lowering of one program to a graph.
-
-    ``backend`` is a `TensorFlow` of `adapter`. With ``staged`` the ops between two transfers become functions that XLA
-    compiles. Its prefix of names is unique and identifies collected graphs. Raises `ArgumentError` for an array larger
-    than the memory: TensorFlow takes a minute to fail on such a constant (XLA may make it part of a loop).
-    """
+    """The lowering of one program to a graph. ``backend`` is a `TensorFlow` of `adapter`. With ``staged`` the ops
+    between two transfers become functions that XLA compiles. Raises `ArgumentError` for an array larger than the
+    memory, of which TensorFlow takes a minute to fail."""
 
     def __init__(self, backend: Any, program: Program, *, xla: bool = False, staged: bool = False) -> None:
         for node in () if xla else program.values:
@@ -124,8 +116,8 @@ class Lowering:
     def _several(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
         """The results of a node with several results."""
         with self.place(node.outputs[0]):
-            if node.op in control_flow.CONTROL:
-                results = control_flow.lowered(self.tf, node, inputs, self._body)
+            if node.bodies:
+                results = control_flow.ROWS[node.op](self.tf, node, inputs, self._body)
             else:
                 results = TABLE[node.op](self.tf, node, inputs, self.xla)
         return [self._named(i, result, "result") for i, result in zip(node.outputs, results, strict=True)]
@@ -190,7 +182,7 @@ class Lowering:
 
     def _asked(self, graph: Any, op: Any) -> tuple[int | None, Device | None]:
         """The forward node of a backward op, and the device that it should run on: that of the forward op, or for a
-        crossing its source. An op without such a name, as a sum of gradients, belongs where TensorFlow colocates it."""
+        crossing its source, or, as for a sum of gradients, where TensorFlow colocates it."""
         match = _BACKWARD.search(op.name)
         if match is None:
             groups = [group.decode().removeprefix("loc:@") for group in op.colocation_groups()]
@@ -211,8 +203,8 @@ class Lowering:
         return self.devices[int(match[1])] if match else None
 
     def _updates(self, tensors: Values, outputs: Sequence[Any]) -> list[Any]:
-        """The assignments. They come after all outputs, assigned values and reads of the variables: if one of these
-        fails, none is made. An assignment replaces the variable's buffer, so values read before stay."""
+        """The assignments, after all outputs, assigned values and reads of the variables: if one of these fails, none
+        is made."""
         updates = self.program.updates
         if not updates:
             return []
@@ -238,11 +230,8 @@ class Lowering:
 
 
 def _crossing(tf: Any, value: Any, source: str) -> Any:
-    """A value of the device ``source`` on that of the scope, by an op that TensorFlow's optimiser keeps.
-
-    It would remove an Identity between two devices, and then merge ops on both sides: its composition of unary ops
-    ignores devices.
-    """
+    """A value of the device ``source`` on that of the scope, by an op that TensorFlow's optimiser keeps: it would
+    remove an Identity between two devices, and merge ops on both sides."""
     with tf.compat.v1.get_default_graph().gradient_override_map({"Identity": _crossing_back(tf, source)}):
         result = tf.identity(value)
     result.op._set_attr("_grappler_do_not_remove", tf.compat.v1.AttrValue(b=True))
@@ -263,12 +252,9 @@ def _crossing_back(tf: Any, source: str) -> str:
 
 
 class _Stages:
-    """A program cut into stages, each a function for XLA on one device, and the nodes between them.
-
-    Arguments, shared variables, transfers and gradients are between stages: TensorFlow moves the data and derives the
-    backward functions, which are compiled for the same devices. A stage ends after a target of a gradient, which could
-    not be referred to inside of a function.
-    """
+    """A program cut into stages, each a function for XLA on one device, and what is between: arguments, shared
+    variables, transfers and gradients. TensorFlow derives the backward functions. A stage ends after a target of a
+    gradient."""
 
     def __init__(self, lowering: Lowering, tensors: Values) -> None:
         self.lowering, self.program, self.tensors = lowering, lowering.program, tensors

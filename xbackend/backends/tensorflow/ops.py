@@ -1,9 +1,5 @@
-"""The op set lowered to TensorFlow's ops.
-
-Every row takes the module ``tf``, the node, its inputs as tensors and whether XLA will compile the result; it is used
-while a graph is under construction. TensorFlow's raw ops are used where they mean what the standard says: they add
-nothing of their own to the graph.
-"""
+"""The op set lowered to TensorFlow's ops, raw ones where they mean what the standard says. A row takes the module
+``tf``, the node, its inputs as tensors and whether XLA will compile the result, while a graph is under construction."""
 
 from __future__ import annotations
 
@@ -171,10 +167,8 @@ def _pow(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 
 
 def _power_by_squaring(tf: Any, base: Any, exponent: Any) -> Any:
-    """Powers of integers, of whose exponents XLA's own reads six bits (tf2xla/kernels/binary_ops.cc: IntPow).
-
-    From the 64th power on only those of 0, 1 and -1 are numbers of 64 bits, and they know odd powers from even ones.
-    """
+    """Powers of integers, of whose exponents XLA's own reads six bits (tf2xla/kernels/binary_ops.cc: IntPow). From the
+    64th on only those of 0, 1 and -1 are numbers of 64 bits, by the exponent's parity."""
     exponent = tf.where(exponent > 63, 62 + tf.bitwise.bitwise_and(exponent, tf.ones_like(exponent)), exponent)
     result = tf.ones_like(base)
     for bit in range(6):
@@ -295,10 +289,8 @@ def _slice_written(added: bool) -> Row:
 
 
 def _padded(tf: Any, node: Node, value: Any) -> Any:
-    """The value at its place, around it what changes nothing when it is added: of all zeros only the negative one.
-
-    Of most of an array it takes half as long as writing into a copy, in which TensorFlow goes from element to element.
-    """
+    """The value at its place, around it what changes nothing when it is added (-0.0). Of most of an array it takes half
+    as long as writing."""
     starts, lengths = node.params["starts"], value.shape
     around = [[start, n - start - length] for start, n, length in zip(starts, node.shape, lengths, strict=True)]
     nothing = tf.constant(-0.0 if node.dtype.is_floating else 0, node.dtype.value)

@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 
 
 def configure(tf: Any, wanted: Settings, name: str, *, overlap: bool = True) -> None:
-    """Apply the settings of the backend ``name``; it may be called again. ``overlap``: its devices compute at the same
-    time.
-
-    Raises `BackendUnavailable` where TensorFlow is in use with other settings.
-    """
+    """Apply the settings of the backend ``name``; ``overlap``: its devices compute at the same time. Raises
+    `BackendUnavailable` where TensorFlow is in use with other settings."""
     before = partial(_before_start, name)
     tf.config.set_soft_device_placement(False)
     tf.config.experimental.enable_tensor_float_32_execution(False)
@@ -55,10 +52,8 @@ def configure(tf: Any, wanted: Settings, name: str, *, overlap: bool = True) -> 
 
 
 def _before_start(name: str, what: str, setter: Callable[..., None], *arguments: Any, met: Callable[[], bool]) -> None:
-    """Apply a setting that TensorFlow accepts only before its first use in a process.
-
-    Raises `BackendUnavailable` if it is too late and the setting is not ``met`` anyway.
-    """
+    """Apply a setting that TensorFlow accepts only before its first use. Raises `BackendUnavailable` if it is too late
+    and not ``met``."""
     try:
         setter(*arguments)
     except RuntimeError as error:

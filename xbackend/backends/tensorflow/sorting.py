@@ -12,8 +12,8 @@ from xbackend.program.program import Node
 
 
 def _keys(tf: Any, x: Any) -> Any:
-    """Integer keys in the order of the numbers, NaN last, as TensorFlow's comparisons with NaN are false. Keys are the
-    bits of a floating-point number, inverted below the sign if it is negative."""
+    """Integer keys in the order of the numbers, NaN last: the bits, inverted below the sign if the number is
+    negative."""
     if not x.dtype.is_floating:
         return x
     whole = tf.int32 if x.dtype == tf.float32 else tf.int64
