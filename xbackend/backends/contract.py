@@ -132,6 +132,8 @@ class Backend(abc.ABC):
     # With ``own_cache``: the cache of compiled code on disk; `None` where the framework has none.
     cache: OwnCache | None = None
 
+    common_pool: str = ""  # the library with one thread pool for all CPU devices; empty if each keeps to its cores
+
     engine: Any = None  # joins its process with others: `xbackend.engines.contract`
 
     name: str
@@ -207,16 +209,15 @@ class Backend(abc.ABC):
         """The error to raise for one of the framework during execution: with these types NumPy, SciPy and Numba refuse
         numbers."""
         if isinstance(error, np.linalg.LinAlgError | ValueError) and not isinstance(error, XBackendError):
-            return ComputationError(
-                f"backend {self.name} has no result for these numbers: {type(error).__name__}: {error}; what each "
-                "framework does with singular matrices and the like is in docs/linear_algebra.md"
-            )
+            return self.no_result(f"{type(error).__name__}: {error}")
         return error
 
-    @property
-    def common_pool(self) -> str:
-        """The name of the library with one thread pool for all CPU devices; empty if each device keeps to its cores."""
-        return ""
+    def no_result(self, said: str) -> ComputationError:
+        """The error to raise for numbers that an op has no result for."""
+        return ComputationError(
+            f"backend {self.name} has no result for these numbers: {said}; what each framework does with singular "
+            "matrices and the like is in docs/linear_algebra.md"
+        )
 
     # The storage of shared variables: a cell with a value, unless the framework has its own kind.
 
@@ -243,12 +244,11 @@ class Backend(abc.ABC):
 
     def note_on_cores(self) -> dict[str, str]:
         """The note ``cores`` of a `Description`, for devices that do not keep to ``cores_per_device``."""
-        if self.settings.cores_per_device is None or len(self.devices) < 2 or not self.common_pool:
-            return {}
-        return {
-            "cores": f"{self.common_pool} has one pool of threads for all CPU devices of a process: a device that "
-            "computes while others wait may have their cores, and devices that compute at once fewer than theirs"
-        }
+        said = (
+            f"{self.common_pool} has one pool of threads for all CPU devices of a process: a device that computes "
+            "while others wait may have their cores, and devices that compute at once fewer than theirs"
+        )
+        return {"cores": said} if self.settings.cores_per_device and len(self.devices) > 1 and self.common_pool else {}
 
     def needed(self, module: str) -> ModuleType:
         """Import a module that the backend needs. Raises `BackendUnavailable`."""
@@ -319,7 +319,7 @@ class Backend(abc.ABC):
         self.check_open()
         if placement not in ("strict", "soft"):
             raise ArgumentError(f"placement={placement!r}: it is 'strict' or 'soft'")
-        ledger = Ledger()
+        tracing = None
         if isinstance(function, Program):
             if arguments or static:
                 raise ArgumentError("a program is already traced: compile it without arguments")
@@ -327,7 +327,7 @@ class Backend(abc.ABC):
         else:
             start = time.perf_counter()
             program = trace(function, *arguments, **static)
-            ledger = replace(ledger, trace=time.perf_counter() - start)
+            tracing = time.perf_counter() - start
         start = time.perf_counter()
         placed = bind(program, DeviceMap.parse(devices), self.devices, self.default_device)
         if device_memory is not None:
@@ -336,22 +336,21 @@ class Backend(abc.ABC):
             for node, variable in placed.program.shared.items():
                 self.ensure_storage(variable, placed.devices[node])
             built = self.build(placed.program)
-        ledger = replace(ledger, lower=time.perf_counter() - start)
+        ledger = Ledger(tracing, time.perf_counter() - start)
         return Executable(self, placed, built, ledger, strict=placement == "strict")
 
     def ensure_storage(self, variable: SharedVariable, device: Device) -> None:
         """Make the variable's storage on the device if there is none yet. Raises `SharedVariableError`."""
         self._storages.keep(variable)
-        if variable.uid in self._storages.made:
-            _, home = self._storages.made[variable.uid]
-            if home != device:
-                raise SharedVariableError(
-                    f"{variable!r} lives on {home} of backend {self.name} and cannot also live on {device}; "
-                    "bind its device in the same way in every program"
-                )
-            return
-        value = self._storages.given.pop(variable.uid, variable.value)
-        self._storages.made[variable.uid] = (self.new_storage(variable, value, device), device)
+        if variable.uid not in self._storages.made:
+            value = self._storages.given.pop(variable.uid, variable.value)
+            self._storages.made[variable.uid] = (self.new_storage(variable, value, device), device)
+        _, home = self._storages.made[variable.uid]
+        if home != device:
+            raise SharedVariableError(
+                f"{variable!r} lives on {home} of backend {self.name} and cannot also live on {device}; "
+                "bind its device in the same way in every program"
+            )
 
     def storage(self, variable: SharedVariable) -> Any:
         """The framework's storage of a shared variable of a compiled program."""

@@ -217,8 +217,7 @@ class Placement:
         total = counts.total()
         right = sum(counts[status] for status in _FINE)
         if right == counts["folded"] < total and not counts["moved"]:
-            of_ops = [r.evidence or _UNTOLD for r in self.ops if r.status in UNREAD]
-            why = dict.fromkeys(of_ops + [r.evidence or _UNTOLD for r in self.backward if r.status in UNREAD])
+            why = dict.fromkeys(r.evidence or _UNTOLD for r in (*self.ops, *self.backward) if r.status in UNREAD)
             said = [f"of {counted(total, 'op')} none is read back: {'; '.join(why)}"]
         else:
             inside = {"fused": "fused into others", "folded": "folded away while compiling"}
@@ -244,8 +243,7 @@ class Placement:
         said = self._moved()
         if len(said) > _SHOWN:
             said[_SHOWN:] = [f"and {len(said) - _SHOWN} more that ran elsewhere"]
-        unread = [r.what for r in self.ops if r.status == "not read"]
-        unread += [r.what for r in self.backward if r.status == "not read"]
+        unread = [r.what for r in (*self.ops, *self.backward) if r.status == "not read"]
         if unread and any(r.executed or r.status == "fused" for r in self.ops):
             said.append(f"not read back: {few(unread, _SHOWN)}")
         own: dict[str, list[TransferRecord]] = {}
@@ -329,12 +327,9 @@ def _backward(placed: Placed, execution: Execution) -> tuple[BackwardRecord, ...
     alike: Counter[BackwardRecord] = Counter()
     for op in _completed(placed.program, execution):
         bound = op.bound or (None if op.forward is None else _bound(placed, op.forward))
-        ran, status = _text(op.device), _status(op.status, op.device, bound)
-        evidence = _known(op, status)
-        record = BackwardRecord(op.gradient, op.forward, _text(bound), ran, op.framework_op, evidence, status)
-        of = placed.program.values[op.gradient if op.forward is None else op.forward]
-        record = replace(record, source=of.source)
-        alike[record] += 1
+        status, of = _status(op.status, op.device, bound), op.gradient if op.forward is None else op.forward
+        ran = (_text(bound), _text(op.device), op.framework_op, _known(op, status), status)
+        alike[BackwardRecord(op.gradient, op.forward, *ran, source=placed.program.values[of].source)] += 1
     return tuple(replace(record, count=count) for record, count in alike.items())
 
 

@@ -69,8 +69,7 @@ class Entry:
     def load(self, settings: Settings | None = None) -> Backend:
         """Start the backend in this interpreter. Raises what its adapter raises."""
         module, _, name = self.adapter.partition(":")
-        backend: Backend = getattr(import_module(module), name)(self.name, self.settings(settings))
-        return backend
+        return getattr(import_module(module), name)(self.name, self.settings(settings))  # type: ignore[no-any-return]
 
     def settings(self, given: Settings | None = None) -> Settings:
         """The settings to start the backend with: the given ones, and the options in its name."""
@@ -122,11 +121,7 @@ _ENVIRONMENTS = (
 
 _ENTRIES = (
     _entry(
-        "numpy",
-        "numpy.adapter:NumPyBackend",
-        "numpy",
-        "numpy autograd",
-        "the oracle, with pretend devices",
+        *("numpy", "numpy.adapter:NumPyBackend", "numpy", "numpy autograd", "the oracle, with pretend devices"),
         exclusive=False,
     ),
     _tensorflow("tensorflow", "adapter:TensorFlowGraph", "graphs of tf.function", "coordinator"),

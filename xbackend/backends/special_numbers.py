@@ -75,10 +75,20 @@ def is_half(exponent: Any) -> bool:
     return exponent is not None and np.size(exponent) > 0 and bool((np.abs(exponent) == 0.5).all())
 
 
-def by_factors(x: Any, before: Any, cotangent: Any, length: int, ahead: Callable[[Any, int], Any]) -> Any:
-    """The gradient of cumulative products by their factors, without a division: factors may be zero. ``before`` are the
-    products of all earlier factors, ``ahead(a, n)`` is an array shifted n places on, with zeros at its end. Recursive
-    doubling: Kogge and Stone, 1973."""
+def by_factors(xp: Any, x: Any, products: Any, cotangent: Any, *, axis: int, length: int, join: Any) -> Any:
+    """The gradient of cumulative products by their factors, without a division: factors may be zero.
+
+    ``xp`` is a framework's module, ``join`` its concatenation. The sums over later products are a linear recurrence,
+    solved by recursive doubling (Kogge and Stone, 1973).
+    """
+
+    def part(a: Any, *bounds: int | None) -> Any:
+        return a[(*(slice(None),) * axis, slice(*bounds))]
+
+    def ahead(a: Any, n: int) -> Any:
+        return join([part(a, n, None), xp.zeros_like(part(a, n))], axis=axis)
+
+    before = join([xp.ones_like(part(x, 1)), part(products, -1)], axis=axis)
     factors, behind, n = ahead(x, 1), cotangent, 1
     while n < length:
         behind, factors, n = behind + factors * ahead(behind, n), factors * ahead(factors, n), 2 * n

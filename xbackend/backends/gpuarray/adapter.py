@@ -45,12 +45,12 @@ from xbackend.program.stages import Variable
 _ONE_POOL = f"{IN_TURN}PoCL's devices have one pool of threads"
 
 
-# Theano's code for writing rows lacks uint8 (GpuAdvancedIncSubtensor1_dev20, theano/gpuarray/subtensor.py).
-_WRITING = {name: written_as(name, {**BYTES, DType.uint8: "int32"}) for name in ("take_set", "take_add")}
-
-
-def _stack(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    return joined(T, inputs, node.params["axis"])
+_ROWS: Mapping[str, Row] = {
+    **Theano.rows,
+    # Theano's code for writing rows lacks uint8 (GpuAdvancedIncSubtensor1_dev20, theano/gpuarray/subtensor.py).
+    **{name: written_as(name, {**BYTES, DType.uint8: "int32"}) for name in ("take_set", "take_add")},
+    "stack": lambda T, node, inputs: joined(T, inputs, node.params["axis"]),
+}
 
 
 class TheanoGpuArray(CMode, Theano):
@@ -63,10 +63,8 @@ class TheanoGpuArray(CMode, Theano):
     )
     overlap = "one function for all devices, whose ops are queued one after the other"
     digamma_dtypes = ("float64",)  # PoCL ends by SIGSEGV while it compiles it in float32
-    rows: ClassVar[Mapping[str, Row]] = opencl.rows({**Theano.rows, **_WRITING, "stack": _stack})
-    unrolled = (
-        True  # a loop over its arrays is for CUDA: "This is for CUDA arrays" (pygpu), from theano/gpuarray/type.py
-    )
+    rows: ClassVar[Mapping[str, Row]] = opencl.rows(_ROWS)
+    unrolled = True  # a loop is for CUDA: "This is for CUDA arrays" (pygpu), from theano/gpuarray/type.py
     # Traces are used by `records`: they map ops of the optimised graph to nodes of the program.
     configuration: ClassVar[Mapping[str, Any]] = {"traceback.limit": 0, "traceback.compile_limit": 0}
     compiles = "theano-contexts"  # it compiles for minutes under a lock, for which the C linker's backend would wait
@@ -81,9 +79,8 @@ class TheanoGpuArray(CMode, Theano):
             os.environ["POCL_CACHE_DIR"] = str(self.cache.folder / "pocl")
 
     def start_mode(self) -> Iterable[Device]:
-        gpuarray = self.module("gpuarray")
         virtual_devices, folder = self.settings.virtual_devices, self.compiled_folder()
-        self._contexts = contexts.start(self.name, gpuarray, virtual_devices, folder)
+        self._contexts = contexts.start(self.name, self.module("gpuarray"), virtual_devices, folder)
         self._device = {id(context): device for device, context in self._contexts.items()}
         self._array = self.module("gpuarray.type").gpuarray.array
         follow = follower(self.module("gof").Optimizer, self.module("gof.toolbox").Feature)
@@ -107,10 +104,6 @@ class TheanoGpuArray(CMode, Theano):
 
         lift.__name__ = "xbackend_transfer"
         database.register(lift.__name__, local([self.Transfer])(lift), "fast_run", "fast_compile", "gpuarray")
-
-    @property
-    def plain(self) -> bool:
-        return True  # a program is one function, however many devices it has
 
     def put(self, array: np.ndarray, device: Device) -> Value:
         return self._array(np.array(native(array), order="C"), context=self._contexts[device])
@@ -150,8 +143,7 @@ class TheanoGpuArray(CMode, Theano):
         return inside
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
-        pattern = tuple(length == 1 for length in variable.shape)
-        return self.framework.shared(np.array(array, order="C"), target=str(device), broadcastable=pattern)
+        return self.framework.shared(np.array(array, order="C"), target=str(device), broadcastable=ones(variable))
 
     def read_storage(self, storage: Any) -> np.ndarray:
         return np.array(storage.get_value(borrow=False))
@@ -188,31 +180,24 @@ class TheanoGpuArray(CMode, Theano):
         inputs = [*graph.arguments, *graph.resident.values()]
         outputs = [at_home(i) for i in program.outputs]
         updates = [(graph.shared[i], at_home(new)) for i, new in program.updates.items()]
-        late = []  # updates by us: Theano may overwrite a variable and then fail
-        if analyses.may_refuse(program):
-            late, updates = updates, []
+        late = updates if analyses.may_refuse(program) else []  # by us: Theano may overwrite a variable and then fail
+        results, changed = [*outputs, *(new for _, new in late)], [] if late else updates
         try:
-            function = self.framework.function(
-                inputs,
-                [*outputs, *(new for _, new in late)],
-                updates=updates,
-                mode=self.compile_mode,
-                on_unused_input="ignore",
-            )
+            function = self.framework.function(inputs, results, self.compile_mode, changed, on_unused_input="ignore")
         except Exception as error:
             raise self.unsupported(program.name, None, error) from error
         constants = [self.put(np.array(generate(program.values[i])), graph.device(i)) for i in graph.resident]
         given = [container.storage for container in function.input_storage[: len(inputs)]]
         # The output of an update to another shared variable's value shares that variable's storage, which stays.
         kept = {id(container.storage) for container in function.input_storage}
-        results = [c.storage for c in function.output_storage if id(c.storage) not in kept]
-        machine = call_of(function.fn, given, results, self.lock)  # contexts are shared by all functions
+        made = [c.storage for c in function.output_storage if id(c.storage) not in kept]
+        machine = call_of(function.fn, given, made, self.lock)  # contexts are shared by all functions
 
         def call(*values: Value) -> Sequence[Value]:
-            made = machine(*values, *constants)
-            for (variable, _), value in zip(late, made[len(outputs) :], strict=False):
+            computed = machine(*values, *constants)
+            for (variable, _), value in zip(late, computed[len(outputs) :], strict=False):
                 variable.container.storage[0] = value
-            return made[: len(outputs)]
+            return computed[: len(outputs)]
 
         execute = call if constants or program.updates else machine
         return Built(execute, cache(Reader(graph, marks, function.maker.fgraph).execution))

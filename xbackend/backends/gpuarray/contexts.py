@@ -42,9 +42,8 @@ def prepare(backend: str, devices: int, threads: int | None) -> None:
 def _expose_pygpu(backend: str) -> None:
     """Import Debian's pygpu without its folder on the path: the NumPy there must not replace ours."""
     folder = Path("/usr/lib/python3/dist-packages/pygpu")
-    spec = importlib.util.spec_from_file_location(
-        "pygpu", folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
+    file = folder / "__init__.py"
+    spec = importlib.util.spec_from_file_location("pygpu", file, submodule_search_locations=[str(folder)])
     assert spec is not None and spec.loader is not None, "a file's path always has a loader"
     module = importlib.util.module_from_spec(spec)
     sys.modules["pygpu"] = module

@@ -77,11 +77,10 @@ def _position(better: str) -> Row:
         shape = lengths(x)
         kept = [a for a in range(len(shape)) if a != axis]
         numbers = np.broadcast_to(np.arange(shape[axis]).reshape(-1, *[1] * len(kept)), [shape[axis], *node.shape])
-        floating = x.dtype.startswith("float")
 
         def combine(a: Any, i: Any, b: Any, j: Any) -> Sequence[Any]:
             second = T.or_(getattr(T, better)(b, a), T.and_(T.eq(a, b), T.lt(j, i)))
-            if floating:
+            if x.dtype.startswith("float"):
                 first_nan, second_nan = T.isnan(a), T.isnan(b)
                 second = T.switch(first_nan, T.and_(second_nan, T.lt(j, i)), T.or_(second_nan, second))
             return [T.switch(second, b, a), T.switch(second, j, i)]
@@ -146,21 +145,16 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         return T.dot(a, b)
     # libgpuarray does not call CLBlast's batched product: one product after the other.
     batch = prod(node.shape[:-2])
-    left = T.reshape(a, (batch, *lengths(a)[-2:]), ndim=3)
-    right = T.reshape(b, (batch, *lengths(b)[-2:]), ndim=3)
+    left, right = (T.reshape(x, (batch, *lengths(x)[-2:]), ndim=3) for x in inputs)
     products = [T.dot(left[i], right[i]).dimshuffle("x", 0, 1) for i in range(batch)]
     return T.reshape(T.concatenate(products, axis=0), node.shape, ndim=len(node.shape))
-
-
-def _is_opencl(node: Node) -> bool:
-    return (node.device or "").startswith("cpu")
 
 
 def rows(otherwise: Mapping[str, Row]) -> Mapping[str, Row]:
     """The rows of the generation, with other ones for OpenCL devices, whose kind is ``cpu``."""
 
     def chosen(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        return (_OPENCL if _is_opencl(node) else native)[node.op](T, node, inputs)
+        return (_OPENCL if (node.device or "").startswith("cpu") else native)[node.op](T, node, inputs)
 
     native = {**TABLE, **otherwise}
     return {**otherwise, **dict.fromkeys(_OPENCL, chosen)}

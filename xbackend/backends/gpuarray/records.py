@@ -138,6 +138,7 @@ class Reader:
 
     def __init__(self, graph: Lowered, marks: Sequence[Mark], optimised: Any) -> None:
         self.program, self._graph, self._marks = graph.program, graph, marks
+        self._moves = {i for i, node in enumerate(self.program.values) if node.op == "transfer"}
         lengths: set[Any] = set()  # ops on the host that compute lengths only
         self._nodes = []
         for node in optimised.toposort():
@@ -171,13 +172,13 @@ class Reader:
             m.node: n
             for n in self._nodes
             for m in self._of(n.outputs)
-            if _kind(n) in _TRANSFERS and self._is_move(m.node)
+            if _kind(n) in _TRANSFERS and m.node in self._moves
         }
         records: dict[int, Executed | None] = {}
         for i, node in enumerate(self.program.values):
             if node.op in ("input", "shared"):
                 continue
-            if self._is_move(i):
+            if i in self._moves:
                 if i in moved:
                     records[i] = Executed(_device(moved[i].outputs[0]), str(moved[i].op), _EVIDENCE)
             elif i in computing:
@@ -190,25 +191,20 @@ class Reader:
                 records[i] = Executed(None, "", LOOKED_THROUGH, "folded")
         return {i: record for i, record in records.items() if record is not None}
 
-    def _is_move(self, i: int) -> bool:
-        return self.program.values[i].op == "transfer"
-
     def _executed(self, i: int, ops: Sequence[tuple[Mark, Any]]) -> Executed | None:
-        """One of the node's ops: if any runs on a wrong device, such a one, else the op of its result."""
-        elsewhere = [op for m, op in ops if _device(op.outputs[0]) != (m.where or self._graph.device(i))]
-        shown = elsewhere or [op for m, op in ops if m.last]
-        if not shown:
-            # Another op gives the result; the node's other ops, as in a backward pass, are on its device.
-            shown = [op for _, op in ops if _device(op.outputs[0]) == self._graph.device(i)]
-        if not shown:
-            # Computed on another device, as the gradient of a weight that is here: its result was transferred here.
-            shown = [
-                op
-                for op in self._nodes
-                if _kind(op) in _TRANSFERS
-                and _device(op.outputs[0]) == self._graph.device(i)
-                and any(m.node == i for kind in (_COMPUTES, _CONTAINS) for m in self._of(op.outputs, kind))
-            ]
+        """One of the node's ops: if any runs on a wrong device, such a one, else the op of its result.
+
+        Where another op gives the result, the node's other ops, as in a backward pass, are on its device. What is
+        computed on another device, as the gradient of a weight that is here, was transferred here.
+        """
+        here, kinds = self._graph.device(i), (_COMPUTES, _CONTAINS)
+        came = (op for op in self._nodes if _kind(op) in _TRANSFERS and _device(op.outputs[0]) == here)
+        shown = (
+            [op for m, op in ops if _device(op.outputs[0]) != (m.where or here)]
+            or [op for m, op in ops if m.last]
+            or [op for _, op in ops if _device(op.outputs[0]) == here]
+            or [op for op in came if any(m.node == i for kind in kinds for m in self._of(op.outputs, kind))]
+        )
         if not shown:
             return None
         return Executed(_device(shown[-1].outputs[0]), str(shown[-1].op), _EVIDENCE)
@@ -240,7 +236,7 @@ class Reader:
                 continue
             source, target = node.inputs[0], node.outputs[0]
             of = {m.node for m in self._of([target])}
-            own = max((i for i in of if self._is_move(i)), default=None)
+            own = max(of & self._moves, default=None)
             gradient = own is None and any(self.program.values[i].op == "grad" for i in of)
             size = self._bytes(target, source)
             records.append(Transferred(_device(source), _device(target), size, own, gradient, str(node.op), _EVIDENCE))

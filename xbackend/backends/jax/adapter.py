@@ -41,7 +41,7 @@ class JAXBackend(JAXDevices):
     def build(self, program: Program) -> Built:
         alike = replicas.find(program)
         if alike is not None and replicated.works(self.jax, alike):
-            return replicated.built(self, program, alike)
+            return replicated.Replicated(self, program, alike).built()
         return Assembly(self, Tracing(self, program).traced(), DevicePut).built()
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:

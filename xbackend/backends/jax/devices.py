@@ -62,6 +62,7 @@ class JAXDevices(StagedBackend):
 
     packages: tuple[str, ...] = ("jax", "jaxlib")
     refuses = False
+    common_pool = "XLA"
     evidence = "device of the stage's outputs, as JAX says"
     overlap = "those on different devices overlap: JAX computes them while Python goes on"
 
@@ -97,9 +98,8 @@ class JAXDevices(StagedBackend):
             self.ours[theirs] = Device(kind, counts[kind])
             counts[kind] += 1
         self.theirs = {ours: theirs for theirs, ours in self.ours.items()}
-        # Not from the environment, and not TF32, JAX's default on a GPU.
+        # Not from floatX or the environment, and not TF32, JAX's default on a GPU.
         alone = all(theirs.platform == "cpu" for theirs in every)
-        # Not from floatX or the environment either.
         wanted = {"jax_default_matmul_precision": None if alone else "highest", "jax_enable_x64": True}
         if settings.own_cache:  # JAX's cache on disk may be configured
             wanted["jax_compilation_cache_dir"] = None
@@ -125,8 +125,7 @@ class JAXDevices(StagedBackend):
     def synchronize(self, values: Iterable[Value]) -> None:
         self.jax.block_until_ready(list(values))
 
-    def finish(self, contents: Sequence[Any]) -> None:
-        self.jax.block_until_ready(contents)
+    finish = synchronize
 
     def compiled(
         self, function: Callable[..., Any], inputs: Sequence[Any], device: Device, donated: Sequence[int] = ()
@@ -165,10 +164,6 @@ class JAXDevices(StagedBackend):
         # JAX before 0.10 did not name them.
         return {"XLA": sum(name.startswith("tf_XLAEigen") for name in names) or None}
 
-    @property
-    def common_pool(self) -> str:
-        return "XLA"
-
     def products(self) -> Pool:
         own = "XLA's own"
         beside = any(device.is_accelerator for device in self.devices)
@@ -177,4 +172,4 @@ class JAXDevices(StagedBackend):
     def compiler_settings(self) -> dict[str, Any]:
         config = self.jax.config
         own = {"precision": config.jax_default_matmul_precision, "x64": config.jax_enable_x64}
-        return {**super().compiler_settings(), **own}
+        return super().compiler_settings() | own

@@ -111,14 +111,8 @@ class _TracingReplicas(Tracing):
         return graph
 
 
-def built(backend: JAXDevices, program: Program, replicas: Replicas) -> Built:
+class Replicated:
     """A program of replicas, compiled once for all of them."""
-    made = _Replicated(backend, program, replicas)
-    return Built(made.execute, made.executed, made.profile)
-
-
-class _Replicated:
-    """A program of replicas, compiled."""
 
     def __init__(self, backend: JAXDevices, program: Program, replicas: Replicas) -> None:
         self.backend, self.program, self.replicas = backend, program, replicas
@@ -136,9 +130,15 @@ class _Replicated:
         except Exception as error:
             raise backend.unsupported(program.name, None, error) from error
         self.read: list[Device] = []  # the device of each replica, once it was executed
+        program_of = f"one program of {len(replicas.devices)} replicas, "
+        self.evidence = f"{program_of}device of this one's part of each result, as JAX says"
+        self.of_all = f"{program_of}which all their devices execute; this one's result is used"
         self.objects, self.given, self.wholes = dict[str, Any](), list[str](), dict[int, str]()
         self._arguments()
         self.run = self._straight_line(self.call)
+
+    def built(self) -> Built:
+        return Built(self.execute, self.executed, self.profile)
 
     def _arguments(self) -> None:
         """Fill ``given``, the arguments of the function as Python, of the ``objects`` and the program's arguments."""
@@ -217,15 +217,6 @@ class _Replicated:
         transfers = [self._transfer(n) for n in self.program.nodes if n.op == "transfer"]
         return Execution(self._ops(), tuple(transfers), tuple(self._backward()))
 
-    @property
-    def evidence(self) -> str:
-        return f"one program of {len(self.read)} replicas, device of this one's part of each result, as JAX says"
-
-    @property
-    def of_all(self) -> str:
-        """The evidence of what all devices execute, and one device is to have."""
-        return f"one program of {len(self.read)} replicas, which all their devices execute; this one's result is used"
-
     def _home(self, value: int) -> Device:
         """The device that has a value: its replica's, or the root's."""
         return self.read[self.replicas.place.get(value, (0, 0))[1]]
@@ -239,11 +230,9 @@ class _Replicated:
                 owner = self.first[self.replicas.prior[i]].owner
                 records[i] = Executed(self._home(i), str(owner.op) if owner else node.op, self.of_all)
             elif i in self.replicas.place:
-                one = ops.get(self.replicas.place[i][0])
-                if one is not None:
-                    records[i] = (
-                        one if one.device is None else replace(one, device=self._home(i), evidence=self.evidence)
-                    )
+                if (one := ops.get(self.replicas.place[i][0])) is not None:
+                    here = replace(one, device=self._home(i), evidence=self.evidence)
+                    records[i] = here if one.device else one
             else:
                 records[i] = Executed(self._target(i), self._by(node.node), self.evidence)
         return records
@@ -259,10 +248,8 @@ class _Replicated:
 
     def _transfer(self, node: Node) -> Transferred:
         (source,), (target,) = node.inputs, node.outputs
-        summed = target in self.replicas.place
-        home = self._home(target) if summed else self._target(target)
-        size = int(np.prod(node.shape, dtype=np.int64)) * np.dtype(node.dtype.value).itemsize
-        return Transferred(self._home(source), home, size, target, False, self._by(node), self.evidence)
+        home = self._home(target) if target in self.replicas.place else self._target(target)
+        return Transferred(self._home(source), home, node.aval.nbytes, target, False, self._by(node), self.evidence)
 
     def _backward(self) -> Iterator[Backward]:
         number = {place: i for i, place in self.replicas.place.items() if self.program.values[i].op == "grad"}

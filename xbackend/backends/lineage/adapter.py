@@ -1,10 +1,7 @@
-"""The adapter shared by all generations and modes of the Theano lineage.
-
-A program becomes one graph of the framework, with gradients by the framework's own ``grad``. `staged` cuts it into
-stages; the mode compiles each stage and gives its innermost callable. A generation (`pytensor.py`, `aesara.py`) has
-the names of its modules and its differences; a mode (`host_modes.py`, `jax_mode.py`, `mlx_mode.py`) defines values and
-compiles stages. A backend is a class of both.
-"""
+"""The adapter shared by all generations and modes of the Theano lineage. A program becomes one graph of the framework,
+with gradients by its own ``grad``; `staged` cuts it into stages, which the mode compiles. A generation (`pytensor.py`,
+`aesara.py`) has the names of its modules and its differences; a mode (`host_modes.py`, `jax_mode.py`, `mlx_mode.py`)
+defines values. A backend is a class of both."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import abc
 import contextlib
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,9 +35,7 @@ from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program
 from xbackend.program.stages import Stage, Variable
 
-# Constants with more elements are inputs that stay on their device. Numba would write them into the machine code, and
-# every mode would spend time on folding them.
-LARGE = 64
+LARGE = 64  # constants with more elements are inputs that stay on their device, where no compiler folds them
 _REWRITING = ("total_graph_rewrite_time", "total_graph_opt_time")  # its names in the generations
 # By class of backend: the op for transfers, and the op that checks indices.
 _prepared: dict[type, tuple[type, type]] = {}
@@ -67,6 +63,8 @@ class LineageBackend(Generation):
     linker_name: ClassVar[str]
     differentiated = False  # whether the program being lowered has gradients
     compile_mode: Any
+    behind = staticmethod(behind)
+    transfer = staticmethod(transfer_op)  # the op for transfers, made of the framework's classes
     added: tuple[str, ...] = (
         QUOTIENTS,
         ROOTS,
@@ -79,9 +77,8 @@ class LineageBackend(Generation):
 
     def start(self) -> Iterable[Device]:
         self.import_framework()
-        graph = self.module("graph.basic")
         known = _prepared.get(type(self))
-        op, apply = self.module("graph.op").Op, graph.Apply
+        op, apply = self.module("graph.op").Op, self.module("graph.basic").Apply
         self.Transfer, self.InRange = known or (self.transfer(op, apply), in_range_op(op, apply))
         devices = self.start_mode()
         if known is None:
@@ -89,8 +86,8 @@ class LineageBackend(Generation):
             _prepared[type(self)] = self.Transfer, self.InRange
         rewrites.multiply_integers_exactly(self.module("tensor.rewriting.math"))
         rewrites.leave_integers(self.module("tensor.rewriting.math"))
-        of_tensors, of_scalars = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
-        rewrites.tell_zeros_apart(*{type(c.signature()) for c in (of_tensors, of_scalars)} - {tuple})
+        zeros = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
+        rewrites.tell_zeros_apart(*{type(zero.signature()) for zero in zeros} - {tuple})
         mode = rewrites.chosen(self.compile_mode, self.settings.options)
         self.replacements = rewrites.Replacements()
         # Generations call the base class Optimizer or GraphRewriter.
@@ -118,12 +115,8 @@ class LineageBackend(Generation):
         return self.blas.describe() if self.blas is not None else Pool("the framework's own choice")
 
     def compiler_settings(self) -> dict[str, Any]:
-        own = {
-            "compiler": str(self.framework.config.cxx),
-            "linker": self.linker_name,
-            "rewrites": rewrites.included(self.compile_mode),
-        }
-        return {**super().compiler_settings(), **own}
+        own = {"compiler": str(self.framework.config.cxx), "linker": self.linker_name}
+        return super().compiler_settings() | own | {"rewrites": rewrites.included(self.compile_mode)}
 
     def rewriting(self) -> tuple[float, int]:
         profiling = vars(sys.modules[self.module("compile").ProfileStats.__module__])
@@ -140,11 +133,9 @@ class LineageBackend(Generation):
 
     def _refuse(self, program: Program, orders: Sequence[int]) -> None:
         """Raise `UnsupportedOperation` for gradients through loops of an order that the framework computes wrongly."""
-        if self.most_orders is None:
-            return
-        most = self.most_orders - (analyses.most_carried(program) > 1)
+        several = analyses.most_carried(program) > 1
         for node, order in zip(program.values, orders, strict=False):
-            if order > most:
+            if self.most_orders is not None and order > self.most_orders - several:
                 raise UnsupportedOperation(
                     f"backend {self.name} cannot do gradient number {order}, one of another, through xb.scan (at "
                     f"{node.source}): {self.package} gives wrong numbers; take another backend, or write the steps as "
@@ -156,14 +147,9 @@ class LineageBackend(Generation):
             self._fold_lengths(graph)
         return Assembly(self, graph, self.Transfer).built()
 
-    def transfer(self, op: type, apply: type) -> type:
-        """The op for transfers, made of the framework's classes."""
-        return transfer_op(op, apply)
-
-    def changed_flags(self, **flags: Any) -> contextlib.AbstractContextManager[Any]:
+    def changed_flags(self, **flags: Any) -> Any:
         """A context in which these flags of the framework's configuration are changed."""
-        changed: contextlib.AbstractContextManager[Any] = self.framework.config.change_flags(**flags)
-        return changed
+        return self.framework.config.change_flags(**flags)
 
     def variable(self, node: Node, name: str) -> Variable:
         """An input variable of the framework."""
@@ -186,31 +172,21 @@ class LineageBackend(Generation):
         finally:
             sys.setrecursionlimit(before)
 
-    def behind(self, variable: Variable) -> Variable:
-        return behind(variable)
-
-    def _lower(self, program: Program) -> Lowered:
-        graph = Lowered(program)
-        self._fill(graph, {})
-        return graph
-
     def _body(self, program: Program, inputs: Sequence[Variable]) -> list[Variable]:
         """The results of a body for these inputs."""
-        graph = Lowered(program)
-        self._fill(graph, dict(zip(program.inputs, inputs, strict=True)))
+        graph = self._lower(program, dict(zip(program.inputs, inputs, strict=True)))
         return [graph.variables[i] for i in program.outputs]
 
-    def _fill(self, graph: Lowered, given: Mapping[int, Variable]) -> None:
+    def _lower(self, program: Program, given: Mapping[int, Variable] = MappingProxyType({})) -> Lowered:
         """Lower the nodes of a program, except the ``given`` values."""
-        program = graph.program
+        graph = Lowered(program)
         targets = {i for n in program.nodes if n.op == "grad" for i in n.inputs[1:]}
         known: set[Variable] = set()
 
         def made(i: int, result: Variable) -> Variable:
             variable = self._exact(result, program.values[i].aval)
+            # A target needs its own variable: a trivial op returns its input, a product takes the vector behind a row.
             if i in targets and (variable in known or is_shuffled(variable)):
-                # A target needs its own variable: a trivial op returns its input, and a product replaces a row by the
-                # vector that it was made of.
                 variable = self._exact(self.T.tensor_copy(variable), program.values[i].aval)
             known.add(variable)
             return variable
@@ -223,6 +199,7 @@ class LineageBackend(Generation):
         values = {i: made(i, variable) for i, variable in given.items()}
         evaluate(program.nodes, values, call, self._gradients, made)
         graph.variables = [values[i] for i in range(len(program.values))]
+        return graph
 
     def _call(self, node: Node, inputs: Sequence[Variable]) -> Any:
         """The result of an op, or all results if it has several. Raises `UnsupportedOperation`."""
@@ -289,12 +266,10 @@ class LineageBackend(Generation):
         """Replace known shapes in the graph by constants: from another stage they would be values, and JAX and Numba
         need them."""
         shape_op = self.module("tensor.shape").Shape
-        order = toposort(variable for variable, _ in graph.results())
-        for node in order:
+        for node in toposort(variable for variable, _ in graph.results()):
             for i, variable in enumerate(node.inputs):
                 if variable.owner is not None and isinstance(variable.owner.op, shape_op):
-                    known = shape_of(variable.owner.inputs[0])
-                    if known is not None:
+                    if (known := shape_of(variable.owner.inputs[0])) is not None:
                         node.inputs[i] = self.T.constant(np.array(known, "int64"))
             if self.finds_lengths:
                 find_lengths(node, self.inferred_shapes)

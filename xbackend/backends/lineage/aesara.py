@@ -60,10 +60,7 @@ class AesaraC(CMode, _Aesara):
 
     # In the second gradient, Scan's preallocated memory (mit_mot) and the view of an element of a sequence are one.
     overwrites_views = True
-    rows: ClassVar[Mapping[str, Row]] = {
-        **C_ROWS,
-        "take_set": written_as("take_set"),
-    }
+    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "take_set": written_as("take_set")}
     mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
 
@@ -87,9 +84,8 @@ def _is_number(node: Any) -> bool:
 def _searched(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """From the right NaN is at the end. Aesara's Numba has the first NaN (numba/np/arraymath.py: _searchsorted)."""
     found, (x, values) = TABLE["searchsorted"](T, node, inputs), inputs
-    if not node.params["right"] or "float" not in values.dtype:
-        return found
-    return T.switch(T.isnan(values), x.shape[0], found)
+    differs = node.params["right"] and "float" in values.dtype
+    return T.switch(T.isnan(values), x.shape[0], found) if differs else found
 
 
 class AesaraNumba(NumbaMode, _Aesara):
@@ -203,9 +199,8 @@ class AesaraJAX(JAXMode, _Aesara):
     def tell_shapes(self) -> tuple[Any, ...]:
         """The classes of ops whose ``infer_shape`` is called."""
         indexing = self.module("tensor.subtensor")
-        batches, joined = self.module("tensor.blas").BatchedDot, self.module("tensor.basic").Join
-        matrices = of_single_matrices(self.T)
-        return (joined, batches, indexing.AdvancedSubtensor, indexing.AdvancedSubtensor1, *matrices)
+        own = self.module("tensor.basic").Join, self.module("tensor.blas").BatchedDot
+        return (*own, indexing.AdvancedSubtensor, indexing.AdvancedSubtensor1, *of_single_matrices(self.T))
 
     def inferred_shapes(self, node: Any) -> Sequence[tuple[int, ...] | None]:
         """Of slices, splits, concatenations, batched products, indexing and linear algebra."""
@@ -241,30 +236,39 @@ class AesaraJAX(JAXMode, _Aesara):
             lengths = [x.shape[a] for a in kept]
             return jnp.transpose(x, (*kept, *axes)).reshape(*lengths, prod(x.shape[a] for a in axes))
 
-        # Aesara 2.9.4 made argmax a separate op, without one for JAX.
-        @register(self.module("tensor.math").Argmax)  # type: ignore[untyped-decorator]
-        def argmax(op: Any, **_: Any) -> Any:
-            return lambda x: jnp.argmax(flattened(op, x), axis=-1).astype("int64")
+        def largest(op: Any, x: Any) -> Any:
+            return jnp.argmax(flattened(op, x), axis=-1).astype("int64")
 
-        # Max and argmax of the same array are merged to this op. Aesara's own takes the axes for traced values.
-        @register(self.module("tensor.math").MaxAndArgmax)  # type: ignore[untyped-decorator]
-        def max_and_argmax(op: Any, **_: Any) -> Any:
-            def both(x: Any) -> Any:
-                flat = flattened(op, x)
-                return jnp.max(flat, axis=-1), jnp.argmax(flat, axis=-1).astype("int64")
+        def number(variable: Any) -> int:
+            return int(self.module("tensor.basic").get_scalar_constant_value(variable))
 
-            return both
+        def along(function: Callable[..., Any], node: Any) -> Callable[..., Any]:
+            axis = number(node.inputs[1])
+            return lambda x, *_: function(x, axis=axis)
 
-        # Aesara lacks this for JAX: the gradient of a concatenation or a stack.
-        @register(self.module("tensor.basic").Split)  # type: ignore[untyped-decorator]
         def split(op: Any, node: Any, **_: Any) -> Any:
-            constant = self.module("tensor.basic").get_scalar_constant_value
-            _, axis, sizes = node.inputs
-            ends = np.cumsum([constant(sizes[i]) for i in range(op.len_splits - 1)])
-            along = int(constant(axis))
-            return lambda x, *lengths: jnp.split(x, ends, axis=along)
+            ends = np.cumsum([number(node.inputs[2][i]) for i in range(op.len_splits - 1)])
+            return along(partial(jnp.split, indices_or_sections=ends), node)
 
-        self._sorting(register)
+        def gradient_of_eigh(x: Any, w: Any, v: Any, by_w: Any, by_v: Any) -> Any:
+            same = jnp.eye(x.shape[0], dtype=bool)
+            factor = jnp.where(same, 0.0, 1.0 / jnp.where(same, 1.0, w[None, :] - w[:, None]))
+            whole = v @ (v * by_w + v @ (factor * (v.T @ by_v))).T
+            return jnp.tril(whole) + jnp.triu(whole, 1).T
+
+        tensors, sorting = self.module("tensor.math"), self.module("tensor.sort")
+        register(tensors.Argmax)(lambda op, **_: partial(largest, op))
+        # Max and argmax of the same array are merged to this op. Aesara's own takes the axes for traced values.
+        register(tensors.MaxAndArgmax)(lambda op, **_: lambda x: (jnp.max(flattened(op, x), axis=-1), largest(op, x)))
+        register(self.module("tensor.basic").Split)(split)  # of the gradient of a concatenation or a stack
+        register(sorting.SortOp)(lambda op, node, **_: along(jnp.sort, node))
+        register(sorting.ArgSortOp)(lambda op, node, **_: along(jnp.argsort, node))
+        register(self.module("tensor.extra_ops").SearchsortedOp)(
+            lambda op, **_: lambda x, values: jnp.searchsorted(x, values, side=op.side).astype("int64")
+        )
+        register(type(logarithm_of_determinant(self.T)))(lambda op, **_: jnp.linalg.slogdet)
+        register(self.module("tensor.nlinalg").EighGrad)(lambda op, **_: gradient_of_eigh)
+        register(self.module("scalar.math").TriGamma)(lambda op, **_: lambda x: self.jax.scipy.special.polygamma(1, x))
         self._wrapping(register)
 
     def _wrapping(self, register: Callable[[type], Callable[[Any], Any]]) -> None:
@@ -284,42 +288,3 @@ class AesaraJAX(JAXMode, _Aesara):
 
         for kind, made in ((scalars.Mul, product), (scalars.Sqr, product), (scalars.Abs, magnitude)):
             register(kind)(partial(made, theirs=funcify.dispatch(kind)))
-
-    def _sorting(self, register: Callable[[type], Callable[[Any], Any]]) -> None:
-        """Sorting, special functions and linear algebra that Aesara lacks for JAX."""
-        jnp, sorting = self.jax.numpy, self.module("tensor.sort")
-
-        def constant(variable: Any) -> int:
-            return int(self.module("tensor.basic").get_scalar_constant_value(variable))
-
-        @register(sorting.SortOp)
-        def sort(op: Any, node: Any, **_: Any) -> Any:
-            along = constant(node.inputs[1])
-            return lambda x, axis: jnp.sort(x, axis=along)
-
-        @register(sorting.ArgSortOp)
-        def argsort(op: Any, node: Any, **_: Any) -> Any:
-            along = constant(node.inputs[1])
-            return lambda x, axis: jnp.argsort(x, axis=along).astype("int64")
-
-        @register(self.module("tensor.extra_ops").SearchsortedOp)
-        def searchsorted(op: Any, **_: Any) -> Any:
-            return lambda x, values: jnp.searchsorted(x, values, side=op.side).astype("int64")
-
-        @register(type(logarithm_of_determinant(self.T)))
-        def slogdet(op: Any, **_: Any) -> Any:
-            return jnp.linalg.slogdet
-
-        @register(self.module("tensor.nlinalg").EighGrad)
-        def gradient_of_eigh(op: Any, **_: Any) -> Any:
-            def gradient(x: Any, w: Any, v: Any, by_w: Any, by_v: Any) -> Any:
-                same = jnp.eye(x.shape[0], dtype=bool)
-                factor = jnp.where(same, 0.0, 1.0 / jnp.where(same, 1.0, w[None, :] - w[:, None]))
-                whole = v @ (v * by_w + v @ (factor * (v.T @ by_v))).T
-                return jnp.tril(whole) + jnp.triu(whole, 1).T
-
-            return gradient
-
-        @register(self.module("scalar.math").TriGamma)
-        def trigamma(op: Any, **_: Any) -> Any:
-            return lambda x: self.jax.scipy.special.polygamma(1, x)

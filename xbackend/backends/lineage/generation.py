@@ -68,12 +68,10 @@ class Generation(StagedBackend):
                 self.framework = self.module()
                 self.T = self.module("tensor")
         except Exception as error:  # these imports fail in many ways: a missing name, a compiler, a lock
-            present = ""
-            if version := self._version():
-                present = f"version {version} is here, and does not work with what else is: take another version, or "
+            here = f"version {self._version()} is here, and does not work with what else is: take another version, or "
             raise BackendUnavailable(
                 f"backend {self.name} needs {self.package}, which cannot be imported: {type(error).__name__}: {error}; "
-                f"{present}pip install 'xbackend[{self.package}]', or let xbackend make its locked environment: "
+                f"{here if self._version() else ''}pip install 'xbackend[{self.package}]', or let xbackend make its locked environment: "
                 f"xbackend env sync {self.package}"
             ) from error
         if self.cache is not None:
@@ -118,8 +116,7 @@ class Generation(StagedBackend):
         if found is None or found.origin is None:
             return ""
         installed = importlib.metadata.distribution(self.package).locate_file(f"{self.package}/__init__.py")
-        same = Path(found.origin).resolve() == Path(str(installed)).resolve()
-        return "" if same else found.origin
+        return "" if Path(found.origin).resolve() == Path(str(installed)).resolve() else found.origin
 
     def _forget(self) -> None:
         """Reload the list of compiled modules from the cache."""
@@ -128,9 +125,7 @@ class Generation(StagedBackend):
 
     def _version(self) -> str:
         """The installed version; empty if there is none."""
-        if importlib.util.find_spec(self.package) is None:
-            return ""
-        return importlib.metadata.version(self.package)
+        return importlib.metadata.version(self.package) if importlib.util.find_spec(self.package) else ""
 
     def _configure_imported(self) -> None:
         """Configure a framework that the user's script imported before."""

@@ -149,14 +149,8 @@ def _of_running_product(T: Any) -> Rule:
     def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
         if op.mode != "mul":
             return theirs(op, inputs, outputs, cotangents)  # type: ignore[no-any-return]
-        (x,), of_axis = inputs, (slice(None),) * op.axis
-
-        def ahead(a: Any, n: int) -> Any:
-            return T.concatenate([a[(*of_axis, slice(n, None))], T.zeros_like(a[(*of_axis, slice(n))])], axis=op.axis)
-
-        first = T.ones_like(x[(*of_axis, slice(1))])
-        before = T.concatenate([first, outputs[0][(*of_axis, slice(-1))]], axis=op.axis)
-        return [_shaped_as(T, x, by_factors(x, before, cotangents[0], lengths(x)[op.axis], ahead))]
+        (x,), along = inputs, {"axis": op.axis, "length": lengths(inputs[0])[op.axis], "join": T.concatenate}
+        return [_shaped_as(T, x, by_factors(T, x, outputs[0], cotangents[0], **along))]
 
     return rule
 

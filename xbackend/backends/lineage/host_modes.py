@@ -43,7 +43,10 @@ class HostMode(LineageBackend):
         if not self.devices:
             raise DeviceUnavailable(f"backend {self.name} has CPU devices only, and none is visible")
         self.compile_mode = self.make_mode()
-        if not self.plain:
+        self.plain = len(self.devices) == 1
+        if self.plain:
+            self.unread = "there is one device, which the framework does not name"
+        else:
             self._threads = DeviceThreads(self.devices)
             self.confirm = self.synchronize
         return self.devices
@@ -51,14 +54,6 @@ class HostMode(LineageBackend):
     @abc.abstractmethod
     def make_mode(self) -> Any:
         """The framework's mode. Raises `BackendUnavailable`."""
-
-    @property
-    def plain(self) -> bool:
-        return len(self.devices) == 1
-
-    @property
-    def unread(self) -> str:  # type: ignore[override]
-        return "there is one device, which the framework does not name" if self.plain else ""
 
     def put(self, array: np.ndarray, device: Device) -> Value:
         return self.value(np.array(native(array), order="C"), device)
@@ -127,9 +122,8 @@ class CMode(HostMode):
         config = self.framework.config
         if not config.cxx or not shutil.which(str(config.cxx).split()[0]):
             raise BackendUnavailable(
-                f"backend {self.name} compiles with a C++ compiler, and there is none; "
-                "install one (Debian, Ubuntu: apt-get install g++) or give its path in "
-                f"{self.flags}=cxx=PATH"
+                f"backend {self.name} compiles with a C++ compiler, and there is none; install one (Debian, Ubuntu: "
+                f"apt-get install g++) or give its path in {self.flags}=cxx=PATH"
             )
         share_cache(self.module("link.c.cmodule"))
         if self.blas is not None:
@@ -271,15 +265,10 @@ class NumbaMode(HostMode):
     unchecked = INDEXED
     overlap = "those on different devices overlap: each device has a thread, and compiled code gives up Python's lock"
 
-    @property
-    def common_pool(self) -> str:
-        return "" if self.settings.cores_per_device == 1 else "the BLAS"
-
     def make_mode(self) -> Any:
         numba = self.needed("numba")
         _compiled_by_numba()
-        self._typeof, self._jit = numba.typeof, numba.njit
-        self._array, self._tuple = numba.types.Array, numba.types.Tuple
+        self._numba, self.common_pool = numba, "" if self.settings.cores_per_device == 1 else "the BLAS"
         if self.settings.threads is not None:
             numba.set_num_threads(min(self.settings.threads, numba.config.NUMBA_NUM_THREADS))
         if self.blas is not None:
@@ -304,29 +293,22 @@ class NumbaMode(HostMode):
         framework's."""
 
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
-        call = function.vm.jit_fn
+        call, outputs, exact = function.vm.jit_fn, function.maker.fgraph.outputs, False
         if not self.plain:
             # Compiled again: the framework's function keeps Python's lock, and Numba's cache confuses the two.
             options = {name: value for name, value in call.targetoptions.items() if name != "nopython"}
-            call = self._jit(**options, nogil=True)(call.py_func)
-        if any(None in t.shape for t in inputs):
-            return CompiledStage(self._arrays(call, function.maker.fgraph.outputs), device)
-        # Compiled now, not by the first call, for arrays as `put` makes them.
-        types = tuple(self._typeof(np.empty(t.shape, t.dtype)) for t in inputs)
-        signature = (self._tuple(types),) if call.py_func.__code__.co_flags & inspect.CO_VARARGS else types
-        call.compile(signature)
-        returned = call.overloads[signature].signature.return_type
-        wanted = [str(v.type.dtype) for v in function.maker.fgraph.outputs]
-        if all(isinstance(t, self._array) and str(t.dtype) == d for t, d in zip(returned, wanted, strict=True)):
-            return CompiledStage(call, device)
-        return CompiledStage(self._arrays(call, function.maker.fgraph.outputs), device)
+            call = self._numba.njit(**options, nogil=True)(call.py_func)
+        if all(None not in t.shape for t in inputs):
+            # Compiled now, not by the first call, for arrays as `put` makes them.
+            types, kinds = tuple(self._numba.typeof(np.empty(t.shape, t.dtype)) for t in inputs), self._numba.types
+            signature = (kinds.Tuple(types),) if call.py_func.__code__.co_flags & inspect.CO_VARARGS else types
+            call.compile(signature)
+            made = zip(call.overloads[signature].signature.return_type, outputs, strict=True)
+            exact = all(isinstance(t, kinds.Array) and str(t.dtype) == str(v.type.dtype) for t, v in made)
+        return CompiledStage(call if exact else self._arrays(call, outputs), device)
 
     @staticmethod
     def _arrays(call: Call, outputs: Sequence[Any]) -> Call:
         """Results in the graph's dtypes: Aesara returns Numba's, Python numbers for rank 0 and int64 for int32."""
         dtypes = [v.type.dtype for v in outputs]
-
-        def arrays(*values: Value) -> Sequence[Value]:
-            return [np.asarray(r, dtype) for r, dtype in zip(call(*values), dtypes, strict=True)]
-
-        return arrays
+        return lambda *values: [np.asarray(r, dtype) for r, dtype in zip(call(*values), dtypes, strict=True)]

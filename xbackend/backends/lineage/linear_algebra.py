@@ -66,24 +66,6 @@ def _shapes(node: Node, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ..
     return [result.shape for result in OPS[node.op].results(avals, node.params)]
 
 
-def _single(matrix: Any, shape: tuple[int, ...]) -> Any:
-    matrix.tag.lengths = shape[-2:]
-    return matrix
-
-
-def _looped(  # noqa: PLR0917
-    matrices: Matrices, T: Any, node: Node, stacks: Sequence[Any], shapes: Sequence[tuple[int, ...]], count: int
-) -> Sequence[Any]:
-    """All results (``count``) for stacks of matrices, by the framework's loop, as its users write it."""
-
-    def step(*each: Any) -> list[Any]:
-        return [*matrices(T, node, [_single(x, s) for x, s in zip(each, shapes, strict=True)])]
-
-    scan = import_module(T.__name__.partition(".")[0]).scan
-    made, _ = scan(step, sequences=list(stacks), outputs_info=[None] * count, return_list=True)
-    return list(made)
-
-
 def few(name: str) -> Row:
     """A row for a mode without loops, which refuses large stacks."""
 
@@ -114,11 +96,18 @@ def _several(matrices: Matrices) -> Matrices:
             nothing = T.constant(0, dtype=node.results[0].dtype.value)
             return [T.alloc(nothing, *shape) for shape in wanted]
         flat = [T.reshape(x, (count, *s[-2:]), ndim=3) for x, s in zip(inputs, shapes, strict=True)]
-        if count > MOST_MATRICES:
-            stacks = _looped(matrices, T, node, flat, shapes, len(wanted))
+
+        def single(*each: Any) -> list[Any]:
+            for matrix, shape in zip(each, shapes, strict=True):
+                matrix.tag.lengths = shape[-2:]
+            return [*matrices(T, node, each)]
+
+        if count > MOST_MATRICES:  # by the framework's loop, as its users write it
+            scan = import_module(T.__name__.partition(".")[0]).scan
+            stacks, _ = scan(single, sequences=flat, outputs_info=[None] * len(wanted), return_list=True)
         else:
-            singles = [[_single(x[i], s) for x, s in zip(flat, shapes, strict=True)] for i in range(count)]
-            stacks = [T.stack(list(results)) for results in zip(*(matrices(T, node, s) for s in singles), strict=True)]
+            each = [single(*(x[i] for x in flat)) for i in range(count)]
+            stacks = [T.stack(list(results)) for results in zip(*each, strict=True)]
         return [T.reshape(s, shape, ndim=len(shape)) for s, shape in zip(stacks, wanted, strict=True)]
 
     return row
@@ -147,18 +136,15 @@ def _with_symmetric_gradient(kind: Any) -> Any:
 
 
 def _cholesky(T: Any, node: Node, x: Any) -> Any:
-    op = found(T, "cholesky")
+    op: Any = found(T, "cholesky")
     if not has_stacks(T):
-        single: Any = type(op)
-        return _with_symmetric_gradient(single)()(x)
+        return _with_symmetric_gradient(type(op))()(x)
     theirs = op(x).owner.op
-    kind: Any = type(theirs.core_op)
-    return type(theirs)(_with_symmetric_gradient(kind)())(x)
+    return type(theirs)(_with_symmetric_gradient(type(theirs.core_op))())(x)
 
 
 def _solve(T: Any, node: Node, a: Any, b: Any) -> Any:
-    options = {"b_ndim": 2} if has_stacks(T) else {}
-    return found(T, "solve")(a, b, **options)
+    return found(T, "solve")(a, b, **({"b_ndim": 2} if has_stacks(T) else {}))
 
 
 def _solve_triangular(T: Any, node: Node, a: Any, b: Any) -> Any:

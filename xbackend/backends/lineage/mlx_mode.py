@@ -32,10 +32,7 @@ from xbackend.program.program import Node
 
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """MLX multiplies matrices of floating point only."""
-    if not node.dtype.is_integer:
-        return T.matmul(*inputs)
-    a, b = inputs
-    return sum_of_products(T, a, b, node.dtype.value)
+    return sum_of_products(T, *inputs, node.dtype.value) if node.dtype.is_integer else T.matmul(*inputs)
 
 
 def _erfinv(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -46,8 +43,8 @@ def _erfinv(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 def _sign(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """MLX's of NaN is 0."""
-    (x,) = inputs
-    return sign(T, node, inputs) if node.dtype.is_integer else T.switch(T.isnan(x), x, sign(T, node, inputs))
+    (x,), found = inputs, sign(T, node, inputs)
+    return found if node.dtype.is_integer else T.switch(T.isnan(x), x, found)
 
 
 def _of_nothing(name: str, value: float) -> Row:

@@ -56,20 +56,12 @@ def joined(T: Any, arrays: Sequence[Any], axis: int = 0) -> Any:
 
 def _named(name: str, *older: str) -> Row:
     """The op of that name, or of the first of its older names that this generation has."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        return getattr(T, next(n for n in (name, *older) if hasattr(T, n)))(*inputs)
-
-    return row
+    return lambda T, node, inputs: getattr(T, next(n for n in (name, *older) if hasattr(T, n)))(*inputs)
 
 
 def _rounding(name: str, **options: Any) -> Row:
     """Rounding of integers is the identity; the lineage would make floats of them."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        return inputs[0] if node.dtype.is_integer else getattr(T, name)(inputs[0], **options)
-
-    return row
+    return lambda T, node, inputs: inputs[0] if node.dtype.is_integer else getattr(T, name)(inputs[0], **options)
 
 
 def wide_reduction(name: str) -> Row:
@@ -91,10 +83,14 @@ def wide_running(name: str) -> Row:
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         if node.dtype is not DType.int32:
-            return getattr(T, name)(inputs[0], axis=node.params["axis"])
-        return T.cast(getattr(T, name)(T.cast(inputs[0], "int64"), axis=node.params["axis"]), "int32")
+            return TABLE[name](T, node, inputs)
+        return T.cast(TABLE[name](T, node, [T.cast(inputs[0], "int64")]), "int32")
 
     return row
+
+
+def _along_axis(name: str) -> Row:
+    return lambda T, node, inputs: getattr(T, name)(inputs[0], axis=node.params["axis"])
 
 
 def _least(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -107,12 +103,8 @@ def _least(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 def _reduction(name: str, typed: bool = False) -> Row:
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         axes = tuple(node.params["axis"])
-        if not axes:
-            return inputs[0]
-        # Sums of float32 are accumulated in float64 by default where the framework computes the loop itself; integers
-        # would be widened to int64 without a word.
-        options = {"dtype": node.dtype.value} if typed else {}
-        return getattr(T, name)(inputs[0], axis=axes, **options)
+        options = {"dtype": node.dtype.value} if typed else {}  # integers would be widened to int64 without a word
+        return getattr(T, name)(inputs[0], axis=axes, **options) if axes else inputs[0]
 
     return row
 
@@ -133,11 +125,9 @@ def cumulative_rows(name: str) -> Row:
 
 
 def _argmin(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    # The lineage's argmin is argmax of the negative, which the smallest integer does not have; ~x = -x - 1 is there
-    # for all integers and turns their order around.
-    x = inputs[0]
-    turned = T.invert(x) if "int" in x.dtype else T.neg(x)
-    return T.argmax(turned, axis=node.params["axis"])
+    """Argmax of the negative, as the lineage's own; for integers of the complement, which the smallest one has."""
+    (x,) = inputs
+    return T.argmax(T.invert(x) if "int" in x.dtype else T.neg(x), axis=node.params["axis"])
 
 
 def _reshape(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -374,10 +364,10 @@ TABLE = Rows(
         **{name: _reduction(name, typed=True) for name in ("sum", "prod", "mean")},
         **{name: _reduction(name) for name in ("max", "any", "all")},
         "min": _least,
-        "argmax": lambda T, node, inputs: T.argmax(inputs[0], axis=node.params["axis"]),
+        "argmax": _along_axis("argmax"),
         "argmin": _argmin,
-        "cumulative_sum": lambda T, node, inputs: T.cumsum(inputs[0], axis=node.params["axis"]),
-        "cumulative_prod": lambda T, node, inputs: T.cumprod(inputs[0], axis=node.params["axis"]),
+        "cumulative_sum": _along_axis("cumsum"),
+        "cumulative_prod": _along_axis("cumprod"),
         "sort": _sorting("sort", "quicksort"),
         "argsort": _sorting("argsort", "stable"),
         "searchsorted": lambda T, node, inputs: T.extra_ops.searchsorted(

@@ -24,9 +24,8 @@ from xbackend.program.stages import Variable
 
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """The product over leading axes, for which ``batched_dot`` is deprecated here."""
-    if node.dtype.is_integer or len(node.shape) == 2:
-        return TABLE["matmul"](T, node, inputs)
-    return T.matmul(*inputs)
+    theirs = node.dtype.is_floating and len(node.shape) > 2
+    return T.matmul(*inputs) if theirs else TABLE["matmul"](T, node, inputs)
 
 
 def _is_single(node: Any) -> bool:
@@ -78,8 +77,8 @@ class PyTensorNumba(NumbaMode, _PyTensor):
     rows: ClassVar[Mapping[str, Row]] = {
         **_PyTensor.rows,
         **NUMBA_ROWS,
-        "cumulative_sum": wide_running("cumsum"),
-        "cumulative_prod": wide_running("cumprod"),
+        "cumulative_sum": wide_running("cumulative_sum"),
+        "cumulative_prod": wide_running("cumulative_prod"),
     }
     mode_added: ClassVar[tuple[str, ...]] = (
         *NumbaMode.mode_added,

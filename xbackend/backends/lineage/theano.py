@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -18,6 +17,7 @@ from xbackend.backends.lineage.special import IN_C
 from xbackend.backends.rows import Row
 from xbackend.program.aval import Aval
 from xbackend.program.program import Node
+from xbackend.program.shared import SharedVariable
 from xbackend.program.stages import Variable
 
 
@@ -52,11 +52,7 @@ class Theano(LineageBackend):
         "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops", "scan.utils": "scan_module.scan_utils",
         "raise_op": "tensor.opt", "graph.features": "gof.toolbox",
     }  # fmt: skip
-    rows: ClassVar[Mapping[str, Row]] = {
-        **C_ROWS,
-        "matmul": _matmul,
-        "take_set": written_as("take_set"),
-    }
+    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul, "take_set": written_as("take_set")}
 
     def _wanted(self) -> dict[str, str]:
         # Without flags for BLAS, the import asks NumPy's old distutils and fails (theano/configdefaults.py:
@@ -74,9 +70,8 @@ class Theano(LineageBackend):
         super().prepare()
         rewrites.keep_lengths(self.module("tensor.opt"))
 
-    def changed_flags(self, **flags: Any) -> contextlib.AbstractContextManager[Any]:
-        changed: contextlib.AbstractContextManager[Any] = self.framework.change_flags(**flags)
-        return changed
+    def changed_flags(self, **flags: Any) -> Any:
+        return self.framework.change_flags(**flags)
 
     def variable(self, node: Node, name: str) -> Variable:
         variable = self.T.TensorType(node.dtype.value, ones(node))(name=name)
@@ -92,7 +87,7 @@ class Theano(LineageBackend):
         return variable
 
 
-def ones(value: Node | Aval) -> tuple[bool, ...]:
+def ones(value: Node | Aval | SharedVariable) -> tuple[bool, ...]:
     """The part of a shape in Theano's types: whether each axis has the length 1, and so broadcasts."""
     return tuple(length == 1 for length in value.shape)
 

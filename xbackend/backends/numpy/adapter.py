@@ -95,14 +95,12 @@ class Linker:
 
     def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
         self.program, self.storages, self.xp = program, storages, xp
-        self.devices = [self.place(i) for i in range(len(program.values))]
+        self.devices = devices = [self.place(i) for i in range(len(program.values))]
         for i, node in enumerate(program.values):
             for j in node.inputs if node.op not in ("transfer", "grad") else ():
-                if self.devices[j] != self.devices[i]:
-                    raise PlacementError(
-                        f"{node.op} (node {i}) runs on {self.devices[i]} but its input, node {j}, is on "
-                        f"{self.devices[j]}: a transfer is missing"
-                    )
+                if devices[j] != devices[i]:
+                    where = f"runs on {devices[i]} but its input, node {j}, is on {devices[j]}"
+                    raise PlacementError(f"{node.op} (node {i}) {where}: a transfer is missing")
         self.constants = {i: generate(n) for i, n in enumerate(program.values) if n.op in GENERATORS}
         self.gradients = Gradients(program, self.devices, xp)
         self.steps = analyses.steps(program)
@@ -152,11 +150,10 @@ class Linker:
         for name, row in zip(given, rows, strict=True):
             source.line(f"{name} = {row}[i]")
         self._write(source, names, kept=closed)
-        for k, node_number in enumerate(results):
-            source.line(f"all_{k}[i] = {names[node_number]}")
-        after = [names[i] for i in program.outputs[:carries]]
+        for k, i in enumerate(results):
+            source.line(f"all_{k}[i] = {names[i]}")
         if carried:
-            source.line(f"{', '.join(carried)} = {', '.join(after)}")
+            source.line(f"{', '.join(carried)} = {', '.join(names[i] for i in program.outputs[:carries])}")
         source.end()
         made = [*(f"asarray({name})" for name in carried), *(f"all_{k}" for k in range(len(results)))]
         source.line(f"return [{', '.join(made)}]")
@@ -172,12 +169,11 @@ class Linker:
         """The program's calls. ``timed``: each one also records its start."""
         program = self.program
         source, names = self._begin([f"a{i}" for i in program.inputs])
-        objects = source.objects
-        objects |= {f"cell{i}": storage for i, storage in self.storages.items()}
-        objects |= {"linker": self, "errstate": np.errstate, "DeviceArray": DeviceArray}
-        objects |= {"began": lambda: self.begun.append(time.perf_counter())}
         kept = [*program.outputs, *program.updates.values()]
-        objects |= {f"d{i}": self.devices[i] for i in (*program.inputs, *kept)}
+        source.objects |= {f"cell{i}": storage for i, storage in self.storages.items()}
+        source.objects |= {f"d{i}": self.devices[i] for i in (*program.inputs, *kept)}
+        source.objects |= {"linker": self, "errstate": np.errstate, "DeviceArray": DeviceArray}
+        source.objects |= {"began": lambda: self.begun.append(time.perf_counter())}
         for i in program.inputs:
             source.line(f"if a{i}.device != d{i}: linker.misplaced({i}, a{i}.device)")
             source.line(f"v{i} = a{i}.array")
@@ -207,16 +203,11 @@ class Linker:
         for step in self.steps:
             if timed:
                 source.line("began()")
-            node = self.program.values[step.makes[0]]
+            node, made = self.program.values[step.makes[0]], ", ".join(names[i] for i in step.makes)
             last = [names[i] for i in step.last if i not in self.constants and names[i] not in kept]
             where = f"{node.op} (node {step.makes[0]}), {node.source}"
             call = self._call(step, names, source.objects)
-            source.step(self._made(step, names), call, last, where)
-
-    def _made(self, step: analyses.Step, names: Sequence[str]) -> str:
-        """The target of the assignment of a step's results."""
-        op, made = self.program.values[step.makes[0]].op, ", ".join(names[i] for i in step.makes)
-        return f"[{made}]" if op == "grad" or OPS[op].several else made
+            source.step(f"[{made}]" if OPS[node.op].several else made, call, last, where)
 
     def _call(self, step: analyses.Step, names: Sequence[str], objects: dict[str, Any]) -> str:
         """The expression that computes a step. Its functions are added to ``objects``."""
@@ -243,10 +234,8 @@ class Linker:
         return f"asarray({text}, {node.dtype.value})"
 
     def misplaced(self, i: int, device: Device) -> None:
-        name = self.program.values[i].params["name"]
-        raise PlacementError(
-            f"argument {name!r} of {self.program.name} is to be on {self.devices[i]} and is on {device}"
-        )
+        what = f"argument {self.program.values[i].params['name']!r} of {self.program.name}"
+        raise PlacementError(f"{what} is to be on {self.devices[i]} and is on {device}")
 
     def _executed(self) -> Execution:
         if not self.ran:
@@ -278,10 +267,10 @@ class Linker:
             i = step.makes[0]
             node = self.program.values[i]
             device = self.devices[node.inputs[0] if node.op == "grad" else i]
-            kind, what = "compute", f"{node.op} (node {i})"
+            what = "compute", f"{node.op} (node {i})"
             if node.op == "transfer":
-                kind, what = "transfer", f"{self.devices[node.inputs[0]]} to {device}"
-            spans.append(Span(device, begun, end, kind, what))
+                what = "transfer", f"{self.devices[node.inputs[0]]} to {device}"
+            spans.append(Span(device, begun, end, *what))
         return ProfiledCall(spans, seconds)
 
 
@@ -306,10 +295,6 @@ def _function(program: Program, i: int) -> tuple[Callable[..., Any], tuple[int, 
     return function(np, node), node.inputs
 
 
-def _elementwise(call: Callable[..., Any]) -> bool:
-    return isinstance(call, np.ufunc) and call.signature is None
-
-
 def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
     """The values that may reuse the memory of an operand, and that operand: made by an op, not as a view, used for the
     last time, of the same shape and dtype. The op is elementwise."""
@@ -329,7 +314,8 @@ def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
     operands: dict[int, int] = {}
     for k, step in enumerate(steps):
         i = step.makes[0]
-        if nodes[i].op == "grad" or OPS[nodes[i].op].several or not _elementwise(_function(program, i)[0]):
+        call = None if OPS[nodes[i].op].several else _function(program, i)[0]
+        if not isinstance(call, np.ufunc) or call.signature is not None:
             continue
         for j in nodes[i].inputs:
             unused = all(last.get(v, len(steps)) < k + (v == j) for v in views[j])

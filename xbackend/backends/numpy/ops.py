@@ -12,6 +12,7 @@ import numpy as np
 
 from xbackend.backends.numpy import control_flow, linear_algebra
 from xbackend.backends.numpy.linear_algebra import Function, Maker
+from xbackend.backends.special_numbers import by_factors
 from xbackend.program.ops import ELEMENTWISE
 from xbackend.program.program import Node
 
@@ -146,27 +147,12 @@ def _running_product() -> Function:
     import autograd.numpy as anp
     from autograd.extend import defvjp, primitive
 
-    def by_factors(_: Any, x: Any, axis: int, dtype: str) -> Function:
-        """The gradient of a factor is that of the next one times the next factor, and its own; times the product of
-        those before."""
-        x = x.swapaxes(axis, -1)
-        count = x.shape[-1]
-
-        def pullback(g: Any) -> Any:
-            if not count:
-                return g
-            g = g.swapaxes(axis, -1)
-            behind, before = [g[..., -1]], [anp.ones_like(x[..., 0])]
-            for k in range(count - 2, -1, -1):
-                behind.append(g[..., k] + x[..., k + 1] * behind[-1])
-            for k in range(count - 1):
-                before.append(before[-1] * x[..., k])
-            return (anp.stack(behind[::-1], -1) * anp.stack(before, -1)).swapaxes(axis, -1)
-
-        return pullback
+    def pullback(ans: Any, x: Any, axis: int, dtype: str) -> Function:
+        along = {"axis": axis, "length": x.shape[axis], "join": anp.concatenate}
+        return lambda g: by_factors(anp, x, ans, g, **along)
 
     cumprod = primitive(np.cumprod)
-    defvjp(cumprod, by_factors, argnums=(0,))
+    defvjp(cumprod, pullback, argnums=(0,))
     return cumprod  # type: ignore[no-any-return]
 
 

@@ -190,18 +190,12 @@ class Assembly:
         """The transfers between stages. The framework's gradient inserted those that are no node of the program."""
         variables = self.graph.variables
         of_node = {variables[i]: i for i, n in enumerate(self.graph.program.values) if n.op == "transfer"}
+        ends = [(move.inputs[0], move.outputs[0], move.op) for move in self.plan.between]
+        known, said = self.devices, "devices of what was given and of what came"
         return tuple(
-            Transferred(
-                self.devices[source],
-                self.devices[target],
-                self.bytes[target],
-                of_node.get(target),
-                target not in of_node,
-                str(target.owner.op),
-                "devices of what was given and of what came",
-            )
-            for source, target in ((move.inputs[0], move.outputs[0]) for move in self.plan.between)
-            if source in self.devices and target in self.devices
+            Transferred(known[x], known[y], self.bytes[y], of_node.get(y), y not in of_node, str(op), said)
+            for x, y, op in ends
+            if x in known and y in known
         )
 
     def ops(self) -> Mapping[int, Executed]:
@@ -241,9 +235,8 @@ class Assembly:
         devices = {self.devices[v] for v in stage.outputs if v in self.devices}
         if len(devices) != 1:
             return None
-        return Executed(
-            devices.pop(), op, f"stage {self._numbers[stage]} of {len(self._numbers)}, {self.backend.evidence}"
-        )
+        number, count = self._numbers[stage], len(self._numbers)
+        return Executed(devices.pop(), op, f"stage {number} of {count}, {self.backend.evidence}")
 
     def backward(self) -> Iterator[Backward]:
         """The ops that gradients added to the graph, by stage. Ops that depend only on constants have no stage."""

@@ -39,6 +39,7 @@ class StagedBackend(Backend):
     mutates: ClassVar[bool] = False  # whether a compiled function may overwrite mutable inputs
     refuses: ClassVar[bool] = True  # whether a compiled function may raise an error for some numbers
     evidence: ClassVar[str]  # how the device of a stage is known
+    plain: bool = True  # whether a program of one stage can be executed by its innermost callable alone
     unread: str = ""  # why the device of a one-device program is unknown
     overlap: ClassVar[str]  # whether and why stages on different devices overlap
     # Before updates take effect, waits for all results and raises if one cannot be computed; `None` if calls do so.
@@ -55,11 +56,6 @@ class StagedBackend(Backend):
     def behind(self, variable: Variable) -> Variable:
         """The variable before changes of axes, if lowering merges these; else the variable."""
         return variable
-
-    @property
-    def plain(self) -> bool:
-        """Whether a program of one stage can be executed by its innermost callable alone."""
-        return True
 
     @abc.abstractmethod
     def mover(self, device: Device) -> Callable[[Value], Value]:

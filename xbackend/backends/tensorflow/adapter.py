@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from xbackend.backends.tensorflow.reading import Observed, read_partitions, reco
 from xbackend.backends.tensorflow.settings import configure, pools
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
-from xbackend.errors import BackendError, BackendUnavailable, ComputationError, UnsupportedOperation
+from xbackend.errors import BackendError, BackendUnavailable, UnsupportedOperation
 from xbackend.program.host import native
 from xbackend.program.program import Program
 from xbackend.program.shared import SharedVariable
@@ -91,25 +91,19 @@ def _functions(context: Any) -> Counter[str]:
     call."""
     counted = Counter(tensorflow=0)
 
-    def watch(name: str) -> None:
-        right = getattr(context, name)
+    def watched(right: Callable[[Any], None], function: Any) -> None:
+        counted["tensorflow"] += 1
+        right(function)
 
-        def watched(function: Any) -> None:
-            counted["tensorflow"] += 1
-            right(function)
-
-        setattr(context, name, watched)
-
-    watch("add_c_function")
-    watch("add_function_def")
+    for name in ("add_c_function", "add_function_def"):
+        setattr(context, name, partial(watched, getattr(context, name)))
     return counted
 
 
 # Messages of TensorFlow's linear algebra kernels for matrices without a result (core/kernels/linalg).
 _NO_RESULT = ("not invertible", "decomposition was not successful", "Eigen decomposition", "did not converge")
-CARRIED = (
-    "int32 of further CPUs as uint32, the same bits, and uint32 as uint64, from and to programs"  # in `Backend.added`
-)
+# In `Backend.added`.
+CARRIED = "int32 of further CPUs as uint32, the same bits, and uint32 as uint64, from and to programs"
 
 
 class TensorFlow(Backend):
@@ -125,10 +119,9 @@ class TensorFlow(Backend):
         "erf of large numbers in float64",
         MENDED,
     )
-    # TensorFlow copies int32 arguments and results of a graph over the memory of cpu:0, whatever CPU they are on
-    # (`GetDeviceForInput`; "working as intended": https://github.com/tensorflow/tensorflow/issues/16106), but no other
-    # dtype. So they cross as uint32 with the same bits, and are int32 inside. To differ from these, uint32 crosses as
-    # uint64, which no program has.
+    # TensorFlow copies int32 arguments and results of a graph, only, over the memory of cpu:0, whatever CPU they are on
+    # ("working as intended": https://github.com/tensorflow/tensorflow/issues/16106). So they cross as uint32 with the
+    # same bits, and, to differ, uint32 crosses as uint64, which no program has.
     carried: Mapping[str, str] = {"int32": "uint32", "uint32": "uint64"}
 
     def start(self) -> Iterable[Device]:
@@ -222,11 +215,11 @@ class TensorFlow(Backend):
 
     def traced(self, lowering: Lowering, trace: Callable[[list[Any]], Any]) -> Any:
         """A concrete function of the program's arguments. Raises `UnsupportedOperation` if TensorFlow refuses it."""
-        program, spec = lowering.program, self.tf.TensorSpec
-        nodes = [(i, program.values[i].shape) for i in program.inputs]
-        specs = [spec(shape, lowering.carried(i), name=numbered(f"{lowering.prefix}a", i)) for i, shape in nodes]
+        program, spec, name = lowering.program, self.tf.TensorSpec, f"{lowering.prefix}a"
         try:
-            return trace(specs)
+            return trace(
+                [spec(program.values[i].shape, lowering.carried(i), numbered(name, i)) for i in program.inputs]
+            )
         except (NotImplementedError, LookupError, TypeError, ValueError) as error:
             raise UnsupportedOperation(f"backend {self.name} cannot lower {program!r}: {error}") from error
 
@@ -236,15 +229,11 @@ class TensorFlow(Backend):
         # A session's error begins with the traceback of the graph's construction.
         said = [line.strip() for line in error.message.splitlines() if any(word in line for word in _NO_RESULT)]
         if isinstance(error, errors.InvalidArgumentError) and said:
-            return ComputationError(
-                f"backend {self.name} has no result for these numbers: {said[0]}; what each framework does with "
-                "singular matrices and the like is in docs/linear_algebra.md"
-            )
+            return self.no_result(said[0])
+        what, made = "failed while executing", BackendError
         if isinstance(error, errors.UnimplementedError | errors.NotFoundError | errors.InvalidArgumentError):
-            return UnsupportedOperation(
-                f"backend {self.name}: TensorFlow cannot execute this ({kind}): {error.message}"
-            )
-        return BackendError(f"backend {self.name}: TensorFlow failed while executing ({kind}): {error.message}")
+            what, made = "cannot execute this", UnsupportedOperation
+        return made(f"backend {self.name}: TensorFlow {what} ({kind}): {error.message}")
 
     def launch(self, function: Any, device: str | None, lowering: Lowering, read: Reader) -> Built:
         """A concrete function as `Built`. The input of ``read`` is collected at the first call, and read on demand."""
@@ -304,16 +293,13 @@ class TensorFlow(Backend):
     def launch_partitioned(self, lowering: Lowering) -> Built:
         """The program as a graph that TensorFlow partitions by device."""
         function = self.graph(lowering)
-
-        def read(_: Sequence[Device], collected: Sequence[Any]) -> Observed:
-            return read_partitions(lowering, function.graph, collected, self.by_name)
-
-        return self.launch(function, None, lowering, read)
+        return self.launch(
+            function, None, lowering, lambda _, found: read_partitions(lowering, function.graph, found, self.by_name)
+        )
 
     def describe(self) -> Description:
         tf, threads = self.tf, pools(self.tf)
         file = next((p.name for p in sorted(Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc*"))), None)
-        # It is linked in, without a version.
         products = Pool(_library_of_products(), None, threads["intra_op"], file, layer="TensorFlow's own threads")
         return Description(
             versions=versions() | {"tensorflow": tf.__version__},
@@ -366,10 +352,7 @@ class TensorFlowXLA(TensorFlow):
             return self.launch_partitioned(lowering)
         name = self.names[Device.parse(devices.pop() or "")]
 
-        def body(*arguments: Any) -> list[Any]:
-            return lowering.whole(arguments)[0]
-
-        compiled = self.tf.function(body, autograph=False, jit_compile=True)
+        compiled = self.tf.function(lambda *given: lowering.whole(given)[0], autograph=False, jit_compile=True)
         function = self.traced(lowering, lambda specs: compiled.get_concrete_function(*specs))
         # The whole program is one stage; this is its name in the runtime.
         call = function.inference_fn.name.decode()

@@ -29,10 +29,7 @@ class Replay:
     backward ops (shapes, axes) are computed here, once."""
 
     def __init__(self, backend: TensorFlow, lowering: Lowering, function: Any) -> None:
-        self.backend = backend
-        self.tf = backend.tf
-        self.runtime = backend.runtime
-        self.lowering = lowering
+        self.backend, self.tf, self.runtime, self.lowering = backend, backend.tf, backend.runtime, lowering
         self.devices: Mapping[str, Device] = backend.by_name
         self.slots: list[Any] = []
         self.steps: list[tuple[str, str, tuple[int, ...], tuple[Any, ...], int, int, tuple[int, ...]]] = []
@@ -46,7 +43,7 @@ class Replay:
         for outside, tensor in zip(function.captured_inputs, graph.inputs[arguments:], strict=True):
             self._slot(tensor, outside)
         self.constants = set(range(arguments, len(self.slots)))
-        needed = self._needed(graph)
+        needed = {*_in_order([*(tensor.op for tensor in graph.outputs), *graph.control_outputs])}
         for op in _in_order(op for op in graph.get_operations() if op in needed):
             if op.type != "Placeholder":
                 self._prepare(op)
@@ -61,17 +58,6 @@ class Replay:
         self.made[slot] = tensor.name
         self.slots.append(value)
         return slot
-
-    def _needed(self, graph: Any) -> set[Any]:
-        """The ops that the outputs and the updates depend on."""
-        needed = {tensor.op for tensor in graph.outputs} | set(graph.control_outputs)
-        todo = list(needed)
-        while todo:
-            for tensor in todo.pop().inputs:
-                if tensor.op not in needed:
-                    needed.add(tensor.op)
-                    todo.append(tensor.op)
-        return needed
 
     def _prepare(self, op: Any) -> None:
         tf, runtime = self.tf, self.runtime
@@ -136,16 +122,14 @@ class Replay:
         start = time.perf_counter()
         for name, (device, kind, inputs, attributes, count, first, _) in zip(self.called, self.steps, strict=True):
             given = [slots[j] for j in inputs]
-            fresh = self._copied(name, inputs, given, self.devices[device], copies)
+            fresh = self._copied(name, dict(zip(inputs, given, strict=True)), self.devices[device], copies)
             begun = time.perf_counter() - start
             slots[first : first + count] = results = run(handle, device, kind, given, attributes, count)
             self.backend.synchronize(results)
             end = time.perf_counter() - start
             where = self._where(results[0]) if results else self.devices[device]
-            if fresh and kind == "Identity":
-                spans.append(Span(where, begun, end, "transfer", f"{fresh[0]} to {where}"))
-            else:
-                spans.append(Span(where, begun, end, "compute", name))
+            moved = ("transfer", f"{fresh[0]} to {where}") if fresh and kind == "Identity" else ("compute", name)
+            spans.append(Span(where, begun, end, *moved))
             if results:
                 observed.ops[name] = (kind, where)
         seconds = time.perf_counter() - start
@@ -158,17 +142,12 @@ class Replay:
         return of_op if of_op.is_accelerator and value.dtype == self.tf.int32 else of_memory
 
     def _copied(
-        self,
-        op: str,
-        inputs: Sequence[int],
-        given: Sequence[Value],
-        device: Device,
-        copies: dict[tuple[int, Device], Received],
+        self, op: str, given: Mapping[int, Value], device: Device, copies: dict[tuple[int, Device], Received]
     ) -> list[Device]:
         """The devices of the inputs that the runtime will copy, silently, to an op's device. It keeps the copy with the
         value, for a second op there."""
         fresh = []
-        for slot, value in zip(inputs, given, strict=True):
+        for slot, value in given.items():
             home = self._where(value)
             if value.dtype == self.tf.resource or home == device:
                 continue

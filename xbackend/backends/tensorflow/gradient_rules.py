@@ -85,14 +85,8 @@ def _of_larger(before: str) -> Any:
 def _of_running_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
     """TensorFlow's own divides by the factors, and is 0 where one of them is 0."""
     x, axis = op.inputs[0], int(tf.get_static_value(op.inputs[1]))
-    of_axis = (slice(None),) * axis
-
-    def ahead(a: Any, n: int) -> Any:
-        return tf.concat([a[(*of_axis, slice(n, None))], tf.zeros_like(a[(*of_axis, slice(n))])], axis)
-
-    first = tf.ones_like(x[(*of_axis, slice(1))])
-    before = tf.concat([first, op.outputs[0][(*of_axis, slice(-1))]], axis)
-    return by_factors(x, before, cotangent, x.shape[axis], ahead), None
+    length = x.shape[axis]
+    return by_factors(tf, x, op.outputs[0], cotangent, axis=axis, length=length, join=tf.concat), None
 
 
 def _of_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:

@@ -64,7 +64,7 @@ class Lowering:
             tensors[i] = self._as(self.program.values[i].dtype.value, i, argument)
             self.values[i] = list(dict.fromkeys([tensors[i].name, argument.name]))
         if self.staged:
-            _Stages(self, tensors).build()
+            self._stages(tensors)
         else:
             self.evaluate(self.program.nodes, tensors)
         outputs = [self._as(self.carried(i), i, tensors[i]) for i in self.program.outputs]
@@ -162,20 +162,18 @@ class Lowering:
                         unconnected_gradients=tf.UnconnectedGradients.ZERO,
                     )
             except (NotImplementedError, LookupError) as error:  # an op without a gradient, or not with such parameters
-                where = f" (at {node.source})" if node.source else ""
-                told = f"{type(error).__name__}: {error}"
-                raise UnsupportedOperation(f"TensorFlow cannot do the gradient{where}: {told}") from error
+                told = f"{f' (at {node.source})' if node.source else ''}: {type(error).__name__}: {error}"
+                raise UnsupportedOperation(f"TensorFlow cannot do the gradient{told}") from error
             # The gradient of a gather is sparse: rows and indices.
             gradients = [tf.convert_to_tensor(g) if isinstance(g, tf.IndexedSlices) else g for g in gradients]
             for gradient, result in zip(gradients, node.results, strict=True):
                 gradient.set_shape(result.shape)
-        for op in graph.get_operations()[before:]:
+        made = graph.get_operations()[before:]
+        for op in made:
             if not op.device:  # the ops that add repeated rows of a gather belong to no op
                 op._set_device(self.backend.names[self.devices[group[0]]])
             self.backward[op.name] = self._asked(graph, op)
-        for op in graph.get_operations()[before:]:
-            # TensorFlow's optimiser does not merge colocated ops: it computed the sum of a gather's rows again for each
-            # use. The devices stay.
+        for op in made:  # TensorFlow's optimiser does not merge colocated ops; the devices stay
             if "_class" in op.node_def.attr:
                 op._clear_attr("_class")
         return [self._named(i, gradient, "gradient") for i, gradient in zip(group, gradients, strict=True)]
@@ -218,6 +216,50 @@ class Lowering:
                 assigned.append(self.tf.raw_ops.AssignVariableOp(resource=handle, value=value))
         return assigned
 
+    def _stages(self, tensors: Values) -> None:
+        """Lower the program in stages, each a function for XLA on one device, and what is between: arguments, shared
+        variables, transfers and gradients, of which TensorFlow derives the backward functions."""
+        program, wanted = self.program, [*self.program.outputs, *self.program.updates.values()]
+        # A target of a gradient could not be referred to inside of a function.
+        ends = {i for node in program.nodes if node.op == "grad" for i in node.inputs[1:]}
+        outside = {*wanted, *(i for node in program.nodes if node.op in ("transfer", "grad") for i in node.inputs)}
+        sources, nodes = list[Node](), list[Node]()
+        for node in program.nodes:
+            # Each stage makes the generators that it uses.
+            given = node.op in ("input", "shared") or (node.op in GENERATORS and outside.intersection(node.outputs))
+            (sources if given else nodes).append(node)
+        plan = cut(
+            *(nodes, [i for node in sources for i in node.outputs], wanted),
+            devices=dict(enumerate(self.devices)),
+            transfers=[k for k, node in enumerate(nodes) if node.op == "transfer"],
+            others=[k for k, node in enumerate(nodes) if node.op == "grad"],
+            ends=ends,
+        )
+        self.evaluate(sources, tensors)
+        for item in plan.order:
+            if isinstance(item, Stage):
+                self._stage(item, tensors)
+            else:
+                self.evaluate([item], tensors)
+
+    def _stage(self, stage: Stage, tensors: Values) -> None:
+        tf, computed = self.tf, predecessors(self.program, stage.outputs, stage.inputs) - {*stage.inputs}
+        nodes = [self.program.values[i].node for i in sorted(computed)]
+
+        def function(*values: Any) -> list[Any]:
+            # The gradient of a reshape is dense. Without it a gather's sparse gradient left the function, with an
+            # unknown number of rows.
+            local = {j: tf.reshape(v, v.shape) for j, v in zip(stage.inputs, values, strict=True)}
+            self.evaluate(nodes, local)
+            return [local[i] for i in stage.outputs]
+
+        compiled = tf.function(function, autograph=False, jit_compile=True)
+        with self.place(min(stage.outputs), "s"):
+            outputs = compiled(*[tensors[j] for j in stage.inputs])
+        tensors.update(zip(stage.outputs, outputs, strict=True))
+        self.values.update((i, [tensor.name]) for i, tensor in zip(stage.outputs, outputs, strict=True))
+        self.stages.update({i: outputs[0].op.name for node in nodes for i in node.outputs})
+
     def owner(self, name: str) -> int | None:
         """The node of an op of a graph, by its name."""
         match = re.search(rf"(?:^|/){self.prefix}n(\d+)(?:_\d+)?/", name)  # the optimiser may add a prefix
@@ -249,54 +291,3 @@ def _crossing_back(tf: Any, source: str) -> str:
             return _crossing(tf, cotangent, op.device)
 
     return name
-
-
-class _Stages:
-    """A program cut into stages, each a function for XLA on one device, and what is between: arguments, shared
-    variables, transfers and gradients. TensorFlow derives the backward functions. A stage ends after a target of a
-    gradient."""
-
-    def __init__(self, lowering: Lowering, tensors: Values) -> None:
-        self.lowering, self.program, self.tensors = lowering, lowering.program, tensors
-
-    def build(self) -> None:
-        program, wanted = self.program, [*self.program.outputs, *self.program.updates.values()]
-        ends = {i for node in program.nodes if node.op == "grad" for i in node.inputs[1:]}
-        outside = {*wanted, *(i for node in program.nodes if node.op in ("transfer", "grad") for i in node.inputs)}
-        sources, nodes = list[Node](), list[Node]()
-        for node in program.nodes:
-            # Each stage makes the generators that it uses.
-            given = node.op in ("input", "shared") or (node.op in GENERATORS and outside.intersection(node.outputs))
-            (sources if given else nodes).append(node)
-        plan = cut(
-            *(nodes, [i for node in sources for i in node.outputs], wanted),
-            devices=dict(enumerate(self.lowering.devices)),
-            transfers=[k for k, node in enumerate(nodes) if node.op == "transfer"],
-            others=[k for k, node in enumerate(nodes) if node.op == "grad"],
-            ends=ends,
-        )
-        self.lowering.evaluate(sources, self.tensors)
-        for item in plan.order:
-            if isinstance(item, Stage):
-                self._stage(item)
-            else:
-                self.lowering.evaluate([item], self.tensors)
-
-    def _stage(self, stage: Stage) -> None:
-        lowering, tf = self.lowering, self.lowering.tf
-        computed = predecessors(self.program, stage.outputs, stage.inputs) - {*stage.inputs}
-        nodes = [self.program.values[i].node for i in sorted(computed)]
-
-        def function(*values: Any) -> list[Any]:
-            # The gradient of a reshape is dense. Without it a gather's sparse gradient left the function, with an
-            # unknown number of rows.
-            local = {j: tf.reshape(v, v.shape) for j, v in zip(stage.inputs, values, strict=True)}
-            lowering.evaluate(nodes, local)
-            return [local[i] for i in stage.outputs]
-
-        compiled = tf.function(function, autograph=False, jit_compile=True)
-        with lowering.place(min(stage.outputs), "s"):
-            outputs = compiled(*[self.tensors[j] for j in stage.inputs])
-        self.tensors.update(zip(stage.outputs, outputs, strict=True))
-        lowering.values.update((i, [tensor.name]) for i, tensor in zip(stage.outputs, outputs, strict=True))
-        lowering.stages.update({i: outputs[0].op.name for node in nodes for i in node.outputs})

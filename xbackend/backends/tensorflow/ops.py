@@ -14,6 +14,8 @@ from xbackend.backends.rows import Row, Rows
 from xbackend.backends.special_numbers import Elementwise, is_half
 from xbackend.backends.tensorflow import linear_algebra, sorting
 from xbackend.backends.tensorflow.gradient_rules import mended
+from xbackend.backends.tensorflow.linear_algebra import raw
+from xbackend.backends.tensorflow.sorting import last
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
 
@@ -26,11 +28,8 @@ def _raw(name: str) -> str:
 # TensorFlow's raw ops with one input x, by the standard's name.
 _UNARY = {
     **{name: _raw(name) for name in ["exp", "expm1", "log", "log1p", "sqrt", "erfc", "erfinv", "digamma"]},
-    **{
-        f"{arc}{name}": _raw(f"{arc}{name}")
-        for arc in ("", "a")
-        for name in ["sin", "cos", "tan", "sinh", "cosh", "tanh"]
-    },
+    **{name: _raw(name) for name in ["sin", "cos", "tan", "sinh", "cosh", "tanh"]},
+    **{name: _raw(name) for name in ["asin", "acos", "atan", "asinh", "acosh", "atanh"]},
     "gammaln": "Lgamma",
     "expit": "Sigmoid",
     "negative": "Neg",
@@ -57,12 +56,14 @@ _BINARY = {
 MANY_INDICES = 16_384
 
 
-def _unary(name: str) -> Row:
-    return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(x=inputs[0])
+def _mended(name: str, theirs: Row) -> Row:
+    """The op with the gradient of `gradient_rules`."""
 
+    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+        with mended(tf, name):
+            return theirs(tf, node, inputs, xla)
 
-def _binary(name: str) -> Row:
-    return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(x=inputs[0], y=inputs[1])
+    return row
 
 
 def _erf(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -98,11 +99,8 @@ def _abs(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.where(x < 0, -x, x) if xla and node.dtype.is_integer else tf.raw_ops.Abs(x=x)
 
 
-def _rounding(name: str) -> Row:
-    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-        return tf.identity(inputs[0]) if node.dtype.is_integer else getattr(tf.raw_ops, name)(x=inputs[0])
-
-    return row
+def _rounding(theirs: Row) -> Row:
+    return lambda tf, node, inputs, xla: inputs[0] if node.dtype.is_integer else theirs(tf, node, inputs, xla)
 
 
 def _sign(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -112,8 +110,6 @@ def _sign(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 
 def _trunc(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     (x,) = inputs
-    if node.dtype.is_integer:
-        return tf.identity(x)
     return tf.where(x < 0, tf.raw_ops.Ceil(x=x), tf.raw_ops.Floor(x=x))
 
 
@@ -179,6 +175,8 @@ def _power_by_squaring(tf: Any, base: Any, exponent: Any) -> Any:
 
 
 def _extremum(name: str, before: str) -> Row:
+    ordinary = _mended(name, raw(name, "x", "y"))
+
     def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
         x, y = inputs
         if xla and node.dtype.is_floating:
@@ -186,8 +184,7 @@ def _extremum(name: str, before: str) -> Row:
             first = getattr(tf.raw_ops, before)(x=x, y=y) | tf.math.is_nan(x)
             with mended(tf, name, made_as="SelectV2"):
                 return tf.raw_ops.SelectV2(condition=first, t=x, e=y)
-        with mended(tf, name):
-            return getattr(tf.raw_ops, name)(x=x, y=y)
+        return ordinary(tf, node, inputs, xla)
 
     return row
 
@@ -203,16 +200,15 @@ def _extreme_reduction(name: str) -> Row:
     return row
 
 
-def _reduction(name: str) -> Row:
+def _along_axes(name: str, argument: str = "x") -> Row:
     def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-        return getattr(tf.raw_ops, name)(input=inputs[0], axis=tf.constant(list(node.params["axis"]), tf.int32))
+        return getattr(tf.raw_ops, name)(**{argument: inputs[0]}, axis=tf.constant(node.params["axis"], tf.int32))
 
     return row
 
 
-def _prod(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    with mended(tf, "Prod"):
-        return _reduction("Prod")(tf, node, inputs, xla)
+def _reduction(name: str) -> Row:
+    return _along_axes(name, "input")
 
 
 def _arg_reduction(name: str) -> Row:
@@ -230,30 +226,20 @@ def _arg_reduction(name: str) -> Row:
     return row
 
 
-def _cumulative_prod(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    with mended(tf, "Cumprod"):
-        return tf.raw_ops.Cumprod(x=inputs[0], axis=tf.constant(node.params["axis"], tf.int32))
-
-
 def _matmul(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     a, b = inputs
     return tf.raw_ops.MatMul(a=a, b=b) if len(node.shape) == 2 else tf.raw_ops.BatchMatMulV2(x=a, y=b)
 
 
-def _where(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    condition, x, y = inputs
-    return tf.raw_ops.SelectV2(condition=condition, t=x, e=y)
-
-
 def _concat(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     if len(inputs) == 1:
-        return tf.identity(inputs[0])
+        return inputs[0]
     return tf.raw_ops.ConcatV2(values=list(inputs), axis=tf.constant(node.params["axis"], tf.int32))
 
 
 def _slice(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     if not node.params["starts"]:
-        return tf.identity(inputs[0])
+        return inputs[0]
     drop = sum(1 << axis for axis in node.params["drop"])
     return tf.raw_ops.StridedSlice(input=inputs[0], **_bounds(tf, node), shrink_axis_mask=drop)
 
@@ -273,9 +259,9 @@ def _slice_written(added: bool) -> Row:
     def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
         x, value = inputs
         if not node.shape:
-            return x + value if added else tf.identity(value)
+            return x + value if added else value
         if 0 in value.shape:
-            return tf.identity(x)
+            return x
         if xla and any(abs(step) != 1 for step in node.params["steps"]):
             return _scattered(tf, node, inputs, "TensorScatterAdd" if added else "TensorScatterUpdate")
         if added and set(node.params["steps"]) == {1} and 2 * math.prod(value.shape) >= math.prod(node.shape):
@@ -333,17 +319,15 @@ def _take(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 def _along(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     x, indices = inputs
     axis, rank = node.params["axis"], len(node.shape)
-    last = [*(a for a in range(rank) if a != axis), axis]
-    back = [last.index(a) for a in range(rank)]
-    rows, places = tf.transpose(x, last), tf.transpose(_inside(tf, indices, x.shape[axis], xla), last)
-    return tf.transpose(tf.gather(rows, places, axis=rank - 1, batch_dims=rank - 1), back)
+    rows, places = last(tf, x, axis), last(tf, _inside(tf, indices, x.shape[axis], xla), axis)
+    return last(tf, tf.gather(rows, places, axis=rank - 1, batch_dims=rank - 1), axis)
 
 
 def _take_written(name: str) -> Row:
     def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
         x, indices, value = inputs
         if 0 in node.shape:  # into which TensorFlow writes nothing at any index
-            return tf.identity(x)
+            return x
         axis, rank, inner = node.params["axis"], len(node.shape), len(indices.shape)
         first = [axis, *(a for a in range(rank) if a != axis)]
         moved = range(axis, axis + inner)
@@ -367,22 +351,22 @@ def _astype(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 TABLE = Rows(
     "TensorFlow",
     {
-        **{name: _unary(theirs) for name, theirs in _UNARY.items()},
-        **{name: _binary(theirs) for name, theirs in _BINARY.items()},
+        **{name: raw(theirs, "x") for name, theirs in _UNARY.items()},
+        **{name: raw(theirs, "x", "y") for name, theirs in _BINARY.items()},
         **{name: _reduction(_raw(name)) for name in ("sum", "mean", "any", "all")},
-        "prod": _prod,
+        "prod": _mended("Prod", _reduction("Prod")),
         "abs": _abs,
         "erf": _erf,
-        "multiply": _product(_binary("Mul")),
-        "square": _product(_unary("Square")),
-        "floor": _rounding("Floor"),
-        "ceil": _rounding("Ceil"),
-        "round": _rounding("Round"),  # halves to the even one
+        "multiply": _product(raw("Mul", "x", "y")),
+        "square": _product(raw("Square", "x")),
+        "floor": _rounding(raw("Floor", "x")),
+        "ceil": _rounding(raw("Ceil", "x")),
+        "round": _rounding(raw("Round", "x")),  # halves to the even one
         "sign": _sign,
-        "trunc": _trunc,
+        "trunc": _rounding(_trunc),
         "log2": _logarithm(2.0),
         "log10": _logarithm(10.0),
-        "atan2": lambda tf, node, inputs, xla: tf.raw_ops.Atan2(y=inputs[0], x=inputs[1]),
+        "atan2": raw("Atan2", "y", "x"),
         # Its optimiser writes `x <= y` for the LogicalNot of `x > y`, which a NaN is not.
         "logical_not": lambda tf, node, inputs, xla: tf.raw_ops.Equal(x=inputs[0], y=tf.constant(False)),
         "floor_divide": _floor_divide,
@@ -394,10 +378,8 @@ TABLE = Rows(
         "min": _extreme_reduction("Min"),
         "argmax": _arg_reduction("ArgMax"),
         "argmin": _arg_reduction("ArgMin"),
-        "cumulative_sum": lambda tf, node, inputs, xla: tf.raw_ops.Cumsum(
-            x=inputs[0], axis=tf.constant(node.params["axis"], tf.int32)
-        ),
-        "cumulative_prod": _cumulative_prod,
+        "cumulative_sum": _along_axes("Cumsum"),
+        "cumulative_prod": _mended("Cumprod", _along_axes("Cumprod")),
         "matmul": _matmul,
         "conv2d": lambda tf, node, inputs, xla: tf.raw_ops.Conv2D(
             input=inputs[0],
@@ -406,7 +388,7 @@ TABLE = Rows(
             padding="EXPLICIT",
             explicit_paddings=[0, 0, *node.params["padding"], 0, 0],
         ),
-        "where": _where,
+        "where": raw("SelectV2", "condition", "t", "e"),
         "reshape": lambda tf, node, inputs, xla: tf.raw_ops.Reshape(
             tensor=inputs[0], shape=tf.constant(list(node.shape), tf.int64)
         ),

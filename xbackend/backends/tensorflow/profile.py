@@ -49,7 +49,7 @@ def spans(observed: Observed, events: list[Any]) -> list[Span]:
     sent = {received.sender for received in observed.received}
     arriving = {received.name: received for received in observed.received}
     begun: dict[str, float] = {}  # starts of spans that end in another event
-    result: list[Span] = []
+    result = list[Span]()
 
     def computed(name: str, start: float, end: float) -> None:
         kind, device = observed.ops[name]

@@ -156,8 +156,6 @@ def records(lowering: Lowering, observed: Observed) -> Execution:
 
 
 class _Records:
-    """The records of one execution."""
-
     def __init__(self, lowering: Lowering, observed: Observed) -> None:
         self.lowering, self.program, self.observed = lowering, lowering.program, observed
         self.transfers: dict[int, Received] = {}  # transfer node -> its received value
@@ -179,11 +177,11 @@ class _Records:
                 self._claim(i, [r for r in self._received(i) if r not in self.claimed][:1])
 
     def execution(self) -> Execution:
-        made = (self._transferred(received, self.claimed.get(received)) for received in self.observed.received)
-        return Execution(self._ops(), tuple(made), tuple(self._backward()))
+        made = tuple(map(self._transferred, self.observed.received))
+        return Execution(self._ops(), made, tuple(self._backward()))
 
-    def _transferred(self, value: Received, node: int | None) -> Transferred:
-        backward, evidence = self.lowering.is_backward, self.observed.evidence
+    def _transferred(self, value: Received) -> Transferred:
+        node, backward, evidence = self.claimed.get(value), self.lowering.is_backward, self.observed.evidence
         gradient = backward(op_of(value.tensor)) or (bool(value.users) and all(map(backward, value.users)))
         of_itself = node is None and gradient
         return Transferred(value.source, value.target, value.bytes, node, of_itself, str(value), evidence)

@@ -31,15 +31,12 @@ def configure(tf: Any, wanted: Settings, name: str, *, overlap: bool = True) -> 
                 computing *= wanted.virtual_devices
         for pool, count in (("intra_op", computing), ("inter_op", starting)):
             setter = getattr(tf.config.threading, f"set_{pool}_parallelism_threads")
-            before(f"threads={count}", setter, count, met=partial(_has_threads, tf, pool, count))
+            before(f"threads={count}", setter, count, met=lambda pool=pool, n=count: pools(tf)[pool] == n)
     cpus = tf.config.list_physical_devices("CPU")
     if wanted.virtual_devices > 1 and cpus:
         pretend = [tf.config.LogicalDeviceConfiguration()] * wanted.virtual_devices
         before(
-            f"virtual_devices={wanted.virtual_devices}",
-            tf.config.set_logical_device_configuration,
-            cpus[0],
-            pretend,
+            *(f"virtual_devices={wanted.virtual_devices}", tf.config.set_logical_device_configuration, cpus[0], pretend),
             met=lambda: len(tf.config.list_logical_devices("CPU")) >= wanted.virtual_devices,
         )
     gpus = tf.config.list_physical_devices("GPU")
@@ -64,14 +61,7 @@ def _before_start(name: str, what: str, setter: Callable[..., None], *arguments:
             ) from error
 
 
-def _has_threads(tf: Any, pool: str, count: int) -> bool:
-    return pools(tf)[pool] == count
-
-
 def pools(tf: Any) -> dict[str, int]:
     """The size of each of TensorFlow's thread pools."""
-    threading = tf.config.threading
-    return {  # 0 means the number of cores
-        "inter_op": threading.get_inter_op_parallelism_threads() or cores.count(),
-        "intra_op": threading.get_intra_op_parallelism_threads() or cores.count(),
-    }
+    sizes = {p: getattr(tf.config.threading, f"get_{p}_parallelism_threads")() for p in ("inter_op", "intra_op")}
+    return {pool: size or cores.count() for pool, size in sizes.items()}  # 0 means the number of cores
