@@ -1,6 +1,5 @@
-"""The contract between a backend's users, who see `Backend` and `Executable`, and a framework's adapter, a subclass of
-`Backend` that provides the methods of the section 'what an adapter provides'. A *value* is the framework's own array,
-resident on a device; only `put` and `get` cross to and from the host."""
+"""The contract between a backend's users (`Backend`, `Executable`) and adapters, subclasses of `Backend`. A *value* is
+the framework's own array, resident on a device; only `put` and `get` cross to and from the host."""
 
 from __future__ import annotations
 
@@ -151,10 +150,8 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def start(self) -> Iterable[Device]:
-        """Import the framework, apply ``self.settings``, return the visible devices.
-
-        Raises `BackendUnavailable` if it cannot run here, `DeviceUnavailable` for missing devices.
-        """
+        """Import the framework, apply ``self.settings``, return the visible devices. Raises `BackendUnavailable` if it
+        cannot run here, `DeviceUnavailable` for missing devices."""
 
     @abc.abstractmethod
     def put(self, array: np.ndarray, device: Device) -> Value:
@@ -182,19 +179,16 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def build(self, program: Program) -> Built:
-        """Lower and compile a placed program: every node's ``device`` is one of ``self.devices``.
-
-        The storage of its shared variables exists: ``self.storage(variable)``. Raises `UnsupportedOperation`.
-        """
+        """Lower and compile a placed program, with ``self.storage(variable)`` for each shared variable, for
+        ``self.devices``. Raises `UnsupportedOperation`."""
 
     @abc.abstractmethod
     def compilations(self) -> dict[str, int]:
-        """The number of compilations in this process so far, by the name of the compiler; empty if it compiles
-        nothing."""
+        """The number of compilations in this process so far, by the compiler's name; empty if there is none."""
 
     def rewriting(self) -> tuple[float, int] | None:
-        """Seconds that the framework has spent on graph rewrites in this process so far, and the number of variables
-        that they replaced; `None` where rewriting is no separate step or not reported."""
+        """The seconds of the framework's graph rewrites so far, and the number of variables replaced; `None`: not
+        reported."""
         return None
 
     def memory_peaks(self) -> dict[str, int]:
@@ -206,8 +200,8 @@ class Backend(abc.ABC):
         return isinstance(error, MemoryError)
 
     def refused(self, error: BaseException) -> BaseException:
-        """The error to raise for one of the framework during execution: with these types NumPy, SciPy and Numba refuse
-        numbers."""
+        """The error to raise for one of the framework during execution. NumPy, SciPy and Numba refuse numbers with
+        these."""
         if isinstance(error, np.linalg.LinAlgError | ValueError) and not isinstance(error, XBackendError):
             return self.no_result(f"{type(error).__name__}: {error}")
         return error
@@ -386,12 +380,9 @@ class Backend(abc.ABC):
 
 @dataclass(eq=False)
 class Executable:
-    """A program compiled for a backend.
-
-    A call takes and returns NumPy arrays, with checks. ``execute`` is the framework's innermost callable: it takes
-    device-resident values (from `put`) and returns those of the outputs, unchecked and possibly before they are
-    computed (``backend.synchronize``).
-    """
+    """A program compiled for a backend. A call takes and returns NumPy arrays, with checks. ``execute`` is the
+    framework's innermost callable: it takes device-resident values (from `put`) and returns those of the outputs,
+    unchecked and possibly before they are computed (``backend.synchronize``)."""
 
     backend: Backend
     placed: Placed
@@ -440,11 +431,8 @@ class Executable:
         return written(executed(self.program, self.placement), form)
 
     def profile(self, *values: Value) -> ProfiledCall:
-        """Execute once more, slower than usual, and return the timeline of each device (updates take effect as always).
-
-        Spans, from the start of the call, and the duration of the call are in seconds. Raises `UnsupportedOperation`
-        where the framework does not report them, `BackendClosed`.
-        """
+        """Execute once more, slower, with updates, and return the timeline of each device, in seconds from the start of
+        the call. Raises `UnsupportedOperation` where the framework does not report it, `BackendClosed`."""
         self.backend.check_open()
         with self.backend.lock:
             return self.built.profile(*values)
@@ -470,11 +458,8 @@ class Executable:
 
     def __call__(self, *arrays: Any) -> Any:
         """Run with NumPy arrays, return NumPy arrays in the structure of the function's result. Updates take effect
-        after all outputs are computed, and not at all if one of them fails.
-
-        Raises `ArgumentError`, `BackendClosed`, `ComputationError`, and, after the updates, `PlacementError` for an op
-        on another device than asked.
-        """
+        after all outputs are computed, and not at all if one of them fails. Raises `ArgumentError`, `BackendClosed`,
+        `ComputationError`, and, after the updates, `PlacementError` for an op on another device than asked."""
         values = self.put(*arrays)
         try:
             return self._run(values)

@@ -13,8 +13,7 @@ from xbackend.wording import counted
 
 
 def executed(program: Program, placement: Placement, title: str = "") -> Graph:
-    """The executed graph of a placed program; the text of an op says if it moved, was fused, folded or not read. Raises
-    `UsageError` for a program too large for a drawing."""
+    """The executed graph of a placed program. Raises `UsageError` for a program too large for a drawing."""
     check_size(program)
     records = {record.node: record for record in placement.ops}
     made = {record.node: record for record in placement.transfers if record.node is not None}

@@ -181,7 +181,6 @@ class Placement:
             raise PlacementError(f"{'; '.join(moved[:_SHOWN])}{more}; compile with placement='soft' to allow it")
 
     def _moved(self) -> list[str]:
-        """The moved ops in words, with their devices."""
         moved = [
             f"{r.what} asked for {r.asked or 'the default'} = {r.bound}, ran on {r.executed}"
             for r in self.ops
@@ -308,7 +307,6 @@ def _status(said: str, ran: Device | None, bound: Device | None) -> str:
 
 
 def _known(op: Executed | Backward, status: str) -> str:
-    """The evidence for an op's device, or why it is unknown."""
     return op.evidence or (_UNTOLD if status == "not read" else "")
 
 
@@ -323,7 +321,6 @@ def _completed(program: Program, execution: Execution) -> Iterator[Backward]:
 
 
 def _backward(placed: Placed, execution: Execution) -> tuple[BackwardRecord, ...]:
-    """The records of backward ops, equal ones counted."""
     alike: Counter[BackwardRecord] = Counter()
     for op in _completed(placed.program, execution):
         bound = op.bound or (None if op.forward is None else _bound(placed, op.forward))

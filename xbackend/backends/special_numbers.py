@@ -76,11 +76,8 @@ def is_half(exponent: Any) -> bool:
 
 
 def by_factors(xp: Any, x: Any, products: Any, cotangent: Any, *, axis: int, length: int, join: Any) -> Any:
-    """The gradient of cumulative products by their factors, without a division: factors may be zero.
-
-    ``xp`` is a framework's module, ``join`` its concatenation. The sums over later products are a linear recurrence,
-    solved by recursive doubling (Kogge and Stone, 1973).
-    """
+    """The gradient of cumulative products, without a division: factors may be zero. ``xp`` is a framework's module,
+    ``join`` its concatenation. The linear recurrence is solved by recursive doubling (Kogge and Stone, 1973)."""
 
     def part(a: Any, *bounds: int | None) -> Any:
         return a[(*(slice(None),) * axis, slice(*bounds))]

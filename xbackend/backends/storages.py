@@ -14,8 +14,6 @@ from xbackend.program.shared import SharedVariable
 
 
 class Cell:
-    """The storage of a shared variable: its value and device."""
-
     __slots__ = ("device", "value")
 
     def __init__(self, value: Any, device: Device) -> None:
@@ -47,7 +45,6 @@ class Storages:
             mine[number] = weakref.ref(variable, gone)
 
     def clear(self) -> None:
-        """Drop all storages."""
         for each in (self.made, self.given, self._holders):
             each.clear()
 

@@ -21,7 +21,6 @@ class SystemPackage:
     gives: str = ""
 
     def is_there(self, include: str) -> bool:
-        """Whether it is installed, by its sign."""
         signs = (sign.format(include=include) for sign in self.sign.split())
         return any(glob.glob(sign) if "/" in sign else shutil.which(sign) for sign in signs)
 

@@ -1,13 +1,7 @@
-"""The original Theano on its own contexts: one graph over several devices of CUDA, or of OpenCL through PoCL.
-
-A program is one Theano function. A value is a `pygpu.gpuarray.GpuArray`, a shared variable one of Theano's with a
-``target``, a transfer becomes Theano's own `GpuToGpu`.
-
-Theano's ``x.transfer(context)`` loses the context of its predecessors: while x is an op of the CPU in the graph, the
-transfer is a copy to a device and back. Canonicalisation drops the copy, and both sides end on one context. So a
-transfer of the program is the op `Transfer` of our own, unknown to all optimisations, until it is lifted to `GpuToGpu`
-together with its input.
-"""
+"""The original Theano on its own contexts: one function, and graph, over several devices of CUDA, or of OpenCL through
+PoCL, with values of pygpu and shared variables of Theano with a ``target``. Theano's ``x.transfer(context)`` is
+canonicalised away while x is an op of the CPU in the graph, and both sides end on one context. So a transfer is the op
+`Transfer` of our own, until it is lifted to `GpuToGpu` together with its input."""
 
 from __future__ import annotations
 
@@ -27,6 +21,7 @@ from xbackend.backends.lineage.control_flow import UNROLLED
 from xbackend.backends.lineage.host_modes import CMode, call_of
 from xbackend.backends.lineage.indices import clipped
 from xbackend.backends.lineage.ops import BYTES, joined, written_as
+from xbackend.backends.lineage.rewrites import attaching
 from xbackend.backends.lineage.shapes import lengths
 from xbackend.backends.lineage.theano import Theano, ones
 from xbackend.backends.rows import Row
@@ -83,7 +78,8 @@ class TheanoGpuArray(CMode, Theano):
         self._contexts = contexts.start(self.name, self.module("gpuarray"), virtual_devices, folder)
         self._device = {id(context): device for device, context in self._contexts.items()}
         self._array = self.module("gpuarray.type").gpuarray.array
-        follow = follower(self.module("gof").Optimizer, self.module("gof.toolbox").Feature)
+        feature = follower(self.module("gof.toolbox").Feature)
+        follow = attaching(self.module("gof").Optimizer, "xbackend_follow", feature)
         # GraphToGPU (theano/gpuarray/opt.py) needs a default context for generators, and there is none; without it
         # Theano lifts op by op. Gemv begins with uninitialised memory times 0: CLBlast makes NaN of a NaN in it. The
         # rewritten logarithm of a sum of exponentials computes its maximum on the host.

@@ -1,8 +1,5 @@
-"""Theano's contexts: Debian's pygpu made importable, and a context for each device of CUDA or of PoCL.
-
-libgpuarray drives CUDA and OpenCL devices. PoCL (https://portablecl.org) makes any number of OpenCL devices from the
-CPU. pygpu has no package that still builds, except Debian's for its own Python.
-"""
+"""Theano's contexts: a context for each device of CUDA, or of OpenCL that PoCL (https://portablecl.org) makes from the
+CPU, by libgpuarray and Debian's pygpu, for which no other package still builds."""
 
 from __future__ import annotations
 
@@ -58,8 +55,8 @@ def _expose_pygpu(backend: str) -> None:
 
 
 def start(backend: str, gpuarray: ModuleType, wanted: int, folder: Path) -> Mapping[Device, Any]:
-    """A context of pygpu for each device of CUDA, else of PoCL, registered with Theano (``gpuarray``) under the
-    device's name. All processes of the user share ``folder``. Raises `DeviceUnavailable`, `BackendUnavailable`."""
+    """A context of pygpu for each device of CUDA, else of PoCL, known to Theano (``gpuarray``) under the device's name.
+    Raises `DeviceUnavailable`, `BackendUnavailable`."""
     # One process at a time: PoCL's builds for a device failed when several began at once.
     descriptor = hold(folder)
     try:

@@ -1,9 +1,6 @@
-"""JAX (https://docs.jax.dev): a jitted function for each stage, `jax.device_put` between them.
-
-JAX traces a program as any user's function, gradients by its own `jax.vjp`. The jaxpr is the graph: it is cut at
-``device_put``, whose gradient transfers the other way, and each stage is jitted for its device. Replicas that are alike
-are one function over a mesh of their devices.
-"""
+"""JAX (https://docs.jax.dev): a jitted function for each stage, `jax.device_put` between them. JAX traces a program as
+any user's function, gradients by its own `jax.vjp`; the jaxpr is cut at ``device_put``. Replicas that are alike are one
+function over a mesh of their devices."""
 
 from __future__ import annotations
 

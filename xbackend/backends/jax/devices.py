@@ -33,28 +33,21 @@ def _compiled(jax: Any) -> Counter[str]:
     return counted
 
 
-class _Configuration:
-    """JAX's configuration, of which an interpreter has one: changed while a backend is open, then restored."""
-
-    def __init__(self) -> None:
-        self._open, self._before = 0, dict[str, Any]()
-
-    def hold(self, config: Any, wanted: Mapping[str, Any]) -> None:
-        """Set the wanted values until `release`."""
-        if not self._open:
-            self._before = {name: getattr(config, name) for name in wanted}
-        self._open += 1
-        for name, value in wanted.items():
-            config.update(name, value)
-
-    def release(self, config: Any) -> None:
-        """End one `hold`; the last one restores the configuration."""
-        self._open -= 1
-        for name, value in () if self._open else self._before.items():
-            config.update(name, value)
+_before: list[dict[str, Any]] = []  # JAX's configuration, of which an interpreter has one, before each open backend
 
 
-_configuration = _Configuration()
+def _hold(config: Any, wanted: Mapping[str, Any]) -> None:
+    """Change the configuration until `_release`."""
+    _before.append({name: getattr(config, name) for name in wanted})
+    for name, value in wanted.items():
+        config.update(name, value)
+
+
+def _release(config: Any) -> None:
+    """End one `_hold`; the last one restores the configuration."""
+    before = _before.pop()
+    for name, value in () if _before else before.items():
+        config.update(name, value)
 
 
 class JAXDevices(StagedBackend):
@@ -103,8 +96,8 @@ class JAXDevices(StagedBackend):
         wanted = {"jax_default_matmul_precision": None if alone else "highest", "jax_enable_x64": True}
         if settings.own_cache:  # JAX's cache on disk may be configured
             wanted["jax_compilation_cache_dir"] = None
-        _configuration.hold(jax.config, wanted)
-        self._released = weakref.finalize(self, _configuration.release, jax.config)
+        _hold(jax.config, wanted)
+        self._released = weakref.finalize(self, _release, jax.config)
         return choose_visible(self.ours.values(), settings.visible)
 
     def shut(self) -> None:
@@ -130,8 +123,7 @@ class JAXDevices(StagedBackend):
     def compiled(
         self, function: Callable[..., Any], inputs: Sequence[Any], device: Device, donated: Sequence[int] = ()
     ) -> CompiledStage:
-        """The function jitted for a device, for inputs with shape and dtype. A call consumes the ``donated`` ones, by
-        number."""
+        """The function jitted for a device, for inputs with shape and dtype. A call consumes the ``donated`` ones."""
         jax = self.jax
         sharding = jax.sharding.SingleDeviceSharding(self.theirs[device])
         # With the device named, a value on another device is an error and does not move the computation.

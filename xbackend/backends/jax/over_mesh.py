@@ -18,8 +18,6 @@ Join = Callable[[list[Value]], Value]  # from values, one on each device in the 
 
 
 class Mesh:
-    """A mesh of devices of JAX."""
-
     def __init__(self, jax: Any, theirs: Sequence[Any]) -> None:
         self.jax, self.theirs = jax, list(theirs)
         self._mesh = jax.sharding.Mesh(np.array(self.theirs), (AXIS,))
@@ -34,8 +32,8 @@ class Mesh:
         return self.jax.ShapeDtypeStruct(whole, dtype, sharding=sharding)
 
     def joiner(self, shape: Sequence[int], dtype: Any) -> Join:
-        """A function to an array whose part on each device has this shape, without a copy. JAX puts the values in the
-        mesh's order, whatever theirs was."""
+        """A function to an array whose part on each device has this shape, without a copy, of values in the mesh's
+        order."""
         aval, make = self.aval(shape, dtype), self.jax.make_array_from_single_device_arrays
         whole = make(aval.shape, aval.sharding, [self.jax.device_put(np.zeros(shape, dtype), d) for d in self.theirs])
         kind, abstract, sharding = type(whole), whole.aval, aval.sharding
@@ -51,15 +49,14 @@ class Mesh:
         return join
 
     def copies(self, values: Sequence[Value]) -> list[Value]:
-        """Copies of values, each on its device."""
         put = self.jax.device_put
         return [put(value, device, may_alias=False) for value, device in zip(values, self.theirs, strict=True)]
 
     def compiled(
         self, function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], donated: Sequence[int]
     ) -> Callable[..., Sequence[Value]]:
-        """A function of one device's parts, jitted for arrays over the mesh. A call consumes the ``donated`` arrays, by
-        number."""
+        """A function of one device's parts, jitted for arrays over the mesh, of which a call consumes the ``donated``
+        ones."""
         given, made = (tuple(self._spec(v.shape) for v in each) for each in (inputs, outputs))
         spread = self.jax.shard_map(function, mesh=self._mesh, in_specs=given, out_specs=made, check_vma=False)
         call: Callable[..., Sequence[Value]] = self.jax.jit(spread, donate_argnums=tuple(donated))
@@ -109,8 +106,8 @@ class SharedCell:
 
 
 class Whole:
-    """The values of cells on several devices, as an ``array`` over a mesh that nothing else has, so that a call may
-    consume it. It does not keep the cells."""
+    """The values of cells on several devices, as an ``array`` over a mesh that nothing else has: a call may consume
+    it."""
 
     __slots__ = ("_cells", "array", "join", "mesh")
 

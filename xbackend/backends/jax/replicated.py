@@ -1,8 +1,6 @@
-"""Replicas that are alike as one function under `jax.shard_map`, over a mesh of their devices.
-
-An all-reduce is a `psum`. What the root sends goes by an `all_to_all`, or by a `psum` if it is the same for all; the
-other devices have zeros of the same shape. The updated variables stay arrays over the mesh from call to call.
-"""
+"""Replicas that are alike as one function under `jax.shard_map`, over a mesh of their devices. An all-reduce is a
+`psum`. What the root sends goes by an `all_to_all`, or by a `psum` if it is the same for all; other devices have zeros.
+The updated variables stay arrays over the mesh from call to call."""
 
 from __future__ import annotations
 
@@ -52,11 +50,11 @@ class _TracingReplicas(Tracing):
         return super().call(node, inputs)
 
     def received(self, sent: Sequence[Sequence[Any]]) -> list[Any]:
-        """The arrays that the root sends to this device; the other devices have zeros. Elements of as many bytes share
-        a message."""
+        """The arrays that the root sends to this device. Those whose elements have as many bytes travel in one
+        message."""
         jnp, lax, count = self.jax.numpy, self.jax.lax, len(self.replicas.devices)
         got: list[Any] = [each[0] for each in sent]
-        bits = [[self._bits(a) for a in each] for each in sent]
+        bits = [[self._as(np.dtype(f"uint{8 * a.itemsize}"), a) for a in each] for each in sent]
         own: dict[int, list[int]] = {}
         for k, each in enumerate(sent):
             if all(a is each[0] for a in each):  # the same for all
@@ -69,26 +67,18 @@ class _TracingReplicas(Tracing):
             ends = np.cumsum([a.shape[1] for a in flat])[:-1]
             for k, part in zip(numbers, jnp.split(message, ends), strict=True):
                 got[k] = jnp.reshape(part, sent[k][0].shape)
-        dtypes = [each[0].dtype for each in sent]
-        return [
-            a.astype(dtype) if dtype.kind == "b" else lax.bitcast_convert_type(a, dtype)
-            for a, dtype in zip(got, dtypes, strict=True)
-        ]
+        return [self._as(each[0].dtype, a) for each, a in zip(sent, got, strict=True)]
 
-    def _bits(self, value: Any) -> Any:
-        """The elements as numbers without sign, which travel as they are."""
-        if value.dtype.kind == "b":
-            return value.astype(np.uint8)
-        return self.jax.lax.bitcast_convert_type(value, f"uint{8 * value.itemsize}")
+    def _as(self, dtype: Any, value: Any) -> Any:
+        """The elements as numbers of another dtype of the same size."""
+        booleans = bool in (dtype, value.dtype)
+        return value.astype(dtype) if booleans else self.jax.lax.bitcast_convert_type(value, dtype)
 
     def traced(self) -> Lowered:
-        graph, replicas, one, before = self.graph, self.replicas, self.program, self.replicas.before
+        graph, replicas, one, before = Lowered(self.program), self.replicas, self.program, self.replicas.before
         arguments = {i: Variable(before.values[i]) for i in before.inputs}
-        given = {
-            i: Variable(n)
-            for i, n in enumerate(one.values)
-            if (n.op in ("input", "shared") or is_large(n)) and i not in self.sent
-        }
+        outside = {i: n for i, n in enumerate(one.values) if n.op in ("input", "shared") or is_large(n)}
+        given = {i: Variable(n) for i, n in outside.items() if i not in self.sent}
         graph.arguments = [*arguments.values(), *(given[i] for i in one.inputs if i not in self.sent)]
         graph.shared = {i: variable for i, variable in given.items() if one.values[i].op == "shared"}
         graph.resident = {i: variable for i, variable in given.items() if is_large(one.values[i])}
@@ -119,7 +109,6 @@ class Replicated:
         self.mesh = Mesh(backend.jax, [backend.theirs[device] for device in replicas.devices])
         tracing = _TracingReplicas(backend, replicas)
         self.graph, self.first, self.sent = tracing.traced(), tracing.first, tracing.sent
-        # The records of one replica.
         self.one = Assembly(backend, self.graph, DevicePut)
         stage = Stage(0, replicas.devices[0], self.one.sources, self.one.distinct())
         mutable = {self.graph.shared[i] for i in replicas.one.updates}
@@ -187,8 +176,8 @@ class Replicated:
         return source.compile()
 
     def execute(self, *values: Value) -> Sequence[Value]:
-        """One execution; the first one reads the devices. Raises `PlacementError` if an argument is on a wrong device,
-        to whose replica JAX would give it."""
+        """One execution; the first one reads the devices. Raises `PlacementError` if an argument is on a wrong
+        device."""
         if self.read:
             return self.run(*values)
         asked = [Device.parse(self.program.values[i].device or "") for i in self.program.inputs]
@@ -238,12 +227,10 @@ class Replicated:
         return records
 
     def _by(self, transfer: Node) -> str:
-        """What moves a value."""
         for_each = any(transfer.inputs[0] in each and len({*each}) > 1 for each in self.sent.values())
         return "all_to_all" if for_each else "psum"
 
     def _target(self, transfer: int) -> Device:
-        """The device that gets a value of the root."""
         return self.read[self.replicas.devices.index(Device.parse(self.program.values[transfer].device or ""))]
 
     def _transfer(self, node: Node) -> Transferred:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -42,8 +43,7 @@ _prepared: dict[type, tuple[type, type]] = {}
 
 
 class LineageBackend(Generation):
-    """A generation (``package``, its differences) in a mode, which sets ``linker_name`` and, when it starts,
-    ``compile_mode``."""
+    """A generation (``package``) in a mode, which sets ``linker_name`` and, when it starts, ``compile_mode``."""
 
     configuration: ClassVar[Mapping[str, Any]] = {}  # additional flags while a program is compiled
     digamma_dtypes: ClassVar[Sequence[str]] = ("float32", "float64")  # dtypes in which it is written out
@@ -88,14 +88,17 @@ class LineageBackend(Generation):
         rewrites.leave_integers(self.module("tensor.rewriting.math"))
         zeros = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
         rewrites.tell_zeros_apart(*{type(zero.signature()) for zero in zeros} - {tuple})
-        mode = rewrites.chosen(self.compile_mode, self.settings.options)
-        self.replacements = rewrites.Replacements()
+        mode = self.compile_mode
+        if "rewrites" in self.settings.options:  # as in ``Mode(optimizer="merge")``
+            mode = mode.clone(optimizer=self.settings.options["rewrites"])
+        self.counted: Counter[str] = Counter()
+        feature = rewrites.counting(self.module("graph.features").Feature, self.counted)
         # Generations call the base class Optimizer or GraphRewriter.
         rewriter = self.module("compile.mode").AddDestroyHandler.__base__
-        count = self.replacements.rewriter(rewriter, self.module("graph.features").Feature)
+        count = rewrites.attaching(rewriter, "xbackend_count", feature)
         self.compile_mode = mode.excluding(*self.left_out).register((count, 0))
         self.added = (*self.added, *(f"without the rewrite {name}" for name in self.left_out))
-        self.folds = self.folds or rewrites.fold_constants(mode)
+        self.folds = self.folds or not {"fast_run", "fast_compile"}.isdisjoint(mode.provided_optimizer.include)
         if self.blas is not None:
             limit_blas(self.settings.threads)
         return devices
@@ -116,11 +119,12 @@ class LineageBackend(Generation):
 
     def compiler_settings(self) -> dict[str, Any]:
         own = {"compiler": str(self.framework.config.cxx), "linker": self.linker_name}
-        return super().compiler_settings() | own | {"rewrites": rewrites.included(self.compile_mode)}
+        included = ", ".join(sorted(self.compile_mode.provided_optimizer.include)) or "None"
+        return super().compiler_settings() | own | {"rewrites": included}
 
     def rewriting(self) -> tuple[float, int]:
         profiling = vars(sys.modules[self.module("compile").ProfileStats.__module__])
-        return float(next(profiling[name] for name in _REWRITING if name in profiling)), self.replacements.count
+        return float(next(profiling[name] for name in _REWRITING if name in profiling)), self.counted["replaced"]
 
     def build(self, program: Program) -> Built:
         self.differentiated = analyses.has_gradients(program)
@@ -148,11 +152,9 @@ class LineageBackend(Generation):
         return Assembly(self, graph, self.Transfer).built()
 
     def changed_flags(self, **flags: Any) -> Any:
-        """A context in which these flags of the framework's configuration are changed."""
         return self.framework.config.change_flags(**flags)
 
     def variable(self, node: Node, name: str) -> Variable:
-        """An input variable of the framework."""
         return self.T.TensorType(node.dtype.value, shape=node.shape)(name=name)
 
     def _written(self, program: Program) -> int:
@@ -173,7 +175,6 @@ class LineageBackend(Generation):
             sys.setrecursionlimit(before)
 
     def _body(self, program: Program, inputs: Sequence[Variable]) -> list[Variable]:
-        """The results of a body for these inputs."""
         graph = self._lower(program, dict(zip(program.inputs, inputs, strict=True)))
         return [graph.variables[i] for i in program.outputs]
 
@@ -251,7 +252,6 @@ class LineageBackend(Generation):
         return variable
 
     def _gradients(self, node: Node, values: Mapping[int, Variable]) -> Sequence[Variable]:
-        """The gradients of a node, in one backward pass."""
         loss, *each = (values[i] for i in node.inputs)
         wrt = list(dict.fromkeys(each))
         try:
@@ -263,8 +263,7 @@ class LineageBackend(Generation):
         return [by_target[variable] for variable in each]
 
     def _fold_lengths(self, graph: Lowered) -> None:
-        """Replace known shapes in the graph by constants: from another stage they would be values, and JAX and Numba
-        need them."""
+        """Replace known shapes by constants: from another stage they would be values, and JAX and Numba need them."""
         shape_op = self.module("tensor.shape").Shape
         for node in toposort(variable for variable, _ in graph.results()):
             for i, variable in enumerate(node.inputs):

@@ -9,20 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from xbackend.backends.lineage import linear_algebra
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.control_flow import UNROLLED
-from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
-from xbackend.backends.lineage.linear_algebra import (
-    ONE_BY_ONE,
-    SLOGDET,
-    SYMMETRIC,
-    WITHOUT_LOOPS,
-    diagonal_by_slices,
-    logarithm_of_determinant,
-    of_single_matrices,
-)
 from xbackend.backends.lineage.numba_scan import has_length, loop_of
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, cumulative_rows, wide_reduction, written_as
 from xbackend.backends.lineage.rewrites import LEFT_OUT
@@ -41,7 +32,7 @@ def _of_one_floating_dtype(node: Any) -> bool:
 
 class _Aesara(LineageBackend):
     package = "aesara"
-    added: tuple[str, ...] = (*LineageBackend.added, ONE_BY_ONE, SLOGDET, SYMMETRIC, FACTORS)
+    added: tuple[str, ...] = (*LineageBackend.added, *linear_algebra.OF_SINGLE)
     flags = "AESARA_FLAGS"
     # The last one, which has two names, asserts equal types even where one has a less specific shape: it fails for a
     # sum of two gradients of rows (tensor/rewriting/subtensor.py).
@@ -65,8 +56,7 @@ class AesaraC(CMode, _Aesara):
 
 
 def _chosen(node: Any) -> Callable[..., Any]:
-    """One side of an `IfElse`, copied: Aesara's returns its input, into which the next op writes
-    (link/numba/dispatch/basic.py)."""
+    """One side of an `IfElse`, copied: into Aesara's, its input, the next op writes (link/numba/dispatch/basic.py)."""
     sides = [[f"{side}{i}" for i in range(len(node.outputs))] for side in ("then", "otherwise")]
     then, otherwise = (", ".join(f"np.asarray({name}).copy()" for name in names) for names in sides)
     names = ", ".join(name for side in sides for name in side)
@@ -148,9 +138,8 @@ class AesaraNumba(NumbaMode, _Aesara):
         self.replace(self.module("scan.op").Scan, has_length, self._loop)
 
     def _copying(self) -> None:
-        """Real copies of numbers and of parts of a split array: Aesara's are its input and views of it, into which the
-        next op writes (link/numba/dispatch/basic.py: numba_funcify_DeepCopyOp; tensor_basic.py:
-        numba_funcify_Split)."""
+        """Real copies of numbers and of parts of a split array, where Aesara's are views, into which the next op writes
+        (link/numba/dispatch/basic.py: numba_funcify_DeepCopyOp; tensor_basic.py: numba_funcify_Split)."""
         scalar = self.module("link.numba.dispatch.basic").to_scalar
 
         def number(x: Any) -> Any:
@@ -163,8 +152,8 @@ class AesaraNumba(NumbaMode, _Aesara):
         self.replace(self.module("tensor.basic").Split, lambda node: True, lambda node: parts)
 
     def _of_its_dtype(self, function: Callable[..., Any], node: Any) -> Callable[..., Any]:
-        """A function of one number with the node's dtype: Numba's of float32 give float64, whose sums do not compile
-        (link/numba/dispatch/scalar.py). In Python's error model a division by zero would be swallowed."""
+        """A function of one number with the node's dtype, where Numba's of float32 give float64
+        (link/numba/dispatch/scalar.py), and NumPy's division by zero."""
         compiled = self.module("link.numba.dispatch.basic").numba_njit(function, error_model="numpy")
         dtype = getattr(np, node.outputs[0].type.dtype)
         return lambda x: dtype(compiled(x))
@@ -185,7 +174,10 @@ class AesaraNumba(NumbaMode, _Aesara):
 class AesaraJAX(JAXMode, _Aesara):
     """Aesara compiled by JAX, on JAX's devices."""
 
-    rows: ClassVar[Mapping[str, Row]] = {**WITHOUT_LOOPS, "diagonal": diagonal_by_slices}
+    rows: ClassVar[Mapping[str, Row]] = {
+        **linear_algebra.WITHOUT_LOOPS,
+        "diagonal": linear_algebra.diagonal_by_slices,
+    }
     unrolled = True  # aesara/link/jax/dispatch/scan.py refuses most Scans, and every gradient of one
     mode_added: ClassVar[tuple[str, ...]] = (
         *JAXMode.mode_added,
@@ -200,7 +192,7 @@ class AesaraJAX(JAXMode, _Aesara):
         """The classes of ops whose ``infer_shape`` is called."""
         indexing = self.module("tensor.subtensor")
         own = self.module("tensor.basic").Join, self.module("tensor.blas").BatchedDot
-        return (*own, indexing.AdvancedSubtensor, indexing.AdvancedSubtensor1, *of_single_matrices(self.T))
+        return (*own, indexing.AdvancedSubtensor, indexing.AdvancedSubtensor1, *linear_algebra.of_single_matrices(self.T))
 
     def inferred_shapes(self, node: Any) -> Sequence[tuple[int, ...] | None]:
         """Of slices, splits, concatenations, batched products, indexing and linear algebra."""
@@ -266,7 +258,7 @@ class AesaraJAX(JAXMode, _Aesara):
         register(self.module("tensor.extra_ops").SearchsortedOp)(
             lambda op, **_: lambda x, values: jnp.searchsorted(x, values, side=op.side).astype("int64")
         )
-        register(type(logarithm_of_determinant(self.T)))(lambda op, **_: jnp.linalg.slogdet)
+        register(type(linear_algebra.logarithm_of_determinant(self.T)))(lambda op, **_: jnp.linalg.slogdet)
         register(self.module("tensor.nlinalg").EighGrad)(lambda op, **_: gradient_of_eigh)
         register(self.module("scalar.math").TriGamma)(lambda op, **_: lambda x: self.jax.scipy.special.polygamma(1, x))
         self._wrapping(register)

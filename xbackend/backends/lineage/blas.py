@@ -37,11 +37,9 @@ class Blas:
 
     @property
     def cxxflags(self) -> str:
-        """The C linkers' flags for compiling."""
         return " ".join(f"-D{s}={self.prefix}{s}" for s in _SYMBOLS) if self.prefix else ""
 
     def load(self) -> ctypes.CDLL:
-        """The library, loaded into this process (once)."""
         return ctypes.CDLL(str(self.path))
 
     def describe(self) -> threads.Pool:
@@ -55,10 +53,8 @@ def _mkl() -> Blas | None:
         files = importlib.metadata.files("mkl") or []
     except importlib.metadata.PackageNotFoundError:
         return None
-    for file in files:
-        if file.name.startswith("libmkl_rt.so"):
-            return Blas("mkl", Path(str(file.locate())).resolve())
-    return None
+    paths = (Path(str(file.locate())).resolve() for file in files if file.name.startswith("libmkl_rt.so"))
+    return next((Blas("mkl", path) for path in paths), None)
 
 
 def _openblas() -> Blas | None:

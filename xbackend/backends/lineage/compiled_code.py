@@ -43,8 +43,8 @@ def folder(backend: str, name: str) -> Path:
 
 
 def own_cache(shared: Path, forget: Callable[[], None]) -> OwnCache:
-    """An empty cache in the process's folder for temporary files, with the framework's own extensions of the ``shared``
-    one."""
+    """An empty cache in the process's folder for temporary files, with the ``shared`` one's extensions of the
+    framework."""
     own = Path(tempfile.mkdtemp(prefix="compiled-"))
     share_extensions(shared, own)
     return OwnCache(own, _STAYS, forget)

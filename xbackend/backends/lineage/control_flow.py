@@ -139,8 +139,7 @@ def _cond(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequen
 
 
 def _handed_on(backend: Any, predicate: Any, value: Any) -> tuple[Any, Any]:
-    """A value for each side of a choice, with a gradient from the chosen side only: the other's would be 0 times its
-    derivative, NaN where that is infinite."""
+    """A value for each side of a choice, with a gradient from the chosen side only: 0 times the other's may be NaN."""
     if not backend.differentiated or "float" not in value.dtype:
         return value, value
     constant = backend.module("gradient").zero_grad(value)

@@ -15,7 +15,6 @@ from xbackend.program.program import Node
 
 
 def _number(T: Any, node: Node) -> Callable[[float], Any]:
-    """Constants of the dtype of a node."""
     return partial(T.constant, dtype=node.dtype.value)
 
 
@@ -61,8 +60,6 @@ def quotient(negates: bool = False) -> Row:
 
 
 def remainder(negates: bool = False) -> Row:
-    """``negates``: the framework negates negative integers to divide them, see `_near`."""
-
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         x, y = inputs
         if not node.dtype.is_integer:
@@ -84,9 +81,8 @@ def floor_of_quotient(T: Any, node: Node, x: Any, y: Any, nearest: Callable[[Any
 
 
 def power_by_squaring(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Exact powers of integers, which C code and Numba compute in floating point, and Theano on the host
-    (theano/gpuarray/opt.py: local_gpua_elemwise). From the 64th on only those of 0, 1 and -1 fit into 64 bits, by the
-    exponent's parity."""
+    """Exact powers of integers, which C code and Numba compute in floating point, and Theano on the host. From the 64th
+    on only those of 0, 1 and -1 fit into 64 bits, by the exponent's parity."""
     if not node.dtype.is_integer:
         return power(T, node, inputs)
     base, exponent = inputs

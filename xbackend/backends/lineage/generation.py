@@ -58,7 +58,6 @@ class Generation(StagedBackend):
         return import_module(".".join(filter(None, (self.package, self.modules.get(name, name)))))
 
     def import_framework(self) -> None:
-        """Configure and import it. Raises `BackendUnavailable`."""
         self.packages = (self.package, *self.packages)
         self.limit_threads()
         self.blas = blas.choose()
@@ -80,7 +79,6 @@ class Generation(StagedBackend):
         logging.getLogger(f"{self.package}.tensor.blas").addFilter(_is_right)
 
     def _wanted(self) -> dict[str, str]:
-        """The configuration for fast matrix products."""
         wanted = {}
         if self.blas is not None:
             wanted[f"blas{self.separator}ldflags"] = self.blas.ldflags
@@ -124,7 +122,6 @@ class Generation(StagedBackend):
         self.module("link.c.basic").get_module_cache()
 
     def _version(self) -> str:
-        """The installed version; empty if there is none."""
         return importlib.metadata.version(self.package) if importlib.util.find_spec(self.package) else ""
 
     def _configure_imported(self) -> None:

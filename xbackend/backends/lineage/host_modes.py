@@ -31,8 +31,8 @@ from xbackend.program.stages import Variable
 
 class HostMode(LineageBackend):
     """The content of a value is a NumPy array: the value itself with one device, else a `Resident`. Several devices are
-    virtual, each with a thread that runs its stages, and ``settings.threads`` is the number of threads of one BLAS call
-    of one of them."""
+    virtual, each with a thread that runs its stages; ``settings.threads`` is the number of threads of one of its BLAS
+    calls."""
 
     mutates = True
     evidence = "ran in the thread of its device"  # the thread records it
@@ -157,8 +157,7 @@ class CMode(HostMode):
 
 
 def copies(graph: Lowered) -> bool:
-    """Whether the program updates variables on several devices: copies must be equal to the bit, and rounding depends
-    on which ops are fused."""
+    """Whether it updates variables on several devices, where copies must be equal to the bit, whatever is fused."""
     return len({graph.program.values[target].device for target in graph.program.updates}) > 1
 
 
@@ -214,14 +213,12 @@ def power_of_integers(node: Any) -> Callable[[Any, Any], Any]:
 
 
 def is_of_integers(node: Any) -> bool:
-    """Whether all inputs and outputs of an apply node are integers."""
     return all("int" in v.type.dtype for v in (*node.inputs, *node.outputs))
 
 
 def wrapping(symbol: str) -> Callable[[Any], Callable[..., Any]]:
-    """Sums, differences or products of integers for an apply node, for Numba to compile: unsigned, then truncated to
-    its dtype. Numba's own are signed, and LLVM assumes that they do not overflow (numba/cpython/numbers.py:
-    _int_arith_flags)."""
+    """Sums, differences or products of integers for an apply node, for Numba to compile, in its dtype: LLVM assumes
+    that signed ones do not overflow (numba/cpython/numbers.py: _int_arith_flags)."""
 
     def function(node: Any) -> Callable[..., Any]:
         names = [f"x{i}" for i in range(len(node.inputs))]
@@ -251,8 +248,6 @@ def _compiled_by_numba() -> Counter[str]:
 
 
 class NumbaMode(HostMode):
-    """One function compiled by Numba."""
-
     linker_name = "numba"
     finds_lengths = True
     mode_added: ClassVar[tuple[str, ...]] = (
@@ -289,8 +284,7 @@ class NumbaMode(HostMode):
 
     @abc.abstractmethod
     def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:
-        """Let Numba compile ``function(node)`` for the apply nodes of an op that satisfy ``concerns``, else the
-        framework's."""
+        """Let Numba compile ``function(node)`` for the apply nodes that satisfy ``concerns``, else the framework's."""
 
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
         call, outputs, exact = function.vm.jit_fn, function.maker.fgraph.outputs, False

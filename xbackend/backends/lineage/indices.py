@@ -15,7 +15,6 @@ INDEXED = READ | {"take", "take_set", "take_add"}
 
 
 def said(length: int) -> str:
-    """The message of an error for an index that is out of range."""
     clip = f"xb.clip(i, {-length}, {length - 1})"
     return f"an index is out of bounds for an axis with size {length}; if it may be, write {clip}"
 
@@ -28,7 +27,6 @@ def clipped(T: Any, indices: Any, length: int) -> Any:
 
 
 def known_inside(node: Node | Value, length: int) -> bool:
-    """Whether the indices are constants in the range of the axis."""
     value = node.params.get("value")
     return value is not None and (not value.size or (-length <= value.min() and value.max() < length))
 

@@ -1,6 +1,5 @@
-"""Linear algebra lowered to the Theano lineage: rows as those of `ops`. PyTensor has them for stacks of matrices,
-Aesara and Theano for single ones. What a generation lacks is an op of ours, made of its classes, that computes with
-NumPy."""
+"""Linear algebra lowered to the Theano lineage: rows as those of `ops`. PyTensor has it for stacks of matrices, Aesara
+and Theano for single ones. What a generation lacks is an op of ours, made of its classes."""
 
 from __future__ import annotations
 
@@ -24,9 +23,9 @@ from xbackend.program.program import Node
 # Matrices of a stack that are lowered one after the other: each is a part of the graph that is compiled. Those of a
 # larger stack are the steps of a loop.
 MOST_MATRICES = 64
-ONE_BY_ONE = "a stack of matrices as one matrix after the other"  # in `Backend.added`
-SLOGDET = "slogdet with a gradient"
-SYMMETRIC = "the gradient of cholesky as a symmetric matrix"
+# In `Backend.added`, of generations with linear algebra of stacks, and of single matrices.
+OF_STACKS = ("slogdet with a gradient", "the gradient of cholesky as a symmetric matrix")
+OF_SINGLE = ("a stack of matrices as one matrix after the other", *OF_STACKS, factors.FACTORS)
 
 Matrices = Callable[[Any, Node, Sequence[Any]], Sequence[Any]]
 
@@ -46,7 +45,6 @@ def found(T: Any, *names: str) -> Any:
 
 
 def has_stacks(T: Any) -> bool:
-    """Whether this generation has linear algebra of stacks of matrices."""
     return hasattr(T, "blockwise")
 
 
@@ -61,7 +59,6 @@ def of_single_matrices(T: Any) -> list[Any]:
 
 
 def _shapes(node: Node, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The shape of each result of an op of these inputs."""
     avals = [Aval(shape, node.results[0].dtype) for shape in shapes]
     return [result.shape for result in OPS[node.op].results(avals, node.params)]
 
@@ -118,21 +115,25 @@ def _one(matrices: Callable[..., Any]) -> Row:
     return lambda T, node, inputs: every(T, node, inputs)[0]
 
 
+def gradient_of(kind: Any) -> str:
+    """The name of the method that is the gradient of a class of ops, which PyTensor 3 changed."""
+    return "pullback" if hasattr(kind, "pullback") else "L_op"
+
+
+def _with_gradient(kind: Any, gradient: Callable[..., Any]) -> Any:
+    return type(kind)(kind.__name__, (kind,), {gradient_of(kind): gradient})
+
+
 @cache
 def _with_symmetric_gradient(kind: Any) -> Any:
     """The generation's Cholesky, whose gradient is that of the lower triangle only."""
-    name = "pullback" if hasattr(kind, "pullback") else "L_op"  # its name before PyTensor 3
-    theirs = getattr(kind, name)
-
-    class Cholesky(kind):  # type: ignore[misc]
-        pass
+    theirs = getattr(kind, gradient_of(kind))
 
     def gradient(self: Any, inputs: Any, outputs: Any, cotangents: Any) -> Any:
         (lower,) = theirs(self, inputs, outputs, cotangents)
         return [(lower + lower.T) * 0.5]
 
-    setattr(Cholesky, name, gradient)
-    return Cholesky
+    return _with_gradient(kind, gradient)
 
 
 def _cholesky(T: Any, node: Node, x: Any) -> Any:
@@ -168,20 +169,12 @@ def logarithm_of_determinant(T: Any) -> Any:
         return [by_logarithm * T.transpose(inverse(x))]
 
     if has_stacks(T):
-        theirs = found(T, "SLogDet")
-
-        class SLogDet(theirs):  # type: ignore[misc, valid-type]
-            pass
-
-        setattr(SLogDet, "pullback" if hasattr(theirs, "pullback") else "L_op", gradient)
-        return T.blockwise.Blockwise(SLogDet())
+        return T.blockwise.Blockwise(_with_gradient(found(T, "SLogDet"), gradient)())
     det = found(T, "det")(T.matrix()).owner
     return _own(type(det.op).__mro__[1], type(det), T, gradient)()
 
 
 def _own(op: type, apply: type, T: Any, gradient: Callable[..., Any]) -> type:
-    """The class of an op that computes with NumPy."""
-
     class SLogDet(op):  # type: ignore[misc]
         __props__ = ()
 
@@ -206,13 +199,13 @@ def _factors(T: Any, function: Any, x: Any, **options: Any) -> Sequence[Any]:
     """All results of a factorization, with a gradient where the generation has none."""
     results: Sequence[Any] = function(x, **options)
     if not has_stacks(T):
-        results = factors.differentiable(T, results[0].owner.op, lengths(x), _upper(T))(x)
+        op = results[0].owner.op
+        results = factors.differentiable(T, type(op), _upper(T))(op, lengths(x))(x)
     return results
 
 
 @cache
 def _upper(T: Any) -> Callable[[Any, Any], Any]:
-    """The solution of equations of an upper triangle."""
     solve = found(T, "solve_triangular", "solve_upper_triangular")
     return solve if hasattr(solve, "make_node") else partial(solve, lower=False)
 

@@ -67,8 +67,7 @@ ROWS: Mapping[str, Row] = {
 
 
 def exact(mlx: ModuleType) -> ModuleType:
-    """MLX with functions of float64 that are: its own are of float32 there (mlx/backend/cpu/simd/math.h). Powers and
-    tangents are exact."""
+    """MLX with functions of float64 that are, made of powers and tangents: its own are of float32 (cpu/simd/math.h)."""
 
     def wide(theirs: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
         return lambda x, **options: (ours if x.dtype == mlx.float64 else theirs)(x, **options)

@@ -26,8 +26,8 @@ def _dtype(variable: Any) -> str:
 
 
 def loop_of(node: Any, step: Callable[..., Any], scalar: Callable[..., Any]) -> Callable[..., Any]:
-    """The function from the inputs of a Scan (with `has_length`) to its outputs. ``step`` is its compiled inner
-    function, ``scalar`` Aesara's function from an array of rank 0 to a number."""
+    """The function from the inputs of a Scan (with `has_length`) to its outputs; ``step`` is its compiled inner
+    function."""
     found: dict[str, Any] = {}
     exec(_Source(node).text(), {"np": np, "step": step, "scalar": scalar}, found)
     made: Callable[..., Any] = found["loop"]

@@ -131,8 +131,7 @@ def _argmin(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _reshape(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Axes of length 1 are added and dropped by ``dimshuffle``: rewrites see through it, and no loop asks for the
-    shape."""
+    """Axes of length 1 are added and dropped by ``dimshuffle``, which rewrites see through."""
     x = inputs[0]
     order = _order(tuple(x.type.broadcastable), lengths(x), node.shape)
     return T.reshape(x, node.shape, ndim=len(node.shape)) if order is None else _shuffled(x, order)
@@ -147,8 +146,8 @@ def _shuffled(x: Any, order: Sequence[Any]) -> Any:
 
 
 def _order(ones: tuple[bool, ...], before: tuple[int, ...], after: tuple[int, ...]) -> list[int | str] | None:
-    """The axes after a reshape by their place before, ``x`` for a new one; `None` where it does more, or the type
-    (``ones``) does not tell that a dropped axis has length 1."""
+    """The axes after a reshape by their place before, ``x`` for a new one; `None` if the type (``ones``) tells no
+    order."""
     kept = [axis for axis, one in enumerate(ones) if not one]
     if [before[axis] for axis in kept] != [n for n in after if n != 1]:
         return None
@@ -223,8 +222,7 @@ def _full(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def pick(comparison: str, otherwise: str) -> Row:
-    """Maximum or minimum for C linkers, whose C code compares integers as doubles: int64 beyond 2**53 is rounded
-    (scalar/basic.py, ScalarMaximum.c_code)."""
+    """Maximum or minimum for C linkers, which compare integers as doubles (scalar/basic.py, ScalarMaximum.c_code)."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         x, y = inputs
@@ -291,7 +289,6 @@ def _first(x: Any, axis: int, rank: int = 1) -> Any:
 
 
 def _back(x: Any, axis: int, rank: int = 1) -> Any:
-    """What `_first` moved, where it was."""
     return x if axis == 0 else x.dimshuffle(*range(rank, rank + axis), *range(rank), *range(rank + axis, x.ndim))
 
 

@@ -13,7 +13,7 @@ from xbackend.backends.contract import Built
 from xbackend.backends.lineage.adapter import LineageBackend, Lowered
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode, copies
 from xbackend.backends.lineage.jax_mode import JAXMode
-from xbackend.backends.lineage.linear_algebra import SLOGDET, SYMMETRIC
+from xbackend.backends.lineage.linear_algebra import OF_STACKS
 from xbackend.backends.lineage.mlx_mode import ROWS, MLXMode
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, wide_running
 from xbackend.backends.lineage.special import IN_C
@@ -57,7 +57,7 @@ def keep_signs_of_zeros(scalar: Any) -> None:
 
 class _PyTensor(LineageBackend):
     package = "pytensor"
-    added: tuple[str, ...] = (*LineageBackend.added, SLOGDET, SYMMETRIC)
+    added: tuple[str, ...] = (*LineageBackend.added, *OF_STACKS)
     flags = "PYTENSOR_FLAGS"
     # It replaces acosh(cosh(x)) by x, whatever the sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
     left_out = ("useless_Arccosh_of_Cosh",)

@@ -3,7 +3,8 @@ real numbers stays: see ``tests/expected_failures/``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,48 +14,32 @@ import numpy as np
 LEFT_OUT = ("local_func_inv", "local_log1p")
 
 
-def chosen(mode: Any, options: Mapping[str, str]) -> Any:
-    """The framework's mode with the rewrites of the option, as in ``Mode(optimizer="merge")``."""
-    return mode.clone(optimizer=options["rewrites"]) if "rewrites" in options else mode
+def attaching(rewriter: type, title: str, feature: Callable[[], Any]) -> Any:
+    """A rewrite without effect, to be run first, that attaches a feature to each graph; ``rewriter`` is its base."""
+
+    class Attach(rewriter):  # type: ignore[misc]
+        name = title
+
+        def add_requirements(self, graph: Any) -> None:
+            graph.attach_feature(feature())
+
+        def apply(self, graph: Any) -> None:
+            """Nothing."""
+
+    return Attach()
 
 
-def included(mode: Any) -> str:
-    """The tags that a mode's query for rewrites includes: ``fast_run, jax``; ``None`` for none."""
-    return ", ".join(sorted(mode.provided_optimizer.include)) or "None"
+def counting(feature: type, counted: Counter[str]) -> type:
+    """A feature of a graph that counts the variables that rewrites replace."""
 
+    class Replacements(feature):  # type: ignore[misc]
+        last: Any = None  # a variable that several nodes read is replaced in one after the other
 
-def fold_constants(mode: Any) -> bool:
-    """Whether the framework folds constants while it compiles (``constant_folding``)."""
-    return not {"fast_run", "fast_compile"}.isdisjoint(mode.provided_optimizer.include)
+        def on_change_input(self, graph: Any, node: Any, i: int, old: Any, *_: Any, **__: Any) -> None:
+            counted["replaced"] += old is not self.last
+            self.last = old
 
-
-class Replacements:
-    """Counts the variables that rewrites replace, by a rewrite without effect."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def rewriter(self, rewriter: type, feature: type) -> Any:
-        """The rewrite, to be run first. ``rewriter`` and ``feature`` are the framework's base classes."""
-        replacements = self
-
-        class Counter(feature):  # type: ignore[misc]
-            last: Any = None  # a variable that several nodes read is replaced in one after the other
-
-            def on_change_input(self, graph: Any, node: Any, i: int, old: Any, *_: Any, **__: Any) -> None:
-                replacements.count += old is not self.last
-                self.last = old
-
-        class Count(rewriter):  # type: ignore[misc]
-            name = "xbackend_count"
-
-            def add_requirements(self, graph: Any) -> None:
-                graph.attach_feature(Counter())
-
-            def apply(self, graph: Any) -> None:
-                """Nothing."""
-
-        return Count()
+    return Replacements
 
 
 def multiply_integers_exactly(rewriting: Any) -> None:
@@ -85,8 +70,8 @@ def multiply_integers_exactly(rewriting: Any) -> None:
 
 
 def leave_integers(rewriting: Any) -> None:
-    """For integers, which overflow, stop rewrites of ``abs(x * y)`` to ``abs(x) * abs(y)`` and back, and ``abs(x * x)``
-    to ``x * x``."""
+    """For integers, which overflow, stop ``abs(x * y)`` to ``abs(x) * abs(y)`` and back, ``abs(x * x)`` to ``x *
+    x``."""
     for name in ("local_abs_lift", "local_abs_merge", "local_useless_abs"):
         rewrite = getattr(rewriting, name, None)
         if rewrite is None or getattr(rewrite, "exact", False):
@@ -117,9 +102,8 @@ def keep_lengths(rewriting: Any) -> None:
 
 
 def tell_zeros_apart(*signatures: type) -> None:
-    """Keep constants 0.0 and -0.0 apart, which are equal and were merged. ``signatures`` are the classes that compare
-    constants (TensorConstantSignature in tensor/var.py; in later generations also ScalarConstantSignature in
-    scalar/basic.py)."""
+    """Keep constants 0.0 and -0.0 apart, which are equal and were merged, by the classes that compare constants
+    (TensorConstantSignature in tensor/var.py, ScalarConstantSignature in scalar/basic.py)."""
     for signature in signatures:
         theirs: Any = signature.__eq__
         if getattr(theirs, "exact", False):

@@ -7,16 +7,14 @@ from typing import Any
 
 
 def shape_of(variable: Any) -> tuple[int, ...] | None:
-    """The static shape of a variable, if all of it is known; for Theano and the memory of a loop it is in the
-    variable's tag."""
+    """The static shape of a variable, if all of it is known: of its type, or, for Theano and loops, in its tag."""
     noted = getattr(variable.tag, "lengths", None)
     known = (shape for shape in (getattr(variable.type, "shape", None), noted) if shape is not None)
     return next((tuple(shape) for shape in known if None not in shape), None)
 
 
 def find_lengths(node: Any, inferred: Callable[[Any], Iterable[tuple[int, ...] | None]]) -> None:
-    """Update the static shapes of an apply node's results from those of its inputs: a gradient is built before its
-    lengths are known. ``inferred`` gives those that the framework does not infer."""
+    """Update the static shapes of an apply node's results from those of its inputs, else by ``inferred``."""
     if all(None not in getattr(v.type, "shape", ()) for v in node.outputs):
         return
     if hasattr(node.op, "outer_nitsot_outs"):

@@ -19,7 +19,6 @@ _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 
 
 
 def digamma(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """The row of the op."""
     return digamma_in_ops(T, inputs[0], T.round(inputs[0], mode="half_to_even"))
 
 
@@ -59,7 +58,6 @@ def digamma_of(x: float) -> float:
 
 
 def trigamma_of(x: float) -> float:
-    """Of one number, for Numba to compile."""
     y, steps = (1.0 - x if x < 0.5 else x), 0.0
     while y < 8.0:
         steps += 1.0 / (y * y)

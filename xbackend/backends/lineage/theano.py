@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 from xbackend.backends.lineage import rewrites
 from xbackend.backends.lineage.adapter import LineageBackend
-from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode
-from xbackend.backends.lineage.linear_algebra import ONE_BY_ONE, SLOGDET, SYMMETRIC
+from xbackend.backends.lineage.linear_algebra import OF_SINGLE
 from xbackend.backends.lineage.ops import C_ROWS, TABLE, lengths, written_as
 from xbackend.backends.lineage.special import IN_C
 from xbackend.backends.rows import Row
@@ -36,7 +35,8 @@ class Theano(LineageBackend):
         *LineageBackend.added,
         "products of matrices without elements",
         "Theano's loops in Python, as those in C do not compile for this Python",
-        *(ONE_BY_ONE, SLOGDET, SYMMETRIC, FACTORS, IN_C),
+        *OF_SINGLE,
+        IN_C,
     )
     flags = "THEANO_FLAGS"
     separator = "."

@@ -17,14 +17,7 @@ from xbackend.backends.description import IN_TURN, Description, versions
 from xbackend.backends.numpy import control_flow
 from xbackend.backends.numpy.gradients import UNTOLD, Gradients
 from xbackend.backends.numpy.ops import SPECIAL_FUNCTIONS, function, results
-from xbackend.backends.placement import (
-    NOTHING_TO_READ,
-    Executed,
-    Execution,
-    ProfiledCall,
-    Span,
-    Transferred,
-)
+from xbackend.backends.placement import NOTHING_TO_READ, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.backends.special_numbers import ROOTS
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import PlacementError
@@ -90,8 +83,8 @@ class NumPyBackend(Backend):
 
 
 class Linker:
-    """A placed program as straight-line Python: a call of NumPy for each node, in the memory of a dead operand where
-    that fits."""
+    """A placed program as straight-line Python: a call of NumPy for each node, in a dead operand's memory if that
+    fits."""
 
     def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
         self.program, self.storages, self.xp = program, storages, xp
@@ -110,14 +103,12 @@ class Linker:
         self.begun: list[float] = []  # times at which each step of a profile began, and the last one ended
 
     def place(self, i: int) -> Device:
-        """The tag of a value."""
         return Device.parse(self.program.values[i].device or "")
 
     def built(self) -> Built:
         return Built(self.source().compile(), self._executed, self.profile)
 
     def body(self, program: Program) -> Callable[..., Sequence[Any]]:
-        """The body of a loop or a choice as a function of arrays."""
         return Linker(program, self.xp, {}).function()
 
     def _loop(self, node: Node) -> Callable[..., Sequence[Any]]:
@@ -166,7 +157,6 @@ class Linker:
         self.constants = {i: constant[()] for i, constant in self.constants.items()}
 
     def source(self, timed: bool = False) -> Source:
-        """The program's calls. ``timed``: each one also records its start."""
         program = self.program
         source, names = self._begin([f"a{i}" for i in program.inputs])
         kept = [*program.outputs, *program.updates.values()]
@@ -285,7 +275,6 @@ _EXACT = {"astype", "concat", "stack", "transfer", "where", *(name for name, op 
 
 
 def _function(program: Program, i: int) -> tuple[Callable[..., Any], tuple[int, ...]]:
-    """The function for a node, and its arguments."""
     node = program.values[i].node
     if node.op == "pow":
         exponent = program.values[node.inputs[1]]
@@ -296,8 +285,8 @@ def _function(program: Program, i: int) -> tuple[Callable[..., Any], tuple[int, 
 
 
 def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
-    """The values that may reuse the memory of an operand, and that operand: made by an op, not as a view, used for the
-    last time, of the same shape and dtype. The op is elementwise."""
+    """The values that may reuse the memory of an operand, and that operand, of an elementwise op: not a view, and
+    dying."""
     nodes = program.values
     views = [[i] for i in range(len(nodes))]  # of the memory that a node made: all values that may share it
     # `take` gives a view for a NumPy scalar, as indices of rank 0 are in a loop.

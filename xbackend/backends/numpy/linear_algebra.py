@@ -20,7 +20,6 @@ def _transposed(x: Any) -> Any:
 
 
 def _each(function: Function, *stacks: np.ndarray) -> np.ndarray:
-    """A function of matrices, of each in stacks of them."""
     if stacks[0].ndim == 2:
         result: np.ndarray = function(*stacks)
         return result

@@ -40,7 +40,6 @@ def along(axis: int, indices: np.ndarray) -> tuple[Any, ...]:
 
 
 def _set(x: np.ndarray, value: np.ndarray, key: Any) -> np.ndarray:
-    """``x`` with other elements where an index reads."""
     result = np.array(x)  # which may be a number
     result[key] = value
     return result
@@ -55,7 +54,6 @@ def _add(x: np.ndarray, value: np.ndarray, key: Any) -> np.ndarray:
 
 @cache
 def _differentiable() -> tuple[Function, Function]:
-    """`_set` and `_add` as autograd differentiates them."""
     from autograd.extend import defvjp, primitive
 
     written, added = primitive(_set), primitive(_add)
@@ -89,8 +87,7 @@ def _broadcasting() -> Function:
 
 
 def _differentiated(xp: Any, node: Node) -> Function:
-    """What autograd goes through for a node. It sees no integers and booleans, and a broadcast as a function of its
-    own, whose gradient is the sum over the new elements: not all of its gradients undo one."""
+    """What autograd goes through for a node: no integers and booleans, and each broadcast as a function of its own."""
     from autograd.tracer import getval, isbox
 
     if not node.dtype.is_floating:

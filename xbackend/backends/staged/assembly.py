@@ -10,18 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.backends import placement
 from xbackend.backends.contract import Built, Value
-from xbackend.backends.placement import (
-    CONSTANT,
-    LOOKED_THROUGH,
-    NOTHING_TO_READ,
-    Backward,
-    Executed,
-    Execution,
-    ProfiledCall,
-    Span,
-    Transferred,
-)
+from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.backends.staged.backend import CompiledStage, StagedBackend
 from xbackend.backends.staged.device_threads import DeviceThreads
 from xbackend.backends.staged.graph import cut
@@ -54,8 +45,7 @@ class Lowered:
         return [(self.variables[i], self.device(i)) for i in nodes]
 
     def own(self) -> Iterator[tuple[int, Variable]]:
-        """The computed variables, each with the first value that needs it, before its predecessors: those of a gradient
-        are what its backward pass adds to the graph."""
+        """The computed variables, each with the first value that needs it, before its predecessors."""
         seen: set[Variable] = set()
         for i, variable in enumerate(self.variables):
             todo = [variable]
@@ -84,7 +74,6 @@ class Assembly:
         self._numbers = {stage: k for k, stage in enumerate(self.plan.stages)}
 
     def built(self) -> Built:
-        """The compiled stages as one callable."""
         backend, name, stages = self.backend, self.graph.program.name, self.plan.stages
         one_device = len({*self.graph.sources.values(), *(s.device for s in stages)}) <= 1
         if one_device and not self.plan.between and backend.plain:
@@ -108,7 +97,7 @@ class Assembly:
 
     @property
     def _alone(self) -> bool:
-        """Whether updated variables may be overwritten in place. With several devices a value could be in two
+        """Whether updated variables may be overwritten in place: with several devices a value could be in two
         stages."""
         return len(self.backend.devices) == 1 and self.backend.mutates
 
@@ -120,8 +109,7 @@ class Assembly:
         return {self.graph.shared[i] for i in program.updates}
 
     def distinct(self) -> list[Variable]:
-        """The results, with copies in place of those equal to another one or to a shared variable, which may be
-        overwritten."""
+        """The results, with copies of those equal to another one or to a shared variable, which may be overwritten."""
         held, distinct = {*self.graph.shared.values()}, list[Variable]()
         for variable in self.outputs:
             distinct.append(self.backend.copied(variable) if variable in held else variable)
@@ -218,20 +206,20 @@ class Assembly:
             computed = self.backend.behind(variable)
             if stage is None and i not in constant and computed is not variable:
                 if computed.owner is None or first.get(computed, i) < i:
-                    records[i] = Executed(None, "", LOOKED_THROUGH, "folded")
+                    records[i] = Executed(None, "", placement.LOOKED_THROUGH, "folded")
                     continue
                 stage, name = self.plan.stage_of.get(computed), str(computed.owner.op)
             if stage is not None and (ran := self._ran(stage, name)) is not None:
                 records[i] = ran
             elif stage is None and i in constant:
-                evidence = f"{CONSTANT}it belongs to every stage that uses it"
+                evidence = f"{placement.CONSTANT}it belongs to every stage that uses it"
                 records[i] = Executed(None, name, evidence, "folded" if self.backend.folds else "fused")
         return records
 
     def _ran(self, stage: Stage, op: str) -> Executed | None:
         """The record of an op in a stage, on the device of the stage's outputs. `None` before the first run."""
         if self.backend.unread:
-            return Executed(None, op, self.backend.unread, NOTHING_TO_READ)
+            return Executed(None, op, self.backend.unread, placement.NOTHING_TO_READ)
         devices = {self.devices[v] for v in stage.outputs if v in self.devices}
         if len(devices) != 1:
             return None
@@ -255,9 +243,8 @@ class Assembly:
     def _profile(
         self, schedule: StageSchedule, compiled: Sequence[CompiledStage], names: Sequence[str], *values: Value
     ) -> ProfiledCall:
-        """Run the stages with a thread for each device; the spans of all of them, sorted by start. A device's thread
-        waits for its stages, and makes the transfers to it, so calls are not started ahead, and a stage waits tens of
-        microseconds for its thread."""
+        """Run the stages with a thread for each device; the spans of all of them, sorted by start. It perturbs: calls
+        are not started ahead, and a stage waits tens of microseconds for its thread."""
         backend, state, steps = self.backend, self.state, schedule.steps
         given = [*values, *(cell.value for cell in state.cells), *state.constants]
         backend.synchronize(given)

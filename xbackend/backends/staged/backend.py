@@ -22,16 +22,14 @@ Call = Callable[..., Sequence[Value]]
 
 
 class CompiledStage(NamedTuple):
-    """The innermost callable of a stage, and its device as the framework says; if it does not know shapes, the device
-    asked for."""
+    """The innermost callable of a stage, and its device as the framework says, or, before it knows, as asked."""
 
     call: Call
     device: Device
 
 
 class StagedBackend(Backend):
-    """A backend whose programs are graphs, cut into stages. One part of its class lowers programs to graphs; the
-    *mode*, the first of its bases, compiles stages and defines values."""
+    """A backend whose programs are graphs, cut into stages, which the *mode*, the first of its bases, compiles."""
 
     packages: tuple[str, ...] = ()  # packages to report versions of
     folds: bool = True  # whether constants are folded while compiling

@@ -1,6 +1,5 @@
-"""One thread for each device, for frameworks that compute in the calling thread. Work for a device runs in its thread,
-in the order in which inputs become ready. How much devices overlap depends on whether the framework releases Python's
-interpreter lock."""
+"""One thread for each device, for frameworks that compute in the calling thread: work for a device runs in its thread,
+in the order in which inputs become ready. Devices overlap as the framework releases Python's interpreter lock."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ AHEAD = 32
 
 
 class Resident:
-    """A value on a device, perhaps before it is computed (a future). ``device`` is the planned one, then that of the
-    thread which did it."""
+    """A value on a device, perhaps before it is computed (a future); ``device`` is then the planned one."""
 
     __slots__ = ("_content", "_error", "_threads", "_waiting", "device")
 
@@ -55,7 +53,6 @@ class _Work:
         self.missing = 0
 
     def arrived(self) -> None:
-        """Count one input as computed."""
         with self.threads.lock:
             self.missing -= 1
             ready = self.missing == 0
@@ -63,7 +60,6 @@ class _Work:
             self.where.queue.put(self)
 
     def run(self, device: Device) -> None:
-        """Run the call; called by the thread of that device."""
         try:
             contents = self.call(*[value.wait() for value in self.inputs])
             for value, content in zip(self.results, contents, strict=True):
@@ -75,8 +71,6 @@ class _Work:
 
 
 class _Thread(threading.Thread):
-    """The thread of one device."""
-
     def __init__(self, device: Device) -> None:
         super().__init__(name=f"xbackend {device}", daemon=True)
         self.device = device
@@ -109,7 +103,6 @@ class DeviceThreads:
         self.close()
 
     def hold(self, content: Any, device: Device) -> Resident:
-        """A value whose content is known."""
         value = Resident(self, device)
         value._content, value._waiting = content, None
         return value

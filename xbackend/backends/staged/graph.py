@@ -1,6 +1,5 @@
-"""A framework's graph over several devices. An identity op with a source and a target device is its transfer, as Theano
-had, also in the gradient, where it is reversed. The graph is cut at the transfers into stages, each compiled for its
-device."""
+"""A framework's graph over several devices: its transfers are an identity op with a source and a target device, as
+Theano had, reversed in the gradient. The graph is cut there into stages."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from xbackend.program.stages import Plan, Variable
 
 
 def transfer_op(op_class: type, apply_class: type) -> type:
-    """The op for transfers, made from the framework's `Op` and `Apply`: ``Transfer(source, target)(x)`` is x on another
-    device. It is never compiled."""
+    """The op for transfers, ``Transfer(source, target)(x)``, of the framework's `Op` and `Apply`. It is never
+    compiled."""
 
     class Transfer(op_class):  # type: ignore[misc]
         __props__ = ("source", "target")
@@ -41,8 +40,8 @@ def transfer_op(op_class: type, apply_class: type) -> type:
 
 
 def toposort(outputs: Iterable[Variable], given: Collection[Variable] = ()) -> list[Any]:
-    """The apply nodes that the outputs need, except the predecessors of ``given``, in topological order, of graphs of
-    any depth."""
+    """The apply nodes that the outputs need, except predecessors of ``given``, in topological order; it never
+    recurses."""
     order, done = [], {v.owner for v in given}
     todo = [v.owner for v in outputs if v.owner is not None]
     todo.reverse()

@@ -27,8 +27,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A stage (by its number) or, with ``stage`` `None`, a transfer, with its slots; no later instruction reads the
-    ``last`` ones."""
+    """A stage (by its number) or a transfer, with its slots; no later instruction reads the ``last`` ones."""
 
     device: Device
     inputs: tuple[int, ...]
@@ -38,7 +37,7 @@ class Instruction:
 
 
 class StageSchedule:
-    """The stages and transfers of a plan in the order of their start, with every value in a numbered slot, ``sources``
+    """The stages and transfers of a plan in the order of their start, with values in numbered slots, ``sources``
     first."""
 
     def __init__(self, plan: Plan, sources: Sequence[Variable], outputs: Sequence[Variable]) -> None:
@@ -80,8 +79,8 @@ def straight_line(
     title: str = "stages",
 ) -> Callable[..., list[Value]]:
     """The schedule as one straight-line Python function of the first sources, which adds no cost to its ``calls`` (the
-    stages') and ``moves`` (copies to a device). Other sources come from ``state``. A value is dropped after its last
-    use."""
+    stages') and ``moves`` (copies to a device), and drops each value after its last use. Other sources are in
+    ``state``."""
     given = schedule.count - len(state.cells) - len(state.constants)
     source = Source(title, [f"v{i}" for i in range(given)])
     objects, number = source.objects, {device: k for k, device in enumerate(moves)}

@@ -1,7 +1,6 @@
 """TensorFlow as three backends: graphs, graphs compiled by XLA, and op by op, of one graph with TensorFlow's own ops
-and gradients. It is executed through the innermost call of TensorFlow's Python layer, and made by
-`tf.compat.v1.wrap_function`: a `tf.function` would end in an Identity per output on the first device. Soft placement
-and TensorFloat-32 are switched off."""
+and gradients, executed through the innermost call of its Python layer. `tf.compat.v1.wrap_function` makes the graph: a
+`tf.function` would end in an Identity per output on the first device. Soft placement and TensorFloat-32 are off."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ Reader = Callable[[Sequence[Device], Sequence[Any]], Observed]
 
 
 class Runtime:
-    """The private parts of TensorFlow's Python layer that xbackend uses. Raises `BackendUnavailable` if one is
-    lacking."""
+    """The private parts of TensorFlow's Python layer that xbackend uses. Raises `BackendUnavailable` if one lacks."""
 
     def __init__(self, tf: Any) -> None:
         try:
@@ -68,8 +66,7 @@ class Runtime:
 
     @contextmanager
     def collected(self) -> Iterator[list[Any]]:
-        """A list that gets `RunMetadata` at the end, also after an error: the partitioned graphs of functions first
-        called inside."""
+        """A list that gets `RunMetadata` at the end: the partitioned graphs of functions first called inside."""
         found = list[Any]()
         with self.collecting:
             self.context.enable_graph_collection()
@@ -87,8 +84,7 @@ def _is_in(device: Any, process: str) -> bool:
 
 @cache
 def _functions(context: Any) -> Counter[str]:
-    """A count of functions added to the runtime from now on: each is optimised, or compiled by XLA, at its first
-    call."""
+    """A count of functions added to the runtime from now on, to be optimised, or compiled by XLA, at the first call."""
     counted = Counter(tensorflow=0)
 
     def watched(right: Callable[[Any], None], function: Any) -> None:
@@ -107,8 +103,6 @@ CARRIED = "int32 of further CPUs as uint32, the same bits, and uint32 as uint64,
 
 
 class TensorFlow(Backend):
-    """The part common to the three modes."""
-
     common_pool = "TensorFlow"
     whole_graphs = False  # whether a graph of several programs executes as each of them does
 
@@ -224,7 +218,6 @@ class TensorFlow(Backend):
             raise UnsupportedOperation(f"backend {self.name} cannot lower {program!r}: {error}") from error
 
     def failed(self, error: Any) -> BackendError:
-        """xbackend's error for an error of TensorFlow's runtime."""
         kind, errors = type(error).__name__, self.tf.errors
         # A session's error begins with the traceback of the graph's construction.
         said = [line.strip() for line in error.message.splitlines() if any(word in line for word in _NO_RESULT)]
@@ -291,7 +284,6 @@ class TensorFlow(Backend):
         return Built(execute, lambda: records(lowering, observed()), profile)
 
     def launch_partitioned(self, lowering: Lowering) -> Built:
-        """The program as a graph that TensorFlow partitions by device."""
         function = self.graph(lowering)
         return self.launch(
             function, None, lowering, lambda _, found: read_partitions(lowering, function.graph, found, self.by_name)
@@ -335,8 +327,8 @@ class TensorFlowGraph(TensorFlow):
 
 
 class TensorFlowXLA(TensorFlow):
-    """XLA: one compiled function for a program on one device, else one for each stage, between transfers, in a graph:
-    XLA ignores a `tf.device` inside."""
+    """XLA: one compiled function for a program on one device, else one for each stage: it ignores a `tf.device`
+    inside."""
 
     added: tuple[str, ...] = (
         *TensorFlow.added,

@@ -53,7 +53,6 @@ class Replay:
         self.steps = [(*step[:-1], mine) for step, mine in zip(self.steps, last, strict=True)]
 
     def _slot(self, tensor: Any, value: Any = None) -> int:
-        """A slot for the value of a tensor."""
         slot = self.where[tensor.ref()] = len(self.slots)
         self.made[slot] = tensor.name
         self.slots.append(value)
@@ -144,8 +143,8 @@ class Replay:
     def _copied(
         self, op: str, given: Mapping[int, Value], device: Device, copies: dict[tuple[int, Device], Received]
     ) -> list[Device]:
-        """The devices of the inputs that the runtime will copy, silently, to an op's device. It keeps the copy with the
-        value, for a second op there."""
+        """The devices of the inputs that the runtime will copy, silently, to an op's device; a second op there reuses
+        it."""
         fresh = []
         for slot, value in given.items():
             home = self._where(value)
@@ -161,9 +160,9 @@ class Replay:
         return fresh
 
     def _straight_line(self, run: Any, handle: Any) -> Callable[..., list[Value]]:
-        """The steps as straight-line Python functions: for small arrays a loop would cost as much as an op. A function
-        has few steps, because TensorFlow asks Python for the current line at each call, which is counted from the
-        function's start. Slots of a single function are local variables; several share the list ``v``."""
+        """The steps as straight-line Python, of few steps each: TensorFlow asks Python for the current line at each
+        call, counted from the function's start. Slots of a single function are local variables; several share the list
+        ``v``."""
         count, outputs, title = len(self.lowering.program.inputs), self.outputs, self.lowering.program.name
         objects: dict[str, Any] = {"run": run, "handle": handle}
         if len(self.steps) <= PART:
@@ -203,8 +202,7 @@ class Replay:
 
 
 def _in_order(ops: Iterable[Any]) -> list[Any]:
-    """The ops in topological order, else as they were created: the gradient of a loop adds residuals to an earlier
-    op."""
+    """The ops in topological order, else as created: the gradient of a loop adds residuals to an earlier op."""
     order: dict[Any, None] = {}
     todo = [*ops][::-1]
     while todo:

@@ -43,7 +43,6 @@ def of_spectra(tf: Any) -> Iterator[None]:
 
 @cache
 def _rules(tf: Any) -> dict[str, str]:
-    """The rules' names in TensorFlow's registry, by op."""
     rules = {
         "Pow": _of_power,
         "Maximum": _of_larger("Greater"),
@@ -90,8 +89,7 @@ def _of_running_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
 
 
 def _of_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
-    """For each factor the product of the earlier ones times that of the later ones. TensorFlow's second gradient is 0
-    where two factors are 0."""
+    """For each factor the product of the others. TensorFlow's second gradient is 0 where two factors are 0."""
     x, shape = op.inputs[0], op.inputs[0].shape.as_list()
     axes = {int(axis) % len(shape) for axis in np.atleast_1d(tf.get_static_value(op.inputs[1]))} if shape else set()
     order = [*(a for a in range(len(shape)) if a not in axes), *sorted(axes)]

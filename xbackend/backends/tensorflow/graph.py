@@ -1,6 +1,5 @@
 """Lowering of a placed program to TensorFlow's graph: each node on its device, in its own name scope (``xb3_n7/`` is
-node 7 of the process's fourth graph), which survives optimiser and partitioner, and identifies the node in the executed
-graph."""
+node 7 of the process's fourth graph), by which it is found in the executed graph."""
 
 from __future__ import annotations
 
@@ -35,15 +34,13 @@ _CROSSING = "Xbackend from "  # prefix of the gradients of crossings
 
 def numbered(kind: str, number: int) -> str:
     """A name for a node; names sort in the order of the numbers, as TensorFlow's optimiser sorts factors by name: else
-    mirrored copies of a weight would differ by rounding (tensorflow/core/grappler/optimizers/constant_folding.cc:
-    ConstantPushDown)."""
+    mirrored copies of a weight would differ by rounding (grappler/optimizers/constant_folding.cc: ConstantPushDown)."""
     return f"{kind}{number:07}"
 
 
 class Lowering:
-    """The lowering of one program to a graph. ``backend`` is a `TensorFlow` of `adapter`. With ``staged`` the ops
-    between two transfers become functions that XLA compiles. Raises `ArgumentError` for an array larger than the
-    memory, of which TensorFlow takes a minute to fail."""
+    """The lowering of one program to a graph. With ``staged`` the ops between two transfers become functions that XLA
+    compiles. Raises `ArgumentError` for an array larger than the memory, on which TensorFlow fails after a minute."""
 
     def __init__(self, backend: Any, program: Program, *, xla: bool = False, staged: bool = False) -> None:
         for node in () if xla else program.values:
@@ -75,7 +72,6 @@ class Lowering:
         evaluate(nodes, tensors, self.results, self._gradients)
 
     def carried(self, i: int) -> str:
-        """The dtype of a value as an argument or a result."""
         return str(self.backend.carrier(self.program.values[i].dtype.value, self.devices[i]))
 
     def _as(self, dtype: str, i: int, tensor: Any) -> Any:
@@ -88,13 +84,11 @@ class Lowering:
 
     @contextmanager
     def place(self, i: int, kind: str = "n") -> Iterator[None]:
-        """The device and the name scope of a node."""
         name = numbered(f"{self.prefix}{kind}", i)
         with self.tf.device(self.backend.names[self.devices[i]]), self.tf.name_scope(name):
             yield
 
     def results(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-        """All results of a node."""
         if OPS[node.op].several:
             return self._several(node, inputs)
         tf, (i,) = self.tf, node.outputs
@@ -114,7 +108,6 @@ class Lowering:
         return [result]
 
     def _several(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-        """The results of a node with several results."""
         with self.place(node.outputs[0]):
             if node.bodies:
                 results = control_flow.ROWS[node.op](self.tf, node, inputs, self._body)
@@ -123,14 +116,12 @@ class Lowering:
         return [self._named(i, result, "result") for i, result in zip(node.outputs, results, strict=True)]
 
     def _named(self, i: int, tensor: Any, name: str) -> Any:
-        """The tensor renamed for a value."""
         with self.place(i):
             own = self.tf.identity(tensor, name=name)
         self.values[i] = [own.name, tensor.name]
         return own
 
     def _body(self, program: Program, values: Sequence[Any]) -> list[Any]:
-        """The results of a body for these tensors, in the function under construction."""
         inner = Lowering(self.backend, program, xla=self.xla)
         tensors: Values = dict(zip(program.inputs, values, strict=True))
         with self.tf.device(self.backend.names[inner.devices[0]]):
@@ -179,8 +170,8 @@ class Lowering:
         return [self._named(i, gradient, "gradient") for i, gradient in zip(group, gradients, strict=True)]
 
     def _asked(self, graph: Any, op: Any) -> tuple[int | None, Device | None]:
-        """The forward node of a backward op, and the device that it should run on: that of the forward op, or for a
-        crossing its source, or, as for a sum of gradients, where TensorFlow colocates it."""
+        """The forward node of a backward op, and the device that it should run on; that of a sum is where it is
+        colocated."""
         match = _BACKWARD.search(op.name)
         if match is None:
             groups = [group.decode().removeprefix("loc:@") for group in op.colocation_groups()]
@@ -194,15 +185,13 @@ class Lowering:
         return self.owner(match[1]), self._bound(match[1])
 
     def _bound(self, name: str) -> Device | None:
-        """The device that an op of the graph should run on."""
         if name in self.backward:
             return self.backward[name][1]
         match = re.search(rf"(?:^|/){self.prefix}[ans](\d+)(?:_\d+)?(?:/|$)", name)
         return self.devices[int(match[1])] if match else None
 
     def _updates(self, tensors: Values, outputs: Sequence[Any]) -> list[Any]:
-        """The assignments, after all outputs, assigned values and reads of the variables: if one of these fails, none
-        is made."""
+        """The assignments, after all outputs, assigned values and reads: if one of these fails, none is made."""
         updates = self.program.updates
         if not updates:
             return []
@@ -217,8 +206,7 @@ class Lowering:
         return assigned
 
     def _stages(self, tensors: Values) -> None:
-        """Lower the program in stages, each a function for XLA on one device, and what is between: arguments, shared
-        variables, transfers and gradients, of which TensorFlow derives the backward functions."""
+        """Lower the program in stages, each a function for XLA on one device, and what is between."""
         program, wanted = self.program, [*self.program.outputs, *self.program.updates.values()]
         # A target of a gradient could not be referred to inside of a function.
         ends = {i for node in program.nodes if node.op == "grad" for i in node.inputs[1:]}
@@ -272,8 +260,8 @@ class Lowering:
 
 
 def _crossing(tf: Any, value: Any, source: str) -> Any:
-    """A value of the device ``source`` on that of the scope, by an op that TensorFlow's optimiser keeps: it would
-    remove an Identity between two devices, and merge ops on both sides."""
+    """A value of the device ``source`` on that of the scope, by an op that TensorFlow's optimiser neither removes nor
+    merges."""
     with tf.compat.v1.get_default_graph().gradient_override_map({"Identity": _crossing_back(tf, source)}):
         result = tf.identity(value)
     result.op._set_attr("_grappler_do_not_remove", tf.compat.v1.AttrValue(b=True))

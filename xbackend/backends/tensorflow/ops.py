@@ -163,8 +163,8 @@ def _pow(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 
 
 def _power_by_squaring(tf: Any, base: Any, exponent: Any) -> Any:
-    """Powers of integers, of whose exponents XLA's own reads six bits (tf2xla/kernels/binary_ops.cc: IntPow). From the
-    64th on only those of 0, 1 and -1 are numbers of 64 bits, by the exponent's parity."""
+    """Powers of integers, of whose exponents XLA's own reads six bits (tf2xla/kernels/binary_ops.cc: IntPow): from the
+    64th on only those of 0, 1 and -1 are numbers of 64 bits."""
     exponent = tf.where(exponent > 63, 62 + tf.bitwise.bitwise_and(exponent, tf.ones_like(exponent)), exponent)
     result = tf.ones_like(base)
     for bit in range(6):
@@ -275,8 +275,7 @@ def _slice_written(added: bool) -> Row:
 
 
 def _padded(tf: Any, node: Node, value: Any) -> Any:
-    """The value at its place, around it what changes nothing when it is added (-0.0). Of most of an array it takes half
-    as long as writing."""
+    """The value at its place, among -0.0: of most of an array adding it takes half as long as writing into a copy."""
     starts, lengths = node.params["starts"], value.shape
     around = [[start, n - start - length] for start, n, length in zip(starts, node.shape, lengths, strict=True)]
     nothing = tf.constant(-0.0 if node.dtype.is_floating else 0, node.dtype.value)

@@ -43,8 +43,8 @@ def events_during(tf: Any, call: Callable[[], Any]) -> tuple[list[Any], float]:
 
 
 def spans(observed: Observed, events: list[Any]) -> list[Span]:
-    """The spans of a program's ops, in seconds after the first event. A transfer lasts from the sender's op until the
-    value has arrived. An asynchronous op has one event for its start and one for its end."""
+    """The spans of a program's ops, in seconds after the first event. A transfer lasts from the sender's op on; an
+    asynchronous op has one event for its start and one for its end."""
     started = min((event.timestamp_ps for event in events), default=0)
     sent = {received.sender for received in observed.received}
     arriving = {received.name: received for received in observed.received}

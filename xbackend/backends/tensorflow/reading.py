@@ -38,9 +38,8 @@ class Received:
 
 @dataclass
 class Observed:
-    """The executed ops by TensorFlow's names, with type and device; those that XLA ``compiled``; ``composed``, the
-    number of ops that the optimiser fused into one, by its name; and the devices of the ``returned`` outputs, by
-    position."""
+    """The executed ops by TensorFlow's names; those that XLA ``compiled``; ``composed``, how many ops the optimiser
+    fused into one; and the devices of the ``returned`` outputs, by position."""
 
     evidence: str
     ops: dict[str, tuple[str, Device]] = field(default_factory=dict)
@@ -53,8 +52,8 @@ class Observed:
 def read_partitions(
     lowering: Lowering, traced: Any, collected: Iterable[Any], devices: Mapping[str, Device]
 ) -> Observed:
-    """The execution of a program, from its partitioned graphs (``RunMetadata`` of collected calls); ``traced`` is the
-    lowered graph. Raises `BackendError` if the size of a transfer is unknown."""
+    """The execution of a program, from its partitioned graphs. Raises `BackendError` if a transfer's size is
+    unknown."""
     observed = Observed("partitioned graph")
     for graph in (graph for metadata in collected for graph in metadata.function_graphs):
         nodes = [node for part in graph.partition_graphs for node in part.node]
@@ -114,8 +113,8 @@ def _is_signal(node: Any) -> bool:
 
 
 class _Sizes:
-    """The bytes of tensors: from the traced graph, or the optimised one; for later ones, as the exits of a loop, from
-    the inputs of their users."""
+    """The bytes of tensors: from the traced or the optimised graph, or, of exits of a loop, from the inputs of their
+    users."""
 
     def __init__(self, tf: Any, traced: Any, optimised: Any) -> None:
         self.tf, self.traced, self.optimised = tf, traced, optimised
@@ -144,7 +143,6 @@ class _Sizes:
 
 
 def op_of(tensor: str) -> str:
-    """The name of the op that makes a tensor."""
     return tensor.rpartition(":")[0]
 
 
@@ -187,8 +185,8 @@ class _Records:
         return Transferred(value.source, value.target, value.bytes, node, of_itself, str(value), evidence)
 
     def _came(self, i: int) -> list[Received]:
-        """The values received for a transfer on the device that it asked for: used by its op, or under a predecessor's
-        name if the optimiser removed it."""
+        """The values received for a transfer where it asked for: used by its op, or, without it, with a predecessor's
+        name."""
         taken = self.by_user.get(op_of(self._value(i)))
         return taken or [r for r in self._received(i) if r.target == self.lowering.devices[i]]
 
@@ -267,8 +265,7 @@ class _Records:
         return result
 
     def _merged(self, node: int) -> bool:
-        """Whether a fused op may contain the node, which then has no op of its own. The ops of a loop's body are no
-        nodes."""
+        """Whether a fused op may contain the node: without an op of its own, and no loop, whose ops are no nodes."""
         return not self.program.values[node].bodies and op_of(self._value(node)) not in self.observed.ops
 
     def _backward(self) -> Iterator[Backward]:
@@ -286,7 +283,6 @@ class _Records:
                 yield Backward(group[0], None, None, whole.device, whole.framework_op, whole.evidence, whole.status)
 
     def _compiled(self, call: str) -> Executed:
-        """A node in a stage, which the name of the call identifies."""
         kind, device = self.observed.ops[call]
         by = "XLA computation" if call in self.observed.compiled else kind
         return Executed(device, f"{by} {call}", self.observed.evidence, "fused")

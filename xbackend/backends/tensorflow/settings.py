@@ -49,8 +49,7 @@ def configure(tf: Any, wanted: Settings, name: str, *, overlap: bool = True) -> 
 
 
 def _before_start(name: str, what: str, setter: Callable[..., None], *arguments: Any, met: Callable[[], bool]) -> None:
-    """Apply a setting that TensorFlow accepts only before its first use. Raises `BackendUnavailable` if it is too late
-    and not ``met``."""
+    """Apply a setting that TensorFlow accepts before its first use. Raises `BackendUnavailable` if that is over."""
     try:
         setter(*arguments)
     except RuntimeError as error:
@@ -62,6 +61,5 @@ def _before_start(name: str, what: str, setter: Callable[..., None], *arguments:
 
 
 def pools(tf: Any) -> dict[str, int]:
-    """The size of each of TensorFlow's thread pools."""
     sizes = {p: getattr(tf.config.threading, f"get_{p}_parallelism_threads")() for p in ("inter_op", "intra_op")}
     return {pool: size or cores.count() for pool, size in sizes.items()}  # 0 means the number of cores
