@@ -216,7 +216,8 @@ class Placement:
         total = counts.total()
         right = sum(counts[status] for status in _FINE)
         if right == counts["folded"] < total and not counts["moved"]:
-            why = dict.fromkeys(r.evidence or _UNTOLD for r in (*self.ops, *self.backward) if r.status in UNREAD)
+            of_ops = [r.evidence or _UNTOLD for r in self.ops if r.status in UNREAD]
+            why = dict.fromkeys(of_ops + [r.evidence or _UNTOLD for r in self.backward if r.status in UNREAD])
             said = [f"of {counted(total, 'op')} none is read back: {'; '.join(why)}"]
         else:
             inside = {"fused": "fused into others", "folded": "folded away while compiling"}
@@ -242,7 +243,8 @@ class Placement:
         said = self._moved()
         if len(said) > _SHOWN:
             said[_SHOWN:] = [f"and {len(said) - _SHOWN} more that ran elsewhere"]
-        unread = [r.what for r in (*self.ops, *self.backward) if r.status == "not read"]
+        unread = [r.what for r in self.ops if r.status == "not read"]
+        unread += [r.what for r in self.backward if r.status == "not read"]
         if unread and any(r.executed or r.status == "fused" for r in self.ops):
             said.append(f"not read back: {few(unread, _SHOWN)}")
         own: dict[str, list[TransferRecord]] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,7 +43,7 @@ _ONE_POOL = f"{IN_TURN}PoCL's devices have one pool of threads"
 _ROWS: Mapping[str, Row] = {
     **Theano.rows,
     # Theano's code for writing rows lacks uint8 (GpuAdvancedIncSubtensor1_dev20, theano/gpuarray/subtensor.py).
-    **{name: written_as(name, {**BYTES, DType.uint8: "int32"}) for name in ("take_set", "take_add")},
+    **{n: partial(written_as, n, carried={**BYTES, DType.uint8: "int32"}) for n in ("take_set", "take_add")},
     "stack": lambda T, node, inputs: joined(T, inputs, node.params["axis"]),
 }
 
@@ -80,9 +80,8 @@ class TheanoGpuArray(CMode, Theano):
         self._array = self.module("gpuarray.type").gpuarray.array
         feature = follower(self.module("gof.toolbox").Feature)
         follow = attaching(self.module("gof").Optimizer, "xbackend_follow", feature)
-        # GraphToGPU (theano/gpuarray/opt.py) needs a default context for generators, and there is none; without it
-        # Theano lifts op by op. Gemv begins with uninitialised memory times 0: CLBlast makes NaN of a NaN in it. The
-        # rewritten logarithm of a sum of exponentials computes its maximum on the host.
+        # GraphToGPU (theano/gpuarray/opt.py) needs a default context for generators. Gemv begins with uninitialised
+        # memory times 0, which may be NaN in CLBlast. The third one computes a maximum on the host.
         wrong = ("gpuarray_graph_optimization", "local_gemm_to_gemv", "local_log_sum_exp")
         self.compile_mode = self.make_mode().register((follow, 0)).excluding(*wrong)
         return choose_visible(self._contexts, self.settings.visible)

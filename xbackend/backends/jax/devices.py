@@ -63,8 +63,7 @@ class JAXDevices(StagedBackend):
         self.jax = jax = self.needed("jax")
         _compiled(jax)
         settings = self.settings
-        # Else JAX takes three quarters of a GPU's memory when it starts, and several processes may be alive.
-        # https://docs.jax.dev/en/latest/gpu_memory_allocation.html
+        # Else it takes most of a GPU's memory at once: https://docs.jax.dev/en/latest/gpu_memory_allocation.html
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         forced = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
         if settings.virtual_devices > 1 and not forced:
@@ -118,7 +117,8 @@ class JAXDevices(StagedBackend):
     def synchronize(self, values: Iterable[Value]) -> None:
         self.jax.block_until_ready(list(values))
 
-    finish = synchronize
+    def finish(self, contents: Sequence[Any]) -> None:
+        self.jax.block_until_ready(contents)
 
     def compiled(
         self, function: Callable[..., Any], inputs: Sequence[Any], device: Device, donated: Sequence[int] = ()

@@ -4,6 +4,7 @@ standard's. A row takes ``jax.numpy``, the node and its inputs."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from xbackend.backends.jax import gradient_rules
@@ -18,23 +19,16 @@ def _named(name: str) -> Row:
     return lambda jnp, node, inputs: getattr(jnp, name)(*inputs)
 
 
-def _special_function(name: str) -> Row:
-    def row(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        from jax.scipy import special
+def _special_function(name: str, jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    from jax.scipy import special
 
-        return getattr(special, name)(*inputs)
-
-    return row
+    return getattr(special, name)(*inputs)
 
 
-def _reduction(name: str, typed: bool = False) -> Row:
+def _reduction(name: str, jnp: Any, node: Node, inputs: Sequence[Any], *, typed: bool = False) -> Any:
     """Without axes there is nothing to reduce. Integers keep their dtype."""
-
-    def row(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        axes, options = tuple(node.params["axis"]), {"dtype": node.dtype.value} if typed else {}
-        return getattr(jnp, name)(inputs[0], axis=axes, **options) if axes else jnp.asarray(inputs[0])
-
-    return row
+    axes, options = tuple(node.params["axis"]), {"dtype": node.dtype.value} if typed else {}
+    return getattr(jnp, name)(inputs[0], axis=axes, **options) if axes else jnp.asarray(inputs[0])
 
 
 def _along_axis(name: str) -> Row:
@@ -117,9 +111,9 @@ TABLE = Rows(
     "JAX",
     {
         **{name: _named(name) for name in OPS},
-        **{name: _reduction(name) for name in ("max", "min", "any", "all")},
-        **{name: _reduction(name, typed=True) for name in ("sum", "prod", "mean")},
-        **{name: _special_function(name) for name in ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")},
+        **{name: partial(_reduction, name) for name in ("max", "min", "any", "all")},
+        **{name: partial(_reduction, name, typed=True) for name in ("sum", "prod", "mean")},
+        **{name: partial(_special_function, name) for name in ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")},
         **{name: _along_axis(name) for name in ("argmax", "argmin", "sort", "take_along_axis")},
         "abs": _abs,
         "atan2": _named("arctan2"),

@@ -267,9 +267,9 @@ class LineageBackend(Generation):
         shape_op = self.module("tensor.shape").Shape
         for node in toposort(variable for variable, _ in graph.results()):
             for i, variable in enumerate(node.inputs):
-                if variable.owner is not None and isinstance(variable.owner.op, shape_op):
-                    if (known := shape_of(variable.owner.inputs[0])) is not None:
-                        node.inputs[i] = self.T.constant(np.array(known, "int64"))
+                is_shape = variable.owner is not None and isinstance(variable.owner.op, shape_op)
+                if is_shape and (known := shape_of(variable.owner.inputs[0])) is not None:
+                    node.inputs[i] = self.T.constant(np.array(known, "int64"))
             if self.finds_lengths:
                 find_lengths(node, self.inferred_shapes)
 

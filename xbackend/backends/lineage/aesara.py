@@ -34,8 +34,7 @@ class _Aesara(LineageBackend):
     package = "aesara"
     added: tuple[str, ...] = (*LineageBackend.added, *linear_algebra.OF_SINGLE)
     flags = "AESARA_FLAGS"
-    # The last one, which has two names, asserts equal types even where one has a less specific shape: it fails for a
-    # sum of two gradients of rows (tensor/rewriting/subtensor.py).
+    # The last one, of two names, fails for a sum of two gradients of rows (tensor/rewriting/subtensor.py).
     left_out: ClassVar[tuple[str, ...]] = (
         *LEFT_OUT,
         "local_IncSubtensor_serialize",
@@ -51,7 +50,7 @@ class AesaraC(CMode, _Aesara):
 
     # In the second gradient, Scan's preallocated memory (mit_mot) and the view of an element of a sequence are one.
     overwrites_views = True
-    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "take_set": written_as("take_set")}
+    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "take_set": partial(written_as, "take_set")}
     mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
 
@@ -61,10 +60,9 @@ def _chosen(node: Any) -> Callable[..., Any]:
     then, otherwise = (", ".join(f"np.asarray({name}).copy()" for name in names) for names in sides)
     names = ", ".join(name for side in sides for name in side)
     source = f"def choice(condition, {names}):\n if condition:\n  return {then}\n return {otherwise}\n"
-    found: dict[str, Any] = {}
-    exec(source, {"np": np}, found)
-    chosen: Callable[..., Any] = found["choice"]
-    return chosen
+    found: dict[str, Any] = {"np": np}
+    exec(source, found)
+    return found["choice"]  # type: ignore[no-any-return]
 
 
 def _is_number(node: Any) -> bool:
@@ -81,22 +79,20 @@ def _searched(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 class AesaraNumba(NumbaMode, _Aesara):
     """Aesara compiled by Numba."""
 
-    # The first subtracts the maximum, and Numba's maximum of NaN is -inf: log(sum(exp(NaN))) was -inf. The second
-    # leaves fewer values than indices, but Numba loops over pairs (link/numba/dispatch/basic.py:
-    # numba_funcify_AdvancedIncSubtensor1): a number did not compile, and one row for several was written once.
+    # The first subtracts the maximum, and Numba's maximum of NaN is -inf. The second leaves fewer values than indices,
+    # but Numba loops over pairs (link/numba/dispatch/basic.py: numba_funcify_AdvancedIncSubtensor1).
     left_out: ClassVar[tuple[str, ...]] = (
         *_Aesara.left_out,
         "local_log_sum_exp",
         "local_useless_inc_subtensor_alloc",
     )
-    # With fastmath LLVM assumes that there is no NaN and no infinity. Numba's cache would never hit: its key is the
-    # file, and Aesara's generated sources are in temporary files.
+    # With fastmath LLVM assumes that there is no NaN and no infinity. The cache's key is the file, a temporary one.
     configuration: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
     rows: ClassVar[Mapping[str, Row]] = {
         **NUMBA_ROWS,
-        **{name: wide_reduction(name) for name in ("sum", "prod", "mean")},
-        "cumulative_sum": cumulative_rows("cumsum"),
-        "cumulative_prod": cumulative_rows("cumprod"),
+        **{name: partial(wide_reduction, name) for name in ("sum", "prod", "mean")},
+        "cumulative_sum": partial(cumulative_rows, "cumsum"),
+        "cumulative_prod": partial(cumulative_rows, "cumprod"),
         "searchsorted": _searched,
     }
     mode_added: ClassVar[tuple[str, ...]] = (
@@ -192,7 +188,12 @@ class AesaraJAX(JAXMode, _Aesara):
         """The classes of ops whose ``infer_shape`` is called."""
         indexing = self.module("tensor.subtensor")
         own = self.module("tensor.basic").Join, self.module("tensor.blas").BatchedDot
-        return (*own, indexing.AdvancedSubtensor, indexing.AdvancedSubtensor1, *linear_algebra.of_single_matrices(self.T))
+        return (
+            *own,
+            indexing.AdvancedSubtensor,
+            indexing.AdvancedSubtensor1,
+            *linear_algebra.of_single_matrices(self.T),
+        )
 
     def inferred_shapes(self, node: Any) -> Sequence[tuple[int, ...] | None]:
         """Of slices, splits, concatenations, batched products, indexing and linear algebra."""

@@ -15,8 +15,7 @@ from xbackend.backends.own_cache import OwnCache
 from xbackend.errors import BackendUnavailable
 from xbackend.files import make_own, open_to_others
 
-# In `Backend.added`.
-CACHED = "compiled code that two processes put into the cache at once"
+CACHED = "compiled code that two processes put into the cache at once"  # in `Backend.added`
 
 # The frameworks' own extensions, compiled at the first import, and other names in the cache that are no programs.
 _EXTENSIONS = ("cutils_ext", "lazylinker_ext", "scan_perform")

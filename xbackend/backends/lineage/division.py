@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.backends.rows import Row
 from xbackend.backends.special_numbers import Elementwise, is_half
 from xbackend.program.program import Node
 
@@ -39,35 +38,28 @@ def _near(T: Any, node: Node, x: Any, divisor: Any) -> tuple[Any, Any, Any]:
     return near, moved, T.switch(up, number(1), number(-1))
 
 
-def quotient(negates: bool = False) -> Row:
+def quotient(T: Any, node: Node, inputs: Sequence[Any], *, negates: bool = False) -> Any:
     """``negates``: the framework negates negative integers to divide them, see `_near`."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        x, y = inputs
-        if not node.dtype.is_integer:
-            return floor_of_quotient(T, node, x, y)
-        divide = T.floor_divide if hasattr(T, "floor_divide") else T.int_div
-        divisor = _divisor(T, node, y)
-        if negates:
-            near, moved, sign = _near(T, node, x, divisor)
-            result = divide(near, divisor)
-            result = T.switch(moved, T.sub(result, sign), result)
-        else:
-            result = divide(x, divisor)
-        return T.switch(T.eq(y, _number(T, node)(-1)), T.neg(x), result)
-
-    return row
+    x, y = inputs
+    if not node.dtype.is_integer:
+        return floor_of_quotient(T, node, x, y)
+    divide = T.floor_divide if hasattr(T, "floor_divide") else T.int_div
+    divisor = _divisor(T, node, y)
+    if negates:
+        near, moved, sign = _near(T, node, x, divisor)
+        result = divide(near, divisor)
+        result = T.switch(moved, T.sub(result, sign), result)
+    else:
+        result = divide(x, divisor)
+    return T.switch(T.eq(y, _number(T, node)(-1)), T.neg(x), result)
 
 
-def remainder(negates: bool = False) -> Row:
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        x, y = inputs
-        if not node.dtype.is_integer:
-            return _special(T, node).remainder(x, y, T.mod(x, y))
-        divisor = _divisor(T, node, y)  # 1 in place of -1: the remainder is also 0
-        return T.mod(_near(T, node, x, divisor)[0] if negates else x, divisor)
-
-    return row
+def remainder(T: Any, node: Node, inputs: Sequence[Any], *, negates: bool = False) -> Any:
+    x, y = inputs
+    if not node.dtype.is_integer:
+        return _special(T, node).remainder(x, y, T.mod(x, y))
+    divisor = _divisor(T, node, y)  # 1 in place of -1: the remainder is also 0
+    return T.mod(_near(T, node, x, divisor)[0] if negates else x, divisor)
 
 
 def floor_of_quotient(T: Any, node: Node, x: Any, y: Any, nearest: Callable[[Any], Any] | None = None) -> Any:

@@ -67,11 +67,12 @@ class Generation(StagedBackend):
                 self.framework = self.module()
                 self.T = self.module("tensor")
         except Exception as error:  # these imports fail in many ways: a missing name, a compiler, a lock
-            here = f"version {self._version()} is here, and does not work with what else is: take another version, or "
+            version = self._version()
+            here = f"version {version} is here, and does not work with what else is: take another version, or "
             raise BackendUnavailable(
                 f"backend {self.name} needs {self.package}, which cannot be imported: {type(error).__name__}: {error}; "
-                f"{here if self._version() else ''}pip install 'xbackend[{self.package}]', or let xbackend make its locked environment: "
-                f"xbackend env sync {self.package}"
+                f"{here if version else ''}pip install 'xbackend[{self.package}]', or let xbackend make its locked "
+                f"environment: xbackend env sync {self.package}"
             ) from error
         if self.cache is not None:
             compiled_code.share_extensions(self.cache.folder, self.compiled_folder())

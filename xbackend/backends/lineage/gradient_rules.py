@@ -17,8 +17,7 @@ from xbackend.backends.special_numbers import by_factors
 # In `Backend.added`.
 MENDED = "gradients of equal values (max, maximum), of 0 ** 0, of products and of running products of zeros"
 
-# From the op, the triple of its inputs, outputs and cotangents, and the framework's rule, a function of those three, to
-# the gradients of the inputs.
+# From the op, its inputs, outputs and cotangents, and the framework's rule of these, to the gradients of the inputs.
 Rule = Callable[[Any, tuple[Any, Any, Any], Callable[..., Any]], Sequence[Any]]
 
 

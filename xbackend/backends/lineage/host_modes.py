@@ -224,10 +224,9 @@ def wrapping(symbol: str) -> Callable[[Any], Callable[..., Any]]:
         names = [f"x{i}" for i in range(len(node.inputs))]
         result = symbol.join(f"unsigned({name})" for name in names)
         source = f"def wrapped({', '.join(names)}):\n return kind({result})\n"
-        found: dict[str, Any] = {}
-        exec(source, {"kind": getattr(np, node.outputs[0].type.dtype), "unsigned": np.uint64}, found)
-        made: Callable[..., Any] = found["wrapped"]
-        return made
+        found: dict[str, Any] = {"kind": getattr(np, node.outputs[0].type.dtype), "unsigned": np.uint64}
+        exec(source, found)
+        return found["wrapped"]  # type: ignore[no-any-return]
 
     return function
 

@@ -20,9 +20,7 @@ from xbackend.program.aval import Aval
 from xbackend.program.ops import OPS
 from xbackend.program.program import Node
 
-# Matrices of a stack that are lowered one after the other: each is a part of the graph that is compiled. Those of a
-# larger stack are the steps of a loop.
-MOST_MATRICES = 64
+MOST_MATRICES = 64  # of a stack, lowered one after the other: those of a larger one are the steps of a loop
 # In `Backend.added`, of generations with linear algebra of stacks, and of single matrices.
 OF_STACKS = ("slogdet with a gradient", "the gradient of cholesky as a symmetric matrix")
 OF_SINGLE = ("a stack of matrices as one matrix after the other", *OF_STACKS, factors.FACTORS)
@@ -63,56 +61,47 @@ def _shapes(node: Node, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ..
     return [result.shape for result in OPS[node.op].results(avals, node.params)]
 
 
-def few(name: str) -> Row:
+def few(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """A row for a mode without loops, which refuses large stacks."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        count = prod(lengths(inputs[0])[:-2])
-        if count > MOST_MATRICES:
-            raise UnsupportedOperation(
-                f"{T.__name__} has linear algebra of single matrices only, and of the {count} in this stack one after "
-                f"the other would be compiled, for which {MOST_MATRICES} is the most that xbackend does; take another "
-                "mode, or pytensor: https://github.com/pymc-devs/pytensor/pull/306"
-            )
-        return ROWS[name](T, node, inputs)
-
-    return row
+    count = prod(lengths(inputs[0])[:-2])
+    if count > MOST_MATRICES:
+        raise UnsupportedOperation(
+            f"{T.__name__} has linear algebra of single matrices only, and of the {count} in this stack one after "
+            f"the other would be compiled, for which {MOST_MATRICES} is the most that xbackend does; take another "
+            "mode, or pytensor: https://github.com/pymc-devs/pytensor/pull/306"
+        )
+    return ROWS[name](T, node, inputs)
 
 
-def _several(matrices: Matrices) -> Matrices:
+def _several(matrices: Matrices, T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
     """All results for stacks of matrices, of a function for single ones."""
+    shapes = [lengths(x) for x in inputs]
+    leading = shapes[0][:-2]
+    count = prod(leading)
+    if not leading or has_stacks(T):
+        return matrices(T, node, inputs)
+    wanted = _shapes(node, shapes)
+    if not count:
+        nothing = T.constant(0, dtype=node.results[0].dtype.value)
+        return [T.alloc(nothing, *shape) for shape in wanted]
+    flat = [T.reshape(x, (count, *s[-2:]), ndim=3) for x, s in zip(inputs, shapes, strict=True)]
 
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-        shapes = [lengths(x) for x in inputs]
-        leading = shapes[0][:-2]
-        count = prod(leading)
-        if not leading or has_stacks(T):
-            return matrices(T, node, inputs)
-        wanted = _shapes(node, shapes)
-        if not count:
-            nothing = T.constant(0, dtype=node.results[0].dtype.value)
-            return [T.alloc(nothing, *shape) for shape in wanted]
-        flat = [T.reshape(x, (count, *s[-2:]), ndim=3) for x, s in zip(inputs, shapes, strict=True)]
+    def single(*each: Any) -> list[Any]:
+        for matrix, shape in zip(each, shapes, strict=True):
+            matrix.tag.lengths = shape[-2:]
+        return [*matrices(T, node, each)]
 
-        def single(*each: Any) -> list[Any]:
-            for matrix, shape in zip(each, shapes, strict=True):
-                matrix.tag.lengths = shape[-2:]
-            return [*matrices(T, node, each)]
-
-        if count > MOST_MATRICES:  # by the framework's loop, as its users write it
-            scan = import_module(T.__name__.partition(".")[0]).scan
-            stacks, _ = scan(single, sequences=flat, outputs_info=[None] * len(wanted), return_list=True)
-        else:
-            each = [single(*(x[i] for x in flat)) for i in range(count)]
-            stacks = [T.stack(list(results)) for results in zip(*each, strict=True)]
-        return [T.reshape(s, shape, ndim=len(shape)) for s, shape in zip(stacks, wanted, strict=True)]
-
-    return row
+    if count > MOST_MATRICES:  # by the framework's loop, as its users write it
+        scan = import_module(T.__name__.partition(".")[0]).scan
+        stacks, _ = scan(single, sequences=flat, outputs_info=[None] * len(wanted), return_list=True)
+    else:
+        each = [single(*(x[i] for x in flat)) for i in range(count)]
+        stacks = [T.stack(list(results)) for results in zip(*each, strict=True)]
+    return [T.reshape(s, shape, ndim=len(shape)) for s, shape in zip(stacks, wanted, strict=True)]
 
 
-def _one(matrices: Callable[..., Any]) -> Row:
-    every = _several(lambda T, node, inputs: [matrices(T, node, *inputs)])
-    return lambda T, node, inputs: every(T, node, inputs)[0]
+def _one(matrix: Callable[..., Any], T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return _several(lambda T, node, inputs: [matrix(T, node, *inputs)], T, node, inputs)[0]
 
 
 def gradient_of(kind: Any) -> str:
@@ -139,9 +128,9 @@ def _with_symmetric_gradient(kind: Any) -> Any:
 def _cholesky(T: Any, node: Node, x: Any) -> Any:
     op: Any = found(T, "cholesky")
     if not has_stacks(T):
-        return _with_symmetric_gradient(type(op))()(x)
+        return _with_symmetric_gradient(op.__class__)()(x)
     theirs = op(x).owner.op
-    return type(theirs)(_with_symmetric_gradient(type(theirs.core_op))())(x)
+    return type(theirs)(_with_symmetric_gradient(theirs.core_op.__class__)())(x)
 
 
 def _solve(T: Any, node: Node, a: Any, b: Any) -> Any:
@@ -200,7 +189,7 @@ def _factors(T: Any, function: Any, x: Any, **options: Any) -> Sequence[Any]:
     results: Sequence[Any] = function(x, **options)
     if not has_stacks(T):
         op = results[0].owner.op
-        results = factors.differentiable(T, type(op), _upper(T))(op, lengths(x))(x)
+        results = factors.differentiable(T, op.__class__, _upper(T))(op, lengths(x))(x)
     return results
 
 
@@ -256,18 +245,18 @@ def _svdvals(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 ROWS: Mapping[str, Row] = {
-    "cholesky": _one(_cholesky),
-    "inv": _one(lambda T, node, x: found(T, "matrix_inverse")(x)),
-    "det": _one(lambda T, node, x: found(T, "det")(x)),
-    "slogdet": _several(lambda T, node, inputs: logarithm_of_determinant(T)(inputs[0])),
-    "solve": _one(_solve),
-    "solve_triangular": _one(_solve_triangular),
-    "eigh": _several(_eigh),
+    "cholesky": partial(_one, _cholesky),
+    "inv": partial(_one, lambda T, node, x: found(T, "matrix_inverse")(x)),
+    "det": partial(_one, lambda T, node, x: found(T, "det")(x)),
+    "slogdet": partial(_several, lambda T, node, inputs: logarithm_of_determinant(T)(inputs[0])),
+    "solve": partial(_one, _solve),
+    "solve_triangular": partial(_one, _solve_triangular),
+    "eigh": partial(_several, _eigh),
     "eigvalsh": _eigvalsh,
-    "qr": _several(_qr),
-    "svd": _several(_svd),
+    "qr": partial(_several, _qr),
+    "svd": partial(_several, _svd),
     "svdvals": _svdvals,
     "diagonal": _diagonal,
 }
-WITHOUT_LOOPS: Mapping[str, Row] = {name: few(name) for name in ROWS}
+WITHOUT_LOOPS: Mapping[str, Row] = {name: partial(few, name) for name in ROWS}
 """Those of a mode that has no loops."""

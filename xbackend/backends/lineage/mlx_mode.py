@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -32,7 +33,8 @@ from xbackend.program.program import Node
 
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """MLX multiplies matrices of floating point only."""
-    return sum_of_products(T, *inputs, node.dtype.value) if node.dtype.is_integer else T.matmul(*inputs)
+    a, b = inputs
+    return sum_of_products(T, a, b, node.dtype.value) if node.dtype.is_integer else T.matmul(a, b)
 
 
 def _erfinv(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -47,14 +49,10 @@ def _sign(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return found if node.dtype.is_integer else T.switch(T.isnan(x), x, found)
 
 
-def _of_nothing(name: str, value: float) -> Row:
+def _of_nothing(name: str, value: float, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """A reduction, which is ``value`` where there is nothing: MLX reads behind the array then, or refuses it."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        nothing = 0 in lengths(inputs[0])
-        return T.full(node.shape, np.array(value, node.dtype.value)) if nothing else TABLE[name](T, node, inputs)
-
-    return row
+    nothing = 0 in lengths(inputs[0])
+    return T.full(node.shape, np.array(value, node.dtype.value)) if nothing else TABLE[name](T, node, inputs)
 
 
 _NOTHING = {"sum": 0, "prod": 1, "mean": math.nan, "any": False, "all": True, "argmax": 0, "argmin": 0}
@@ -62,7 +60,7 @@ ROWS: Mapping[str, Row] = {
     "matmul": _matmul,
     "sign": _sign,
     "erfinv": _erfinv,
-    **{name: _of_nothing(name, value) for name, value in _NOTHING.items()},
+    **{name: partial(_of_nothing, name, value) for name, value in _NOTHING.items()},
 }
 
 

@@ -28,10 +28,9 @@ def _dtype(variable: Any) -> str:
 def loop_of(node: Any, step: Callable[..., Any], scalar: Callable[..., Any]) -> Callable[..., Any]:
     """The function from the inputs of a Scan (with `has_length`) to its outputs; ``step`` is its compiled inner
     function."""
-    found: dict[str, Any] = {}
-    exec(_Source(node).text(), {"np": np, "step": step, "scalar": scalar}, found)
-    made: Callable[..., Any] = found["loop"]
-    return made
+    found: dict[str, Any] = {"np": np, "step": step, "scalar": scalar}
+    exec(_Source(node).text(), found)
+    return found["loop"]  # type: ignore[no-any-return]
 
 
 class _Source:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -77,8 +78,8 @@ class PyTensorNumba(NumbaMode, _PyTensor):
     rows: ClassVar[Mapping[str, Row]] = {
         **_PyTensor.rows,
         **NUMBA_ROWS,
-        "cumulative_sum": wide_running("cumulative_sum"),
-        "cumulative_prod": wide_running("cumulative_prod"),
+        "cumulative_sum": partial(wide_running, "cumulative_sum"),
+        "cumulative_prod": partial(wide_running, "cumulative_prod"),
     }
     mode_added: ClassVar[tuple[str, ...]] = (
         *NumbaMode.mode_added,
@@ -105,8 +106,7 @@ class PyTensorNumba(NumbaMode, _PyTensor):
         self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any], **options: Any
     ) -> None:
         basic = self.module("link.numba.dispatch.basic")
-        # Versions with a cache of Numba's code need a key, different from that of their own function. Cached code
-        # imports the function's module, so the key contains it: code from another module is not found.
+        # Versions with a cache of Numba's code need a key, with the function's module, which cached code imports.
         keyed = hasattr(basic, "numba_funcify_and_cache_key")
         before = (basic.numba_funcify_and_cache_key if keyed else basic.numba_funcify).dispatch(op)
 

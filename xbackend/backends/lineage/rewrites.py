@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-# local_func_inv replaces acosh(cosh(x)) by x, whatever the sign; local_log1p replaces log(x + c) by log1p(x) for c
-# within 1e-5 of 1 (aesara/tensor/rewriting/math.py, theano/tensor/opt.py).
+# They replace acosh(cosh(x)) by x, whatever the sign, and log(x + c) by log1p(x) for c within 1e-5 of 1.
 LEFT_OUT = ("local_func_inv", "local_log1p")
 
 

@@ -18,8 +18,7 @@ def find_lengths(node: Any, inferred: Callable[[Any], Iterable[tuple[int, ...] |
     if all(None not in getattr(v.type, "shape", ()) for v in node.outputs):
         return
     if hasattr(node.op, "outer_nitsot_outs"):
-        # The type of a state's memory gets no length: the framework may shorten the memory, and a read of its last
-        # state would then be at a wrong index. Its shape is in the tag.
+        # The shape of a state's memory is in its tag: the framework may shorten it, and read the last state of it.
         memories = (node.op.outer_mitmot, node.op.outer_mitsot, node.op.outer_sitsot)
         for v, memory in zip(node.outputs, [m for of in memories for m in of(node.inputs)], strict=False):
             v.tag.lengths = memory.type.shape

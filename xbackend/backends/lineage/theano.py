@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any, ClassVar
 
@@ -52,18 +53,16 @@ class Theano(LineageBackend):
         "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops", "scan.utils": "scan_module.scan_utils",
         "raise_op": "tensor.opt", "graph.features": "gof.toolbox",
     }  # fmt: skip
-    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul, "take_set": written_as("take_set")}
+    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul, "take_set": partial(written_as, "take_set")}
 
     def _wanted(self) -> dict[str, str]:
-        # Without flags for BLAS, the import asks NumPy's old distutils and fails (theano/configdefaults.py:
-        # default_blas_ldflags). A process that waits for another one's compilation polls every second or two, not every
-        # five to ten.
+        # Without flags for BLAS, the import asks NumPy's old distutils and fails (default_blas_ldflags). A process that
+        # waits for another one's compilation polls every second or two, not every five to ten.
         return {"blas.ldflags": "", "compile.wait": "1", **super()._wanted()}
 
     def import_framework(self) -> None:
         super().import_framework()
-        # The C code of its loops (Cython of 2019) does not compile for Python 3.11 (longintrepr.h). Without the module,
-        # loops are in Python: theano/scan_module/scan_op.py, make_thunk.
+        # The C code of its loops (Cython of 2019) does not compile for Python 3.11: they are in Python (make_thunk).
         sys.modules["theano.scan_module.scan_perform_ext"] = None  # type: ignore[assignment]
 
     def prepare(self) -> None:

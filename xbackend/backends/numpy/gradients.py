@@ -40,7 +40,6 @@ class Gradients:
         self.going_back: list[Transferred] | None = None  # during a backward pass: its transfers
         self.handed_on = self._primitive() if any(n.op == "transfer" for n in program.values) else None
         self.bodies: dict[Program, Callable[..., Sequence[Any]]] = {}
-        # Made once for all passes.
         self.functions: dict[int, Callable[..., Any]] = {}
         self.ways: dict[tuple[int, ...], Between] = {}
 

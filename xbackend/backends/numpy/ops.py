@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from operator import itemgetter, methodcaller
 from typing import Any
@@ -215,28 +215,19 @@ def _function(xp: Any, node: Node) -> Function:
     return partial(call, axis=node.params["axis"]) if "axis" in node.params else call
 
 
-def _joining(name: str) -> Maker:
-    def maker(xp: Any, node: Node) -> Function:
-        join, axis = getattr(xp, name), node.params["axis"]
-        return lambda *x: join(x, axis=axis)
-
-    return maker
+def _joining(name: str, xp: Any, node: Node) -> Function:
+    join, axis = getattr(xp, name), node.params["axis"]
+    return lambda *x: join(x, axis=axis)
 
 
-def _taking(place: Callable[[int, Any], tuple[Any, ...]]) -> Maker:
-    def maker(xp: Any, node: Node) -> Function:
-        axis = node.params["axis"]
-        return lambda x, indices: x[place(axis, indices)]
-
-    return maker
+def _taking(place: Function, xp: Any, node: Node) -> Function:
+    axis = node.params["axis"]
+    return lambda x, indices: x[place(axis, indices)]
 
 
-def _writing_taken(which: int) -> Maker:
-    def maker(xp: Any, node: Node) -> Function:
-        write, axis = _writing(xp)[which], node.params["axis"]
-        return lambda x, indices, value: write(x, value, selected(axis, indices))
-
-    return maker
+def _writing_taken(which: int, xp: Any, node: Node) -> Function:
+    write, axis = _writing(xp)[which], node.params["axis"]
+    return lambda x, indices, value: write(x, value, selected(axis, indices))
 
 
 def _mean(xp: Any, node: Node) -> Function:
@@ -250,15 +241,15 @@ ROWS: Mapping[str, Maker] = {
     "reshape": lambda xp, node: methodcaller("reshape", node.params["shape"]),
     "permute_dims": lambda xp, node: partial(xp.transpose, axes=node.params["axes"]),
     "broadcast_to": lambda xp, node: partial(np.broadcast_to if xp is np else _broadcasting(), shape=node.shape),
-    "concat": _joining("concatenate"),
-    "stack": _joining("stack"),
+    "concat": partial(_joining, "concatenate"),
+    "stack": partial(_joining, "stack"),
     "slice": lambda xp, node: itemgetter((*index(node.params), ...) if node.shape else index(node.params)),
-    "take": _taking(selected),
-    "take_along_axis": _taking(along),
+    "take": partial(_taking, selected),
+    "take_along_axis": partial(_taking, along),
     "slice_set": lambda xp, node: partial(_writing(xp)[0], key=slices(node.params)),
     "slice_add": lambda xp, node: partial(_writing(xp)[1], key=slices(node.params)),
-    "take_set": _writing_taken(0),
-    "take_add": _writing_taken(1),
+    "take_set": partial(_writing_taken, 0),
+    "take_add": partial(_writing_taken, 1),
     "cumulative_prod": lambda xp, node: partial(
         np.cumprod if xp is np else _running_product(), axis=node.params["axis"], dtype=node.dtype.value
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -13,8 +13,7 @@ import numpy as np
 
 from xbackend.backends.special_numbers import by_factors
 
-# In `Backend.added`.
-MENDED = (
+MENDED = (  # in `Backend.added`
     "gradients of equal values (max, maximum), of 0 ** 0 and of products and running products of zeros, second ones "
     "of eigenvalues and singular values in float32"
 )
@@ -45,8 +44,8 @@ def of_spectra(tf: Any) -> Iterator[None]:
 def _rules(tf: Any) -> dict[str, str]:
     rules = {
         "Pow": _of_power,
-        "Maximum": _of_larger("Greater"),
-        "Minimum": _of_larger("Less"),
+        "Maximum": partial(_of_larger, "Greater"),
+        "Minimum": partial(_of_larger, "Less"),
         "Cumprod": _of_running_product,
         "Prod": _of_product,
     }
@@ -68,17 +67,13 @@ def _of_power(tf: Any, op: Any, cotangent: Any) -> tuple[Any, Any]:
     return _summed(tf, cotangent * y * below, x), _summed(tf, cotangent * by_y, y)
 
 
-def _of_larger(before: str) -> Any:
+def _of_larger(before: str, tf: Any, op: Any, cotangent: Any) -> tuple[Any, ...]:
     """Of the larger or the smaller of two; equal ones share it, TensorFlow gives all to the first."""
-
-    def rule(tf: Any, op: Any, cotangent: Any) -> tuple[Any, ...]:
-        *condition, x, y = op.inputs
-        half, one, zero = (tf.constant(value, cotangent.dtype) for value in (0.5, 1.0, 0.0))
-        part = tf.where(tf.equal(x, y), half, tf.where(getattr(tf.raw_ops, before)(x=x, y=y), one, zero))
-        gradients = _summed(tf, cotangent * part, x), _summed(tf, cotangent * (one - part), y)
-        return (*(None for _ in condition), *gradients)
-
-    return rule
+    *condition, x, y = op.inputs
+    half, one, zero = (tf.constant(value, cotangent.dtype) for value in (0.5, 1.0, 0.0))
+    part = tf.where(tf.equal(x, y), half, tf.where(getattr(tf.raw_ops, before)(x=x, y=y), one, zero))
+    gradients = _summed(tf, cotangent * part, x), _summed(tf, cotangent * (one - part), y)
+    return (*(None for _ in condition), *gradients)
 
 
 def _of_running_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:

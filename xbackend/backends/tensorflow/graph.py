@@ -235,8 +235,7 @@ class Lowering:
         nodes = [self.program.values[i].node for i in sorted(computed)]
 
         def function(*values: Any) -> list[Any]:
-            # The gradient of a reshape is dense. Without it a gather's sparse gradient left the function, with an
-            # unknown number of rows.
+            # The gradient of a reshape is dense: a gather's sparse one left the function with unknown rows.
             local = {j: tf.reshape(v, v.shape) for j, v in zip(stage.inputs, values, strict=True)}
             self.evaluate(nodes, local)
             return [local[i] for i in stage.outputs]

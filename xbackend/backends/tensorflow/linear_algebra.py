@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from xbackend.backends.rows import Row
@@ -21,13 +22,10 @@ def raw(name: str, *arguments: str) -> Row:
     return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(**dict(zip(arguments, inputs, strict=True)))
 
 
-def _not_for_xla(theirs: Row) -> Row:
-    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-        if xla:
-            raise UnsupportedOperation(_NO_DETERMINANT)
-        return theirs(tf, node, inputs, xla)
-
-    return row
+def _not_for_xla(theirs: Row, tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    if xla:
+        raise UnsupportedOperation(_NO_DETERMINANT)
+    return theirs(tf, node, inputs, xla)
 
 
 def _diagonal(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -44,8 +42,8 @@ def _svd(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Sequence[Any]
 ROWS: Mapping[str, Row] = {
     "cholesky": raw("Cholesky", "input"),
     "inv": raw("MatrixInverse", "input"),
-    "det": _not_for_xla(raw("MatrixDeterminant", "input")),
-    "slogdet": _not_for_xla(raw("LogMatrixDeterminant", "input")),
+    "det": partial(_not_for_xla, raw("MatrixDeterminant", "input")),
+    "slogdet": partial(_not_for_xla, raw("LogMatrixDeterminant", "input")),
     "solve": raw("MatrixSolve", "matrix", "rhs"),
     "solve_triangular": lambda tf, node, inputs, xla: tf.raw_ops.MatrixTriangularSolve(
         matrix=inputs[0], rhs=inputs[1], lower=bool(node.params["lower"])

@@ -21,9 +21,8 @@ def configure(tf: Any, wanted: Settings, name: str, *, overlap: bool = True) -> 
     tf.config.set_soft_device_placement(False)
     tf.config.experimental.enable_tensor_float_32_execution(False)
     if wanted.threads is not None:
-        # An op computes with the intra-op pool. The inter-op pool starts ops, with a thread for each device, and one
-        # more that waits if there are several devices; with one thread less devices take turns. All devices share both
-        # pools. With one thread an op computes in its starting thread, without the pool.
+        # An op computes with the intra-op pool, or, if that has one thread, in its starting thread. The inter-op pool
+        # starts ops: with a thread for each device, and one more that waits, several devices take no turns.
         computing = starting = wanted.threads
         if wanted.cores_per_device is not None:
             starting = wanted.virtual_devices + (wanted.virtual_devices > 1)
@@ -31,12 +30,17 @@ def configure(tf: Any, wanted: Settings, name: str, *, overlap: bool = True) -> 
                 computing *= wanted.virtual_devices
         for pool, count in (("intra_op", computing), ("inter_op", starting)):
             setter = getattr(tf.config.threading, f"set_{pool}_parallelism_threads")
-            before(f"threads={count}", setter, count, met=lambda pool=pool, n=count: pools(tf)[pool] == n)
+            before(f"threads={count}", setter, count, met=partial(lambda p, n: pools(tf)[p] == n, pool, count))
     cpus = tf.config.list_physical_devices("CPU")
     if wanted.virtual_devices > 1 and cpus:
         pretend = [tf.config.LogicalDeviceConfiguration()] * wanted.virtual_devices
         before(
-            *(f"virtual_devices={wanted.virtual_devices}", tf.config.set_logical_device_configuration, cpus[0], pretend),
+            *(
+                f"virtual_devices={wanted.virtual_devices}",
+                tf.config.set_logical_device_configuration,
+                cpus[0],
+                pretend,
+            ),
             met=lambda: len(tf.config.list_logical_devices("CPU")) >= wanted.virtual_devices,
         )
     gpus = tf.config.list_physical_devices("GPU")
