@@ -344,7 +344,10 @@ class TensorFlowXLA(TensorFlow):
             return self.launch_partitioned(lowering)
         name = self.names[Device.parse(devices.pop() or "")]
 
-        compiled = self.tf.function(lambda *given: lowering.whole(given)[0], autograph=False, jit_compile=True)
+        def body(*arguments: Any) -> list[Any]:
+            return lowering.whole(arguments)[0]
+
+        compiled = self.tf.function(body, autograph=False, jit_compile=True)
         function = self.traced(lowering, lambda specs: compiled.get_concrete_function(*specs))
         # The whole program is one stage; this is its name in the runtime.
         call = function.inference_fn.name.decode()
