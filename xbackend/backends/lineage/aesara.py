@@ -12,7 +12,7 @@ import numpy as np
 from xbackend.backends.lineage import linear_algebra
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.control_flow import UNROLLED
-from xbackend.backends.lineage.host_modes import CMode, NumbaMode
+from xbackend.backends.lineage.host_modes import CMode, NumbaMode, one_dtype
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.numba_scan import has_length, loop_of
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, cumulative_rows, wide_reduction, written_as
@@ -26,8 +26,7 @@ from xbackend.program.stages import Variable
 
 
 def _of_one_floating_dtype(node: Any) -> bool:
-    dtypes = {v.type.dtype for v in (*node.inputs, *node.outputs)}
-    return len(dtypes) == 1 and not dtypes.pop().startswith("int")
+    return one_dtype(node) != "" and not one_dtype(node).startswith("int")
 
 
 class _Aesara(LineageBackend):
@@ -65,10 +64,6 @@ def _chosen(node: Any) -> Callable[..., Any]:
     return found["choice"]  # type: ignore[no-any-return]
 
 
-def _is_number(node: Any) -> bool:
-    return bool(node.outputs[0].type.ndim == 0)
-
-
 def _searched(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """From the right NaN is at the end. Aesara's Numba has the first NaN (numba/np/arraymath.py: _searchsorted)."""
     found, (x, values) = TABLE["searchsorted"](T, node, inputs), inputs
@@ -81,11 +76,7 @@ class AesaraNumba(NumbaMode, _Aesara):
 
     # The first subtracts the maximum, and Numba's maximum of NaN is -inf. The second leaves fewer values than indices,
     # but Numba loops over pairs (link/numba/dispatch/basic.py: numba_funcify_AdvancedIncSubtensor1).
-    left_out: ClassVar[tuple[str, ...]] = (
-        *_Aesara.left_out,
-        "local_log_sum_exp",
-        "local_useless_inc_subtensor_alloc",
-    )
+    left_out: ClassVar[tuple[str, ...]] = (*_Aesara.left_out, "local_log_sum_exp", "local_useless_inc_subtensor_alloc")
     # With fastmath LLVM assumes that there is no NaN and no infinity. The cache's key is the file, a temporary one.
     configuration: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
     rows: ClassVar[Mapping[str, Row]] = {
@@ -144,7 +135,9 @@ class AesaraNumba(NumbaMode, _Aesara):
         def parts(x: Any, axis: Any, lengths: Any) -> Any:
             return [part.copy() for part in np.split(x, np.cumsum(lengths)[:-1], axis=scalar(axis) % x.ndim)]
 
-        self.replace(self.module("compile.ops").DeepCopyOp, _is_number, lambda node: number)
+        self.replace(
+            self.module("compile.ops").DeepCopyOp, lambda node: node.outputs[0].type.ndim == 0, lambda node: number
+        )
         self.replace(self.module("tensor.basic").Split, lambda node: True, lambda node: parts)
 
     def _of_its_dtype(self, function: Callable[..., Any], node: Any) -> Callable[..., Any]:
@@ -170,10 +163,7 @@ class AesaraNumba(NumbaMode, _Aesara):
 class AesaraJAX(JAXMode, _Aesara):
     """Aesara compiled by JAX, on JAX's devices."""
 
-    rows: ClassVar[Mapping[str, Row]] = {
-        **linear_algebra.WITHOUT_LOOPS,
-        "diagonal": linear_algebra.diagonal_by_slices,
-    }
+    rows: ClassVar[Mapping[str, Row]] = {**linear_algebra.WITHOUT_LOOPS, "diagonal": linear_algebra.diagonal_by_slices}
     unrolled = True  # aesara/link/jax/dispatch/scan.py refuses most Scans, and every gradient of one
     mode_added: ClassVar[tuple[str, ...]] = (
         *JAXMode.mode_added,

@@ -190,10 +190,15 @@ def product_of_integers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return product
 
 
+def one_dtype(node: Any) -> str:
+    """The dtype of all inputs and outputs of an apply node; empty if there are several."""
+    dtypes = {v.type.dtype for v in (*node.inputs, *node.outputs)}
+    return "" if len(dtypes) > 1 else str(*dtypes)
+
+
 def multiplies_integers(node: Any) -> bool:
     """Whether an apply node is a product of two integer matrices of one dtype."""
-    types = [v.type for v in (*node.inputs, *node.outputs)]
-    return {t.ndim for t in types} == {2} and len({t.dtype for t in types}) == 1 and types[0].dtype.startswith("int")
+    return one_dtype(node).startswith("int") and {v.type.ndim for v in (*node.inputs, *node.outputs)} == {2}
 
 
 def power_of_integers(node: Any) -> Callable[[Any, Any], Any]:

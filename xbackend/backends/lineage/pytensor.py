@@ -12,7 +12,7 @@ import numpy as np
 
 from xbackend.backends.contract import Built
 from xbackend.backends.lineage.adapter import LineageBackend, Lowered
-from xbackend.backends.lineage.host_modes import CMode, NumbaMode, copies
+from xbackend.backends.lineage.host_modes import CMode, NumbaMode, copies, one_dtype
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.linear_algebra import OF_STACKS
 from xbackend.backends.lineage.mlx_mode import ROWS, MLXMode
@@ -27,10 +27,6 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """The product over leading axes, for which ``batched_dot`` is deprecated here."""
     theirs = node.dtype.is_floating and len(node.shape) > 2
     return T.matmul(*inputs) if theirs else TABLE["matmul"](T, node, inputs)
-
-
-def _is_single(node: Any) -> bool:
-    return all(v.type.dtype == "float32" for v in (*node.inputs, *node.outputs))
 
 
 def _reciprocal(x: Any) -> Any:
@@ -93,7 +89,7 @@ class PyTensorNumba(NumbaMode, _PyTensor):
         keep_signs_of_zeros(self.module("link.numba.dispatch.scalar"))
         # 1 / sqrt(x) of float32 became an approximation that is NaN for 0 and infinity (arcp).
         inverse = self.module("scalar.basic").Reciprocal
-        self.replace(inverse, _is_single, lambda node: _reciprocal, fastmath=False)
+        self.replace(inverse, lambda node: one_dtype(node) == "float32", lambda node: _reciprocal, fastmath=False)
 
     def _compile(self, graph: Lowered) -> Built:
         """Compile without fastmath where copies must be equal to the bit: LLVM contracts and reorders loops with it."""

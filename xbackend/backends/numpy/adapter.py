@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -238,8 +239,8 @@ class Linker:
                 if node.op == "transfer":
                     source, size = self.devices[node.inputs[0]], node.aval.nbytes
                     transfers.append(Transferred(source, device, size, i, False, "numpy.array", _COPIED))
-        made, backward = self.gradients.executed()
-        return Execution(ops, (*transfers, *made), tuple(backward))
+        transfers += chain(*self.gradients.transfers.values())
+        return Execution(ops, tuple(transfers), tuple(chain(*self.gradients.backward.values())))
 
     @cached_property
     def _timed(self) -> Callable[..., Sequence[Value]]:

@@ -64,10 +64,6 @@ class Gradients:
                 self.backward[first] = [self._went_back(i, first) for i in self._way_back(loss, wrt)]
         return [np.asarray(cotangents[i], dtype=dtype.value) for i, (_, dtype) in zip(each, node.results, strict=True)]
 
-    def executed(self) -> tuple[list[Transferred], list[Backward]]:
-        made = [transfer for each in self.transfers.values() for transfer in each]
-        return made, [b for each in self.backward.values() for b in each]
-
     def body(self, program: Program) -> Callable[..., Sequence[Any]]:
         if program not in self.bodies:
             self.bodies[program] = Gradients(program, self.devices, self.xp).evaluated()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from xbackend.backends import placement
 from xbackend.backends.contract import Built, Value
 from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
-from xbackend.backends.staged.backend import CompiledStage, StagedBackend
+from xbackend.backends.staged.backend import StagedBackend
 from xbackend.backends.staged.device_threads import DeviceThreads
 from xbackend.backends.staged.graph import cut
 from xbackend.backends.staged.schedule import Instruction, StageSchedule, State, straight_line
@@ -80,20 +79,20 @@ class Assembly:
             device = next(iter(self.graph.sources.values()), None) or self.graph.results()[0][1]
             outputs = self.distinct() if self._alone else self.outputs
             only = Stage(0, device, self.sources, outputs)
-            compiled, names = [backend.compile_stage(name, only, self._mutable())], [name]
+            self.names, self.compiled = [name], [backend.compile_stage(name, only, self._mutable())]
+            execute, device = self.compiled[0]
             if not backend.unread:
-                self.devices.update(dict.fromkeys((*self.outputs, *outputs), compiled[0].device))
-            schedule = StageSchedule(Plan((only,), (), (only,), {}), self.sources, outputs)
+                self.devices.update(dict.fromkeys((*self.outputs, *outputs), device))
+            self.schedule = StageSchedule(Plan((only,), (), (only,), {}), self.sources, outputs)
             # The framework's innermost callable itself, unless there is state.
-            execute = compiled[0].call
             if self.cells or self.constants:
-                execute = straight_line(schedule, [execute], {}, self.state, name)
+                execute = straight_line(self.schedule, [execute], {}, self.state, name)
         else:
-            names = [f"stage {k} of {name}" for k in range(len(stages))]
-            compiled = [backend.compile_stage(n, s) for n, s in zip(names, stages, strict=True)]
-            schedule = StageSchedule(self.plan, self.sources, self.outputs)
-            execute = self._staged(schedule, compiled)
-        return Built(execute, self._executed, partial(self._profile, schedule, compiled, names))
+            self.names = [f"stage {k} of {name}" for k in range(len(stages))]
+            self.compiled = [backend.compile_stage(n, s) for n, s in zip(self.names, stages, strict=True)]
+            self.schedule = StageSchedule(self.plan, self.sources, self.outputs)
+            execute = self._staged()
+        return Built(execute, self._executed, self._profile)
 
     @property
     def _alone(self) -> bool:
@@ -116,50 +115,43 @@ class Assembly:
             held.add(variable)
         return distinct
 
-    def _staged(self, schedule: StageSchedule, compiled: Sequence[CompiledStage]) -> Callable[..., Sequence[Value]]:
+    def _staged(self) -> Callable[..., Sequence[Value]]:
         """All stages as straight-line code. The first run reads the device of each value."""
         backend, fresh = self.backend, True
-        calls = [backend.on_device(c, len(s.outputs)) for c, s in zip(compiled, self.plan.stages, strict=True)]
-        moves = {d: backend.mover(d) for d in dict.fromkeys(m.op.target for m in self.plan.between)}
-        run = straight_line(schedule, calls, moves, self.state, self.graph.program.name)
+        stages = zip(self.compiled, self.plan.stages, strict=True)
+        self.calls = [backend.on_device(compiled, len(stage.outputs)) for compiled, stage in stages]
+        self.moves = {d: backend.mover(d) for d in dict.fromkeys(m.op.target for m in self.plan.between)}
+        run = straight_line(self.schedule, self.calls, self.moves, self.state, self.graph.program.name)
 
         def execute(*values: Value) -> Sequence[Value]:
             nonlocal fresh
             if fresh:
-                results = self._watched(schedule, compiled, calls, moves, values)
+                results = self._watched(values)
                 fresh = False
                 return results
             return run(*values)
 
         return execute
 
-    def _watched(
-        self,
-        schedule: StageSchedule,
-        compiled: Sequence[CompiledStage],
-        calls: Sequence[Callable[..., Sequence[Value]]],
-        moves: Mapping[Device, Callable[[Value], Value]],
-        values: Sequence[Value],
-    ) -> Sequence[Value]:
+    def _watched(self, values: Sequence[Value]) -> Sequence[Value]:
         """The results of one run that reads the device of every value. Raises `PlacementError` if a stage fails and it
         or an input is on a wrong device."""
-        backend, state, slots = self.backend, self.state, dict[int, Value]()
-        given = [*values, *(cell.value for cell in state.cells), *state.constants]
-        slots.update(enumerate(given))
+        backend, state, schedule = self.backend, self.state, self.schedule
+        slots = dict(enumerate(self._given(values)))
         for step in schedule.steps:
             inputs = [slots[i] for i in step.inputs]
             if step.stage is None:
-                results: Sequence[Value] = [moves[step.device](*inputs)]
+                results: Sequence[Value] = [self.moves[step.device](*inputs)]
             else:
                 try:
-                    results = calls[step.stage](*inputs)
+                    results = self.calls[step.stage](*inputs)
                 except Exception as error:
-                    there = {backend.device_of(value) for value in inputs}
-                    if not there - {step.device} and compiled[step.stage].device == step.device:
+                    there, device = {backend.device_of(value) for value in inputs}, self.compiled[step.stage].device
+                    if not there - {step.device} and device == step.device:
                         raise
                     raise PlacementError(
                         f"stage {step.stage} of {self.graph.program.name} is to run on {step.device} on backend "
-                        f"{self.backend.name}, was compiled for {compiled[step.stage].device} and given values on "
+                        f"{self.backend.name}, was compiled for {device} and given values on "
                         f"{', '.join(sorted(map(str, there)))}: {error}"
                     ) from error
             slots.update(zip(step.outputs, results, strict=True))
@@ -240,13 +232,14 @@ class Assembly:
                 ran = self._ran(stage, name) or Executed(None, name)
                 yield Backward(i, None, stage.device, ran.device, name, ran.evidence, ran.status)
 
-    def _profile(
-        self, schedule: StageSchedule, compiled: Sequence[CompiledStage], names: Sequence[str], *values: Value
-    ) -> ProfiledCall:
+    def _given(self, values: Sequence[Value]) -> list[Value]:
+        """The values of all sources, for these arguments."""
+        return [*values, *(cell.value for cell in self.state.cells), *self.state.constants]
+
+    def _profile(self, *values: Value) -> ProfiledCall:
         """Run the stages with a thread for each device; the spans of all of them, sorted by start. It perturbs: calls
         are not started ahead, and a stage waits tens of microseconds for its thread."""
-        backend, state, steps = self.backend, self.state, schedule.steps
-        given = [*values, *(cell.value for cell in state.cells), *state.constants]
+        backend, state, steps, given = self.backend, self.state, self.schedule.steps, self._given(values)
         backend.synchronize(given)
         spans: list[Span] = []
         with DeviceThreads(dict.fromkeys(step.device for step in steps)) as threads:
@@ -255,20 +248,18 @@ class Assembly:
             for step in steps:
                 inputs = [slots[i] for i in step.inputs]
                 source = inputs[0].device if inputs else step.device
-                what = f"{source} to {step.device}" if step.stage is None else names[step.stage]
-                call = self._timed(step, compiled, what, start, spans)
+                what = f"{source} to {step.device}" if step.stage is None else self.names[step.stage]
+                call = self._timed(step, what, start, spans)
                 made = threads.submit(step.device, call, inputs, len(step.outputs))
                 slots.update(zip(step.outputs, made, strict=True))
-            results = [slots[i] for i in schedule.outputs]
+            results = [slots[i] for i in self.schedule.outputs]
             contents = [value.wait() for value in results]
             seconds = time.perf_counter() - start
         for cell, content in zip(state.targets, contents[len(contents) - len(state.targets) :], strict=True):
             cell.value = backend.value(content, cell.device)
         return ProfiledCall(sorted(spans, key=lambda span: (span.start, str(span.device))), seconds)
 
-    def _timed(
-        self, step: Instruction, compiled: Sequence[CompiledStage], what: str, start: float, spans: list[Span]
-    ) -> Callable[..., Sequence[Any]]:
+    def _timed(self, step: Instruction, what: str, start: float, spans: list[Span]) -> Callable[..., Sequence[Any]]:
         kind = "transfer" if step.stage is None else "compute"
 
         def timed(*contents: Any) -> Sequence[Any]:
@@ -276,7 +267,7 @@ class Assembly:
             if step.stage is None:
                 results: Sequence[Any] = [self.backend.copier(step.device)(contents[0])]
             else:
-                results = compiled[step.stage].call(*contents)
+                results = self.compiled[step.stage].call(*contents)
             self.backend.finish(results)
             spans.append(Span(step.device, begun, time.perf_counter() - start, kind, what))
             return results
