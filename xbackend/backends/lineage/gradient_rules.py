@@ -84,7 +84,7 @@ def _shaped_as(x: Any, gradient: Any) -> Any:
 
 def _of_largest(T: Any, op: Any, given: Any, theirs: Any) -> Sequence[Any]:
     """Of the maximum along axes: the frameworks' rule gives each of several equal elements the whole gradient."""
-    (x,), (largest,), (cotangent,) = given
+    (x,), (largest, *_), (cotangent, *_) = given  # older generations have the position, too
     kept = iter(range(x.ndim - len(op.axis)))
     back = ["x" if axis in op.axis else next(kept) for axis in range(x.ndim)]
     where = T.cast(T.eq(x, largest.dimshuffle(*back)), x.dtype)
