@@ -9,11 +9,8 @@ from xbackend import generated
 
 
 class Source:
-    """The source of a function, written line by line. Straight-line code adds no cost to the calls in it.
-
-    ``title`` identifies it in tracebacks; ``objects`` are the names that its lines may use beside parameters and
-    builtins.
-    """
+    """The source of a function, written line by line; straight-line code adds no cost to its calls. ``title`` names it
+    in tracebacks, ``objects`` are the names that its lines may use beside parameters and builtins."""
 
     def __init__(self, title: str, parameters: Iterable[str]) -> None:
         self.title = title
@@ -22,8 +19,8 @@ class Source:
         self._depth = 1
 
     def line(self, text: str, comment: str = "") -> None:
-        """Add a statement. The comment may come from outside: nothing in it becomes code."""
-        self._lines.append("    " * self._depth + text + (f"  # {_plain(comment)}" if comment else ""))
+        """Add a statement. The comment may come from outside: it is escaped to one line."""
+        self._lines.append("    " * self._depth + text + (f"  # {repr(comment)[1:-1]}" if comment else ""))
 
     def block(self, header: str) -> None:
         """Begin a block: further lines are inside of this statement, until its `end`."""
@@ -48,8 +45,3 @@ class Source:
         function: Callable[..., Any] = names.pop("execute")
         generated.show_with(function, file)
         return function
-
-
-def _plain(text: str) -> str:
-    """The text escaped to one line."""
-    return repr(text)[1:-1]

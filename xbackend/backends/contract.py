@@ -1,11 +1,5 @@
-"""The contract between a backend's users and a framework's adapter.
-
-A user sees `Backend` and `Executable`. An adapter is a subclass of `Backend` in one file that provides the methods of
-the section 'what an adapter provides' and returns a `Built` from `build`. Everything else (tracing, binding, checks,
-state, ledger) is here.
-
-A *value* is the framework's own array, resident on a device; only `put` and `get` cross to and from the host.
-"""
+"""The contract between a backend's users (`Backend`, `Executable`) and adapters, subclasses of `Backend`. A *value* is
+the framework's own array, resident on a device; only `put` and `get` cross to and from the host."""
 
 from __future__ import annotations
 
@@ -40,11 +34,11 @@ from xbackend.program import memory
 from xbackend.program.binding import Placed, bind
 from xbackend.program.host import check_plain, native
 from xbackend.program.program import Program
+from xbackend.program.shared import SharedVariable
 from xbackend.program.structure import unflatten
 
 if TYPE_CHECKING:
     from xbackend.eager.namespace import Namespace
-    from xbackend.program.shared import SharedVariable
 
 Value = Any
 
@@ -94,11 +88,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Seconds of each phase of an executable; `None` for a phase that has not happened.
-
-    ``trace``: from the function to a program. ``lower``: binding, the framework's graph, and compilation before the
-    first call. ``first_call``: the first execution, with compilation on demand.
-    """
+    """Seconds of each phase of an executable; `None` for a phase that has not happened. ``lower``: binding, the
+    framework's graph, and compilation before the first call. ``first_call``: the first execution, with compilation on
+    demand."""
 
     trace: float | None = None
     lower: float | None = None
@@ -131,16 +123,15 @@ class Built:
 
 
 class Backend(abc.ABC):
-    """One framework in one mode, with its devices and their state. Made by `xbackend.open`.
-
-    A context manager: ``with xb.open("pytensor") as backend``.
-    """
+    """One framework in one mode, with its devices and their state. Made by `xbackend.open`; a context manager."""
 
     # xbackend's additions to the framework and replacements in it: a note of `Description`, reported beside seconds.
     added: tuple[str, ...] = ()
 
     # With ``own_cache``: the cache of compiled code on disk; `None` where the framework has none.
     cache: OwnCache | None = None
+
+    common_pool: str = ""  # the library with one thread pool for all CPU devices; empty if each keeps to its cores
 
     engine: Any = None  # joins its process with others: `xbackend.engines.contract`
 
@@ -159,10 +150,8 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def start(self) -> Iterable[Device]:
-        """Import the framework, apply ``self.settings``, return the visible devices.
-
-        Raises `BackendUnavailable` if it cannot run here, `DeviceUnavailable` for missing devices.
-        """
+        """Import the framework, apply ``self.settings``, return the visible devices. Raises `BackendUnavailable` if it
+        cannot run here, `DeviceUnavailable` for missing devices."""
 
     @abc.abstractmethod
     def put(self, array: np.ndarray, device: Device) -> Value:
@@ -190,19 +179,16 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def build(self, program: Program) -> Built:
-        """Lower and compile a placed program: every node's ``device`` is one of ``self.devices``.
-
-        The storage of its shared variables exists: ``self.storage(variable)``. Raises `UnsupportedOperation`.
-        """
+        """Lower and compile a placed program, with ``self.storage(variable)`` for each shared variable, for
+        ``self.devices``. Raises `UnsupportedOperation`."""
 
     @abc.abstractmethod
     def compilations(self) -> dict[str, int]:
-        """The number of compilations in this process so far, by the name of the compiler: it grows when the compiler
-        works. Empty for frameworks that compile nothing."""
+        """The number of compilations in this process so far, by the compiler's name; empty if there is none."""
 
     def rewriting(self) -> tuple[float, int] | None:
-        """Seconds that the framework has spent on graph rewrites in this process so far, and the number of variables
-        that they replaced; `None` where rewriting is no separate step or not reported."""
+        """The seconds of the framework's graph rewrites so far, and the number of variables replaced; `None`: not
+        reported."""
         return None
 
     def memory_peaks(self) -> dict[str, int]:
@@ -214,19 +200,18 @@ class Backend(abc.ABC):
         return isinstance(error, MemoryError)
 
     def refused(self, error: BaseException) -> BaseException:
-        """The error to raise for one of the framework during execution. NumPy, SciPy and Numba refuse numbers, for
-        example a singular matrix, with these types."""
+        """The error to raise for one of the framework during execution. NumPy, SciPy and Numba refuse numbers with
+        these."""
         if isinstance(error, np.linalg.LinAlgError | ValueError) and not isinstance(error, XBackendError):
-            return ComputationError(
-                f"backend {self.name} has no result for these numbers: {type(error).__name__}: {error}; what each "
-                "framework does with singular matrices and the like is in docs/linear_algebra.md"
-            )
+            return self.no_result(f"{type(error).__name__}: {error}")
         return error
 
-    @property
-    def common_pool(self) -> str:
-        """The name of the library with one thread pool for all CPU devices; empty if each device keeps to its cores."""
-        return ""
+    def no_result(self, said: str) -> ComputationError:
+        """The error to raise for numbers that an op has no result for."""
+        return ComputationError(
+            f"backend {self.name} has no result for these numbers: {said}; what each framework does with singular "
+            "matrices and the like is in docs/linear_algebra.md"
+        )
 
     # The storage of shared variables: a cell with a value, unless the framework has its own kind.
 
@@ -253,12 +238,11 @@ class Backend(abc.ABC):
 
     def note_on_cores(self) -> dict[str, str]:
         """The note ``cores`` of a `Description`, for devices that do not keep to ``cores_per_device``."""
-        if self.settings.cores_per_device is None or len(self.devices) < 2 or not self.common_pool:
-            return {}
-        return {
-            "cores": f"{self.common_pool} has one pool of threads for all CPU devices of a process: a device that "
-            "computes while others wait may have their cores, and devices that compute at once fewer than theirs"
-        }
+        said = (
+            f"{self.common_pool} has one pool of threads for all CPU devices of a process: a device that computes "
+            "while others wait may have their cores, and devices that compute at once fewer than theirs"
+        )
+        return {"cores": said} if self.settings.cores_per_device and len(self.devices) > 1 and self.common_pool else {}
 
     def needed(self, module: str) -> ModuleType:
         """Import a module that the backend needs. Raises `BackendUnavailable`."""
@@ -329,7 +313,7 @@ class Backend(abc.ABC):
         self.check_open()
         if placement not in ("strict", "soft"):
             raise ArgumentError(f"placement={placement!r}: it is 'strict' or 'soft'")
-        ledger = Ledger()
+        tracing = None
         if isinstance(function, Program):
             if arguments or static:
                 raise ArgumentError("a program is already traced: compile it without arguments")
@@ -337,7 +321,7 @@ class Backend(abc.ABC):
         else:
             start = time.perf_counter()
             program = trace(function, *arguments, **static)
-            ledger = replace(ledger, trace=time.perf_counter() - start)
+            tracing = time.perf_counter() - start
         start = time.perf_counter()
         placed = bind(program, DeviceMap.parse(devices), self.devices, self.default_device)
         if device_memory is not None:
@@ -346,22 +330,21 @@ class Backend(abc.ABC):
             for node, variable in placed.program.shared.items():
                 self.ensure_storage(variable, placed.devices[node])
             built = self.build(placed.program)
-        ledger = replace(ledger, lower=time.perf_counter() - start)
+        ledger = Ledger(tracing, time.perf_counter() - start)
         return Executable(self, placed, built, ledger, strict=placement == "strict")
 
     def ensure_storage(self, variable: SharedVariable, device: Device) -> None:
         """Make the variable's storage on the device if there is none yet. Raises `SharedVariableError`."""
         self._storages.keep(variable)
-        if variable.uid in self._storages.made:
-            _, home = self._storages.made[variable.uid]
-            if home != device:
-                raise SharedVariableError(
-                    f"{variable!r} lives on {home} of backend {self.name} and cannot also live on {device}; "
-                    "bind its device in the same way in every program"
-                )
-            return
-        value = self._storages.given.pop(variable.uid, variable.value)
-        self._storages.made[variable.uid] = (self.new_storage(variable, value, device), device)
+        if variable.uid not in self._storages.made:
+            value = self._storages.given.pop(variable.uid, variable.value)
+            self._storages.made[variable.uid] = (self.new_storage(variable, value, device), device)
+        _, home = self._storages.made[variable.uid]
+        if home != device:
+            raise SharedVariableError(
+                f"{variable!r} lives on {home} of backend {self.name} and cannot also live on {device}; "
+                "bind its device in the same way in every program"
+            )
 
     def storage(self, variable: SharedVariable) -> Any:
         """The framework's storage of a shared variable of a compiled program."""
@@ -376,10 +359,8 @@ class Backend(abc.ABC):
             return np.array(self._storages.given.get(variable.uid, variable.value))
 
     def set_value(self, variable: SharedVariable, array: Any) -> None:
-        """Give the variable a value on this backend: same shape and dtype.
-
-        Raises `BackendClosed`, `SharedVariableError`.
-        """
+        """Give the variable a value on this backend: same shape and dtype. Raises `BackendClosed`,
+        `SharedVariableError`."""
         self._check_shared(variable)
         new = _host(array, repr(variable))
         if new.shape != variable.shape or new.dtype != variable.dtype.value:
@@ -399,12 +380,9 @@ class Backend(abc.ABC):
 
 @dataclass(eq=False)
 class Executable:
-    """A program compiled for a backend.
-
-    A call takes and returns NumPy arrays, with checks. ``execute`` is the framework's innermost callable: it takes
-    device-resident values (from `put`) and returns those of the outputs, unchecked and possibly before they are
-    computed (``backend.synchronize``).
-    """
+    """A program compiled for a backend. A call takes and returns NumPy arrays, with checks. ``execute`` is the
+    framework's innermost callable: it takes device-resident values (from `put`) and returns those of the outputs,
+    unchecked and possibly before they are computed (``backend.synchronize``)."""
 
     backend: Backend
     placed: Placed
@@ -453,11 +431,8 @@ class Executable:
         return written(executed(self.program, self.placement), form)
 
     def profile(self, *values: Value) -> ProfiledCall:
-        """Execute once more, slower than usual, and return the timeline of each device (updates take effect as always).
-
-        Spans, from the start of the call, and the duration of the call are in seconds. Raises `UnsupportedOperation`
-        where the framework does not report them, `BackendClosed`.
-        """
+        """Execute once more, slower, with updates, and return the timeline of each device, in seconds from the start of
+        the call. Raises `UnsupportedOperation` where the framework does not report it, `BackendClosed`."""
         self.backend.check_open()
         with self.backend.lock:
             return self.built.profile(*values)
@@ -483,11 +458,8 @@ class Executable:
 
     def __call__(self, *arrays: Any) -> Any:
         """Run with NumPy arrays, return NumPy arrays in the structure of the function's result. Updates take effect
-        after all outputs are computed, and not at all if one of them fails.
-
-        Raises `ArgumentError`, `BackendClosed`, `ComputationError`, and, after the updates, `PlacementError` for an op
-        on another device than asked.
-        """
+        after all outputs are computed, and not at all if one of them fails. Raises `ArgumentError`, `BackendClosed`,
+        `ComputationError`, and, after the updates, `PlacementError` for an op on another device than asked."""
         values = self.put(*arrays)
         try:
             return self._run(values)

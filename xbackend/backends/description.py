@@ -16,12 +16,9 @@ IN_TURN = "they take turns: "
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Description:
-    """What an adapter read from its framework.
-
-    ``versions`` of its packages, of Python and of NumPy; ``devices``; ``threads`` of each pool, `None` where unknown;
-    ``blas``, the libraries for matrix products; ``settings`` that affect speed or numbers; ``notes`` in words, which a
-    reader of seconds must know.
-    """
+    """What an adapter read from its framework: ``versions`` of packages; ``threads`` of each pool, `None` where
+    unknown; ``blas``, the libraries for matrix products; ``settings`` that affect speed or numbers; ``notes`` that a
+    reader of seconds must know."""
 
     versions: dict[str, str] = field(default_factory=dict)
     devices: list[str] = field(default_factory=list)

@@ -9,15 +9,11 @@ from dataclasses import replace
 from xbackend.backends.placement import UNREAD, BackwardRecord, OpRecord, Placement, TransferRecord
 from xbackend.drawing.graph import Box, Edge, Graph, Link, bytes_text, check_size, label
 from xbackend.program.program import Program
+from xbackend.wording import counted
 
 
 def executed(program: Program, placement: Placement, title: str = "") -> Graph:
-    """The executed graph of a placed program.
-
-    The text of an op says if it moved (with the device asked for), was fused, folded or not read, and for a gradient
-    how many ops of its backward pass ran on other devices. A transfer of the program is an edge, one of the
-    framework's own goes from device to device. Raises `UsageError` for a program too large for a drawing.
-    """
+    """The executed graph of a placed program. Raises `UsageError` for a program too large for a drawing."""
     check_size(program)
     records = {record.node: record for record in placement.ops}
     made = {record.node: record for record in placement.transfers if record.node is not None}
@@ -83,14 +79,11 @@ def _box(text: str, device: str, record: OpRecord | None) -> Box:
 
 def _links(placement: Placement) -> tuple[Link, ...]:
     """The transfers that belong to no op, counted by source, target and cause."""
-    counts: Counter[tuple[str, str, str]] = Counter()
-    total: Counter[tuple[str, str, str]] = Counter()
+    sizes: dict[tuple[str, str, str], list[int]] = {}
     for record in placement.transfers:
         if record.node is None:
-            key = (record.source, record.target, record.cause)
-            counts[key] += 1
-            total[key] += record.bytes
+            sizes.setdefault((record.source, record.target, record.cause), []).append(record.bytes)
     return tuple(
-        Link(key[0], key[1], f"{count} transfer{'s' if count > 1 else ''}, {bytes_text(total[key])}, {key[2]}")
-        for key, count in counts.items()
+        Link(source, target, f"{counted(len(each), 'transfer')}, {bytes_text(sum(each))}, {cause}")
+        for (source, target, cause), each in sizes.items()
     )

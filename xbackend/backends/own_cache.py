@@ -16,11 +16,8 @@ def settings() -> dict[str, str]:
 
 
 class OwnCache:
-    """The framework's cache in ``folder``, used by this process alone.
-
-    ``stays`` are the names that are no user's programs: the framework's own extensions and locks. After files have
-    changed, ``forget`` makes the framework read the folder again.
-    """
+    """The framework's cache in ``folder``, used by this process alone; ``stays`` are no programs, and ``forget`` makes
+    the framework read the folder again."""
 
     def __init__(self, folder: Path, stays: Collection[str] = (), forget: Callable[[], None] = lambda: None) -> None:
         self.folder, self._stays, self._forget = folder, frozenset(stays), forget

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -28,12 +28,9 @@ _SHOWN = 5  # the most moved ops in a message
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """A framework's report of one op, after it ran.
-
-    ``device`` executed it (`None` if unknown), ``framework_op`` is the framework's name of it, ``evidence`` says how
-    the device is known. ``status`` is ``fused`` or ``folded`` by an optimiser, `NOTHING_TO_READ` where ``evidence``
-    says why the device is unknown, else empty.
-    """
+    """A framework's report of one op, after it ran on ``device`` (`None` if unknown), which ``evidence`` tells.
+    ``status`` is ``fused`` or ``folded`` by an optimiser, `NOTHING_TO_READ` where ``evidence`` says why the device is
+    unknown, else empty."""
 
     device: Device | None
     framework_op: str = ""
@@ -43,11 +40,8 @@ class Executed:
 
 @dataclass(frozen=True, slots=True)
 class Transferred:
-    """A framework's report of one transfer: source, target and bytes of the value.
-
-    ``node`` is the program's transfer node; `None` for one of the framework's own. ``gradient``: whether that was for a
-    backward pass.
-    """
+    """A framework's report of one transfer. ``node`` is the program's transfer node; `None` for one of the framework's
+    own, for a backward pass if ``gradient``."""
 
     source: Device
     target: Device
@@ -60,12 +54,9 @@ class Transferred:
 
 @dataclass(frozen=True, slots=True)
 class Backward:
-    """A framework's report of an op of a backward pass.
-
-    ``gradient`` is its gradient node, the first of those that share it; ``forward`` the node whose backward op it is,
-    `None` if unknown; ``bound`` the device that it should run on, `None` for the one that follows from ``forward``, if
-    that is known. The other fields are as in `Executed`.
-    """
+    """A framework's report of an op of a backward pass: its gradient node, the first of those that share it;
+    ``forward`` is the node whose backward op it is, `None` if unknown; ``bound`` the device that it should run on,
+    `None` for the one that follows from ``forward``. The other fields are as in `Executed`."""
 
     gradient: int
     forward: int | None
@@ -112,14 +103,11 @@ def adds_up(parts: Iterable[float], seconds: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OpRecord:
-    """One op of the program: ``node`` (the number of its first value), the device that the program asked for, the one
-    bound to it, and the one that executed it.
-
-    ``status`` is ``as asked``; ``moved`` for another device than bound; ``fused`` into another op; ``folded``, as it
-    was computed while compiling or needed no execution; ``not read``, as the framework does not tell (yet); or
-    ``nothing to read``, for the reason in ``evidence``. For the last two ``executed`` is `None`. ``source`` is the
-    user's ``file:line``.
-    """
+    """One op of the program: ``node`` (the number of its first value), the device asked for, bound to it, and which
+    executed it. ``status`` is ``as asked``; ``moved`` for another device than bound; ``fused`` into another op;
+    ``folded``, as it was computed while compiling or needed no execution; ``not read``, as the framework does not tell
+    (yet); or ``nothing to read``, for the reason in ``evidence``. For the last two ``executed`` is `None`. ``source``
+    is the user's ``file:line``."""
 
     node: int
     op: str
@@ -139,12 +127,10 @@ class OpRecord:
 
 @dataclass(frozen=True, slots=True)
 class TransferRecord:
-    """One transfer of an execution: source, target, bytes, cause and evidence.
-
-    ``node`` is the program's transfer node, `None` for one of the framework's own. ``cause`` is ``program`` (it calls
-    `to_device`), ``crossing`` (an op uses a value of another device), ``all-reduce``, ``gradient`` (the reverse of
-    another transfer in a backward pass), or ``framework`` (nobody asked for it).
-    """
+    """One transfer of an execution. ``node`` is the program's transfer node, `None` for one of the framework's own.
+    ``cause`` is ``program`` (it calls `to_device`), ``crossing`` (an op uses a value of another device),
+    ``all-reduce``, ``gradient`` (the reverse of another one in a backward pass), or ``framework`` (nobody asked for
+    it)."""
 
     node: int | None
     source: str
@@ -157,12 +143,9 @@ class TransferRecord:
 
 @dataclass(frozen=True, slots=True)
 class BackwardRecord:
-    """``count`` equal ops of a backward pass.
-
-    ``gradient`` is their gradient node, the first of those that share them; ``forward`` the node whose backward ops
-    they are, `None` if unknown. ``bound`` is the device of that node or of their inputs, `None` if unknown. ``source``
-    is the user's ``file:line`` of that node, or of the gradient.
-    """
+    """``count`` equal ops of the backward pass of ``gradient``, the first node of those that share them, for the node
+    ``forward`` (`None` if unknown). ``bound`` is the device of that node or of their inputs. ``source`` is the user's
+    ``file:line`` of that node, or of the gradient."""
 
     gradient: int
     forward: int | None
@@ -191,14 +174,13 @@ class Placement:
 
     def check(self) -> None:
         """Raises `PlacementError` if an op is known to have run on another device than asked. Ops that were not read
-        back pass without proof, as `summary` says."""
+        back pass."""
         moved = self._moved()
         if moved:
             more = f", and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
             raise PlacementError(f"{'; '.join(moved[:_SHOWN])}{more}; compile with placement='soft' to allow it")
 
     def _moved(self) -> list[str]:
-        """The moved ops in words, with their devices."""
         moved = [
             f"{r.what} asked for {r.asked or 'the default'} = {r.bound}, ran on {r.executed}"
             for r in self.ops
@@ -224,11 +206,8 @@ class Placement:
 
     def summary(self) -> str:
         """Ops as asked or not, and transfers: ``all 26 ops as asked (9 of them fused into others), backward ops
-        included, 3 transfers (12 MiB)``; or that nothing was read back, and why.
-
-        Transfers count as ops only if they moved. Fused and folded ops count as asked: they have no device of their
-        own.
-        """
+        included, 3 transfers (12 MiB)``; or that nothing was read back, and why. Transfers count as ops only if they
+        moved; fused and folded ops count as asked."""
         counts = Counter(r.status for r in self.ops if r.op != "transfer" or r.status == "moved")
         back: Counter[str] = Counter()
         for r in self.backward:
@@ -260,8 +239,7 @@ class Placement:
         return bool(seen - {"folded"}) and seen <= set(_FINE) and not self.differences()
 
     def differences(self) -> list[str]:
-        """Differences from the program, with the user's file and line: moved ops, ops not read back, and transfers of
-        the framework's own."""
+        """Differences from the program, with the user's file and line: moved ops, ops not read back, own transfers."""
         said = self._moved()
         if len(said) > _SHOWN:
             said[_SHOWN:] = [f"and {len(said) - _SHOWN} more that ran elsewhere"]
@@ -317,7 +295,7 @@ def merge(placed: Placed, execution: Execution) -> Placement:
             ran = (str(bound), _text(op.device), op.framework_op, _known(op, status), status)
             ops.append(OpRecord(i, node.op, asked, *ran, node.source))
     transfers = tuple(_transfer(placed, t) for t in execution.transfers)
-    return Placement(tuple(ops), transfers, _backward(placed, execution.backward))
+    return Placement(tuple(ops), transfers, _backward(placed, execution))
 
 
 def _text(device: Device | None) -> str | None:
@@ -331,38 +309,26 @@ def _status(said: str, ran: Device | None, bound: Device | None) -> str:
 
 
 def _known(op: Executed | Backward, status: str) -> str:
-    """The evidence for an op's device, or why it is unknown."""
     return op.evidence or (_UNTOLD if status == "not read" else "")
 
 
-def with_folded(program: Program, backward: Iterable[Backward]) -> tuple[Backward, ...]:
-    """The backward ops that an adapter read, and one ``folded`` for each backward pass without any executed op.
-
-    Without it the pass would count as not read.
-    """
+def _completed(program: Program, execution: Execution) -> Iterator[Backward]:
+    """The backward ops, and one for each backward pass without any: folded, or not read where no op was."""
+    yield from execution.backward
+    seen = {op.gradient for op in execution.backward}
     evidence = "it has no ops to execute: they are not used, or were computed while compiling"
-    return _completed(program, backward, evidence, "folded")
+    for node in program.nodes:
+        if node.op == "grad" and seen.isdisjoint(node.outputs):
+            yield Backward(node.outputs[0], None, None, None, "", *((evidence, "folded") if execution.ops else ()))
 
 
-def _completed(program: Program, backward: Iterable[Backward], evidence: str, status: str) -> tuple[Backward, ...]:
-    """The backward ops, and one with this status for each backward pass without any."""
-    ops = tuple(backward)
-    seen = {op.gradient for op in ops}
-    unseen = [n.outputs[0] for n in program.nodes if n.op == "grad" and seen.isdisjoint(n.outputs)]
-    return (*ops, *(Backward(first, None, None, None, "", evidence, status) for first in unseen))
-
-
-def _backward(placed: Placed, backward: Iterable[Backward]) -> tuple[BackwardRecord, ...]:
-    """The records of backward ops, equal ones counted; a backward pass without any has one that was not read."""
+def _backward(placed: Placed, execution: Execution) -> tuple[BackwardRecord, ...]:
     alike: Counter[BackwardRecord] = Counter()
-    for op in _completed(placed.program, backward, "", ""):
+    for op in _completed(placed.program, execution):
         bound = op.bound or (None if op.forward is None else _bound(placed, op.forward))
-        ran, status = _text(op.device), _status(op.status, op.device, bound)
-        evidence = _known(op, status)
-        record = BackwardRecord(op.gradient, op.forward, _text(bound), ran, op.framework_op, evidence, status)
-        of = placed.program.values[op.gradient if op.forward is None else op.forward]
-        record = replace(record, source=of.source)
-        alike[record] += 1
+        status, of = _status(op.status, op.device, bound), op.gradient if op.forward is None else op.forward
+        ran = (_text(bound), _text(op.device), op.framework_op, _known(op, status), status)
+        alike[BackwardRecord(op.gradient, op.forward, *ran, source=placed.program.values[of].source)] += 1
     return tuple(replace(record, count=count) for record, count in alike.items())
 
 

@@ -1,7 +1,4 @@
-"""The one list of backends, for tests, documents, commands and reports.
-
-Nothing is imported before it is needed.
-"""
+"""The one list of backends, for tests, documents, commands and reports. Nothing is imported before it is needed."""
 
 from __future__ import annotations
 
@@ -22,12 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Packaging:
-    """The installation of a framework: in its own environment, or beside xbackend as an extra.
-
-    ``newest_python``: the newest (major, minor) for which every locked package has a wheel. ``extra``: the packages of
-    ``pip install 'xbackend[name]'``. ``sources``: packages without a wheel. ``together``: whether it can share an
-    interpreter with others that are ``together``.
-    """
+    """The installation of a framework: in its own environment, or beside xbackend as an extra. ``newest_python``: the
+    newest (major, minor) for which every locked package has a wheel. ``extra``: the packages of ``pip install
+    'xbackend[name]'``. ``sources``: packages without a wheel. ``together``: whether it can share an interpreter with
+    others that are ``together``."""
 
     name: str
     newest_python: tuple[int, int]
@@ -38,7 +33,7 @@ class Packaging:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A user's choice in a framework. A value other than the default makes a separate backend, named
+    """A user's choice in a framework: a value other than the default makes a separate backend,
     ``pytensor-jax[rewrites=merge]``. ``values``: the framework's names of these values, with their meaning."""
 
     name: str
@@ -47,15 +42,12 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A registered backend, or one with options.
-
-    ``adapter`` is ``module:class``, ``environment`` the name of the framework's environment, ``packages`` the modules
-    that it needs in the current interpreter, ``summary`` a few words about it. ``exclusive``: it needs an interpreter
-    for itself, as its framework fixes devices and threads when it starts, or cannot be loaded beside others.
-    ``engines``: names in `xbackend.engines.registry` that join several processes of it, the default first. ``system``:
-    the system packages that it needs. ``options``: the available ones, ``chosen``: the values in this name.
-    ``pymc``: the mode of PyTensor that PyMC is given for the same.
-    """
+    """A registered backend, or one with options. ``adapter`` is ``module:class``, ``environment`` the framework's,
+    ``packages`` the modules that it needs in the current interpreter. ``exclusive``: it needs an interpreter for
+    itself, as its framework fixes devices and threads when it starts, or cannot be loaded beside others. ``engines``:
+    names in `xbackend.engines.registry` that join several processes of it, the default first. ``system``: the system
+    packages that it needs. ``options``: the available ones, ``chosen``: the values in this name. ``pymc``: PyMC's mode
+    of PyTensor for the same."""
 
     name: str
     adapter: str
@@ -77,8 +69,7 @@ class Entry:
     def load(self, settings: Settings | None = None) -> Backend:
         """Start the backend in this interpreter. Raises what its adapter raises."""
         module, _, name = self.adapter.partition(":")
-        backend: Backend = getattr(import_module(module), name)(self.name, self.settings(settings))
-        return backend
+        return getattr(import_module(module), name)(self.name, self.settings(settings))  # type: ignore[no-any-return]
 
     def settings(self, given: Settings | None = None) -> Settings:
         """The settings to start the backend with: the given ones, and the options in its name."""
@@ -130,11 +121,7 @@ _ENVIRONMENTS = (
 
 _ENTRIES = (
     _entry(
-        "numpy",
-        "numpy.adapter:NumPyBackend",
-        "numpy",
-        "numpy autograd",
-        "the oracle, with pretend devices",
+        *("numpy", "numpy.adapter:NumPyBackend", "numpy", "numpy autograd", "the oracle, with pretend devices"),
         exclusive=False,
     ),
     _tensorflow("tensorflow", "adapter:TensorFlowGraph", "graphs of tf.function", "coordinator"),
@@ -186,10 +173,8 @@ def base(name: str) -> str:
 
 
 def get(name: str) -> Entry:
-    """The entry of a backend. Its name may have options, separated by commas: ``pytensor-jax[rewrites=merge]``.
-
-    Raises `UnknownBackend`, which lists the existing ones.
-    """
+    """The entry of a backend, perhaps with options: ``pytensor-jax[rewrites=merge]``. Raises `UnknownBackend`, with the
+    existing ones."""
     entry = REGISTRY.get(base(name))
     if entry is None:
         raise UnknownBackend(f"there is no backend {name!r}; there is {', '.join(REGISTRY)}{suggested(name, REGISTRY)}")

@@ -7,8 +7,7 @@ from typing import Any
 
 from xbackend.errors import UnsupportedOperation
 
-# From the framework's module, the node, its inputs, and other arguments of the adapter, to the result, or a sequence
-# of all results if the op has several.
+# From the framework's module, the node, its inputs, and others, to the result, or all results if the op has several.
 Row = Callable[..., Any]
 
 

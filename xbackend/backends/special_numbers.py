@@ -1,9 +1,6 @@
-"""NumPy's zeros, infinities and NaN in quotients, remainders and square roots, for frameworks whose own differ.
-
-docs/numbers.md defines them. Each formula is written once, with the functions of a framework. Only constants are added
-to a number, so gradients stay the framework's. A number that replaces another one brings its gradient, which the caller
-stops.
-"""
+"""NumPy's zeros, infinities and NaN in quotients, remainders and square roots (docs/numbers.md), for frameworks whose
+own differ. Only constants are added to a number, so gradients stay the framework's. A number that replaces another one
+brings its gradient, which the caller stops."""
 
 from __future__ import annotations
 
@@ -56,8 +53,7 @@ class Elementwise(NamedTuple):
         return self.multiply(sign, self.positive_zero(self.multiply(sign, rest)))
 
     def radicand(self, x: Any) -> Any:
-        """The number whose ``sqrt`` is x to the power 0.5. For -0.0 and -inf, whose ``sqrt`` is -0.0 and NaN, these are
-        0.0 and inf."""
+        """The number whose ``sqrt`` is x to the power 0.5: for -0.0 and -inf these are 0.0 and inf."""
         endless = self.equal(x, self.number(-math.inf))
         return self.where(endless, self.number(math.inf), self.positive_zero(x))
 
@@ -79,12 +75,17 @@ def is_half(exponent: Any) -> bool:
     return exponent is not None and np.size(exponent) > 0 and bool((np.abs(exponent) == 0.5).all())
 
 
-def by_factors(x: Any, before: Any, cotangent: Any, length: int, ahead: Callable[[Any, int], Any]) -> Any:
-    """The gradient of cumulative products by their factors, without a division: factors may be zero.
+def by_factors(xp: Any, x: Any, products: Any, cotangent: Any, *, axis: int, length: int, join: Any) -> Any:
+    """The gradient of cumulative products, without a division: factors may be zero. ``xp`` is a framework's module,
+    ``join`` its concatenation. The linear recurrence is solved by recursive doubling (Kogge and Stone, 1973)."""
 
-    ``before`` are the products of all earlier factors, ``ahead(a, n)`` is an array shifted n places on, with zeros at
-    its end. The sums over later products are a linear recurrence, solved by recursive doubling (Kogge and Stone, 1973).
-    """
+    def part(a: Any, *bounds: int | None) -> Any:
+        return a[(*(slice(None),) * axis, slice(*bounds))]
+
+    def ahead(a: Any, n: int) -> Any:
+        return join([part(a, n, None), xp.zeros_like(part(a, n))], axis=axis)
+
+    before = join([xp.ones_like(part(x, 1)), part(products, -1)], axis=axis)
     factors, behind, n = ahead(x, 1), cotangent, 1
     while n < length:
         behind, factors, n = behind + factors * ahead(behind, n), factors * ahead(factors, n), 2 * n

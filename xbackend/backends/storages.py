@@ -5,19 +5,15 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from xbackend.devices import Device
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from xbackend.program.shared import SharedVariable
+from xbackend.program.shared import SharedVariable
 
 
 class Cell:
-    """The storage of a shared variable: its value and device."""
-
     __slots__ = ("device", "value")
 
     def __init__(self, value: Any, device: Device) -> None:
@@ -26,9 +22,7 @@ class Cell:
 
 class Storages:
     """By the uid of a variable: ``made``, the framework's storage and its device; ``given``, a value set before that.
-
-    Two objects may be one variable, as after reading a stored program; storage lives as long as the last of them.
-    """
+    Two objects may be one variable, as after reading a stored program; storage lives as long as the last of them."""
 
     def __init__(self) -> None:
         self.made: dict[str, tuple[Any, Device]] = {}
@@ -51,7 +45,6 @@ class Storages:
             mine[number] = weakref.ref(variable, gone)
 
     def clear(self) -> None:
-        """Drop all storages."""
         for each in (self.made, self.given, self._holders):
             each.clear()
 

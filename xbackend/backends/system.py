@@ -12,21 +12,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SystemPackage:
-    """A package of Debian and Ubuntu.
-
-    Attributes:
-        name: apt's name; ``{python}`` stands for the version of the Python that needs it, as in '3.11'.
-        sign: commands on the PATH or patterns of files; any of them shows that it, or an equivalent, is installed.
-            ``{include}`` stands for the folder of that Python's C headers.
-        gives: its purpose, in a few words.
-    """
+    """A package of Debian and Ubuntu: apt's name, in which ``{python}`` is the version of the Python that needs it, as
+    in '3.11'; commands on the PATH or patterns of files, any of which is a ``sign`` of it or an equivalent, with
+    ``{include}`` for the folder of that Python's C headers; and what it ``gives``."""
 
     name: str
     sign: str
     gives: str = ""
 
     def is_there(self, include: str) -> bool:
-        """Whether it is installed, by its sign."""
         signs = (sign.format(include=include) for sign in self.sign.split())
         return any(glob.glob(sign) if "/" in sign else shutil.which(sign) for sign in signs)
 
@@ -57,13 +51,8 @@ TESTS = {"reports' pages": (BROWSER,), "clusters on several hosts": HOSTS}
 
 
 def missing(packages: Iterable[SystemPackage], python: str = "", include: str = "") -> tuple[str, ...]:
-    """The names of the missing ones.
-
-    Args:
-        packages: the needed ones.
-        python: the version of the Python that needs them; the running one if not given.
-        include: the folder of its C headers; the running one's if not given.
-    """
+    """The names of the missing ones, for a Python of this version and the folder of its C headers, by default the
+    running one's."""
     python = python or f"{sys.version_info[0]}.{sys.version_info[1]}"
     include = include or sysconfig.get_path("include", vars={"installed_base": sys.base_prefix})
     return tuple(package.name.format(python=python) for package in packages if not package.is_there(include))

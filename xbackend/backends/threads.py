@@ -23,10 +23,8 @@ def limit_blas(threads: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A library with its own threads.
-
-    ``api`` is ``blas`` or ``openmp``, ``file`` the name of its file. Unknown fields are `None`.
-    """
+    """A library with its own threads. ``api`` is ``blas`` or ``openmp``, ``file`` the name of its file. Unknown fields
+    are `None`."""
 
     library: str
     version: str | None = None

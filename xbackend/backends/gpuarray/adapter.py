@@ -1,21 +1,15 @@
-"""The original Theano on its own contexts: one graph over several devices of CUDA, or of OpenCL through PoCL.
-
-A program is one Theano function. A value is a `pygpu.gpuarray.GpuArray`, a shared variable one of Theano's with a
-``target``, a transfer becomes Theano's own `GpuToGpu`.
-
-Theano's ``x.transfer(context)`` loses the context of its predecessors: while x is an op of the CPU in the graph, the
-transfer is a copy to a device and back. Canonicalisation drops the copy, and both sides end on one context. So a
-transfer of the program is the op `Transfer` of our own, unknown to all optimisations, until it is lifted to `GpuToGpu`
-together with its input.
-"""
+"""The original Theano on its own contexts: one function, and graph, over several devices of CUDA, or of OpenCL through
+PoCL, with values of pygpu and shared variables of Theano with a ``target``. Theano's ``x.transfer(context)`` is
+canonicalised away while x is an op of the CPU in the graph, and both sides end on one context. So a transfer is the op
+`Transfer` of our own, until it is lifted to `GpuToGpu` together with its input."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +21,7 @@ from xbackend.backends.lineage.control_flow import UNROLLED
 from xbackend.backends.lineage.host_modes import CMode, call_of
 from xbackend.backends.lineage.indices import clipped
 from xbackend.backends.lineage.ops import BYTES, joined, written_as
+from xbackend.backends.lineage.rewrites import attaching
 from xbackend.backends.lineage.shapes import lengths
 from xbackend.backends.lineage.theano import Theano, ones
 from xbackend.backends.rows import Row
@@ -38,21 +33,19 @@ from xbackend.program import analyses
 from xbackend.program.dtypes import DType
 from xbackend.program.host import native
 from xbackend.program.program import Node, generate
+from xbackend.program.shared import SharedVariable
 from xbackend.program.stages import Variable
-
-if TYPE_CHECKING:
-    from xbackend.program.shared import SharedVariable
 
 # lib/CL/devices/pthread/pthread_scheduler.c has one `scheduler` for all devices, and no setting for threads by device.
 _ONE_POOL = f"{IN_TURN}PoCL's devices have one pool of threads"
 
 
-# Theano's code for writing rows lacks uint8 (GpuAdvancedIncSubtensor1_dev20, theano/gpuarray/subtensor.py).
-_WRITING = {name: written_as(name, {**BYTES, DType.uint8: "int32"}) for name in ("take_set", "take_add")}
-
-
-def _stack(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    return joined(T, inputs, node.params["axis"])
+_ROWS: Mapping[str, Row] = {
+    **Theano.rows,
+    # Theano's code for writing rows lacks uint8 (GpuAdvancedIncSubtensor1_dev20, theano/gpuarray/subtensor.py).
+    **{n: partial(written_as, n, carried={**BYTES, DType.uint8: "int32"}) for n in ("take_set", "take_add")},
+    "stack": lambda T, node, inputs: joined(T, inputs, node.params["axis"]),
+}
 
 
 class TheanoGpuArray(CMode, Theano):
@@ -65,10 +58,8 @@ class TheanoGpuArray(CMode, Theano):
     )
     overlap = "one function for all devices, whose ops are queued one after the other"
     digamma_dtypes = ("float64",)  # PoCL ends by SIGSEGV while it compiles it in float32
-    rows: ClassVar[Mapping[str, Row]] = opencl.rows({**Theano.rows, **_WRITING, "stack": _stack})
-    unrolled = (
-        True  # a loop over its arrays is for CUDA: "This is for CUDA arrays" (pygpu), from theano/gpuarray/type.py
-    )
+    rows: ClassVar[Mapping[str, Row]] = opencl.rows(_ROWS)
+    unrolled = True  # a loop is for CUDA: "This is for CUDA arrays" (pygpu), from theano/gpuarray/type.py
     # Traces are used by `records`: they map ops of the optimised graph to nodes of the program.
     configuration: ClassVar[Mapping[str, Any]] = {"traceback.limit": 0, "traceback.compile_limit": 0}
     compiles = "theano-contexts"  # it compiles for minutes under a lock, for which the C linker's backend would wait
@@ -83,15 +74,14 @@ class TheanoGpuArray(CMode, Theano):
             os.environ["POCL_CACHE_DIR"] = str(self.cache.folder / "pocl")
 
     def start_mode(self) -> Iterable[Device]:
-        gpuarray = self.module("gpuarray")
         virtual_devices, folder = self.settings.virtual_devices, self.compiled_folder()
-        self._contexts = contexts.start(self.name, gpuarray, virtual_devices, folder)
+        self._contexts = contexts.start(self.name, self.module("gpuarray"), virtual_devices, folder)
         self._device = {id(context): device for device, context in self._contexts.items()}
         self._array = self.module("gpuarray.type").gpuarray.array
-        follow = follower(self.module("gof").Optimizer, self.module("gof.toolbox").Feature)
-        # GraphToGPU (theano/gpuarray/opt.py) needs a default context for generators, and there is none; without it
-        # Theano lifts op by op. Gemv begins with uninitialised memory times 0: CLBlast makes NaN of a NaN in it. The
-        # rewritten logarithm of a sum of exponentials computes its maximum on the host.
+        feature = follower(self.module("gof.toolbox").Feature)
+        follow = attaching(self.module("gof").Optimizer, "xbackend_follow", feature)
+        # GraphToGPU (theano/gpuarray/opt.py) needs a default context for generators. Gemv begins with uninitialised
+        # memory times 0, which may be NaN in CLBlast. The third one computes a maximum on the host.
         wrong = ("gpuarray_graph_optimization", "local_gemm_to_gemv", "local_log_sum_exp")
         self.compile_mode = self.make_mode().register((follow, 0)).excluding(*wrong)
         return choose_visible(self._contexts, self.settings.visible)
@@ -109,10 +99,6 @@ class TheanoGpuArray(CMode, Theano):
 
         lift.__name__ = "xbackend_transfer"
         database.register(lift.__name__, local([self.Transfer])(lift), "fast_run", "fast_compile", "gpuarray")
-
-    @property
-    def plain(self) -> bool:
-        return True  # a program is one function, however many devices it has
 
     def put(self, array: np.ndarray, device: Device) -> Value:
         return self._array(np.array(native(array), order="C"), context=self._contexts[device])
@@ -152,8 +138,7 @@ class TheanoGpuArray(CMode, Theano):
         return inside
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
-        pattern = tuple(length == 1 for length in variable.shape)
-        return self.framework.shared(np.array(array, order="C"), target=str(device), broadcastable=pattern)
+        return self.framework.shared(np.array(array, order="C"), target=str(device), broadcastable=ones(variable))
 
     def read_storage(self, storage: Any) -> np.ndarray:
         return np.array(storage.get_value(borrow=False))
@@ -190,31 +175,24 @@ class TheanoGpuArray(CMode, Theano):
         inputs = [*graph.arguments, *graph.resident.values()]
         outputs = [at_home(i) for i in program.outputs]
         updates = [(graph.shared[i], at_home(new)) for i, new in program.updates.items()]
-        late = []  # updates by us: Theano may overwrite a variable and then fail
-        if analyses.may_refuse(program):
-            late, updates = updates, []
+        late = updates if analyses.may_refuse(program) else []  # by us: Theano may overwrite a variable and then fail
+        results, changed = [*outputs, *(new for _, new in late)], [] if late else updates
         try:
-            function = self.framework.function(
-                inputs,
-                [*outputs, *(new for _, new in late)],
-                updates=updates,
-                mode=self.compile_mode,
-                on_unused_input="ignore",
-            )
+            function = self.framework.function(inputs, results, self.compile_mode, changed, on_unused_input="ignore")
         except Exception as error:
             raise self.unsupported(program.name, None, error) from error
         constants = [self.put(np.array(generate(program.values[i])), graph.device(i)) for i in graph.resident]
         given = [container.storage for container in function.input_storage[: len(inputs)]]
         # The output of an update to another shared variable's value shares that variable's storage, which stays.
         kept = {id(container.storage) for container in function.input_storage}
-        results = [c.storage for c in function.output_storage if id(c.storage) not in kept]
-        machine = call_of(function.fn, given, results, self.lock)  # contexts are shared by all functions
+        made = [c.storage for c in function.output_storage if id(c.storage) not in kept]
+        machine = call_of(function.fn, given, made, self.lock)  # contexts are shared by all functions
 
         def call(*values: Value) -> Sequence[Value]:
-            made = machine(*values, *constants)
-            for (variable, _), value in zip(late, made[len(outputs) :], strict=False):
+            computed = machine(*values, *constants)
+            for (variable, _), value in zip(late, computed[len(outputs) :], strict=False):
                 variable.container.storage[0] = value
-            return made[: len(outputs)]
+            return computed[: len(outputs)]
 
         execute = call if constants or program.updates else machine
         return Built(execute, cache(Reader(graph, marks, function.maker.fgraph).execution))

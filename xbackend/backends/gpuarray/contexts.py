@@ -1,8 +1,5 @@
-"""Theano's contexts: Debian's pygpu made importable, and a context for each device of CUDA or of PoCL.
-
-libgpuarray drives CUDA and OpenCL devices. PoCL (https://portablecl.org) makes any number of OpenCL devices from the
-CPU. pygpu has no package that still builds, except Debian's for its own Python.
-"""
+"""Theano's contexts: a context for each device of CUDA, or of OpenCL that PoCL (https://portablecl.org) makes from the
+CPU, by libgpuarray and Debian's pygpu, for which no other package still builds."""
 
 from __future__ import annotations
 
@@ -24,10 +21,8 @@ HOST = Device("cpu", 0, job="host")
 
 
 def prepare(backend: str, devices: int, threads: int | None) -> None:
-    """Set the number of PoCL's devices and make pygpu importable, before Theano is imported.
-
-    Raises `BackendUnavailable` with the missing packages.
-    """
+    """Set the number of PoCL's devices and make pygpu importable, before Theano is imported. Raises
+    `BackendUnavailable`."""
     os.environ.setdefault("POCL_DEVICES", " ".join(["pthread"] * devices))
     if threads is not None:
         os.environ["POCL_MAX_PTHREAD_COUNT"] = str(threads)
@@ -44,9 +39,8 @@ def prepare(backend: str, devices: int, threads: int | None) -> None:
 def _expose_pygpu(backend: str) -> None:
     """Import Debian's pygpu without its folder on the path: the NumPy there must not replace ours."""
     folder = Path("/usr/lib/python3/dist-packages/pygpu")
-    spec = importlib.util.spec_from_file_location(
-        "pygpu", folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
+    file = folder / "__init__.py"
+    spec = importlib.util.spec_from_file_location("pygpu", file, submodule_search_locations=[str(folder)])
     assert spec is not None and spec.loader is not None, "a file's path always has a loader"
     module = importlib.util.module_from_spec(spec)
     sys.modules["pygpu"] = module
@@ -61,11 +55,8 @@ def _expose_pygpu(backend: str) -> None:
 
 
 def start(backend: str, gpuarray: ModuleType, wanted: int, folder: Path) -> Mapping[Device, Any]:
-    """A context of pygpu for each device, registered with Theano under the device's name.
-
-    ``gpuarray`` is `theano.gpuarray`. CUDA's devices if there are any, else PoCL's. All processes of the user share
-    ``folder``. Raises `DeviceUnavailable`, `BackendUnavailable`.
-    """
+    """A context of pygpu for each device of CUDA, else of PoCL, known to Theano (``gpuarray``) under the device's name.
+    Raises `DeviceUnavailable`, `BackendUnavailable`."""
     # One process at a time: PoCL's builds for a device failed when several began at once.
     descriptor = hold(folder)
     try:

@@ -1,8 +1,5 @@
-"""Ops that Theano lacks for OpenCL, composed of others: they stay on their device.
-
-Theano's own would run on the host (theano/gpuarray/opt.py: local_gpua_careduce; reduction.py and extra_ops.py are for
-CUDA only).
-"""
+"""Ops that Theano lacks for OpenCL, composed of others: its own would run on the host (theano/gpuarray/opt.py:
+local_gpua_careduce; reduction.py and extra_ops.py are for CUDA only)."""
 
 from __future__ import annotations
 
@@ -20,8 +17,7 @@ from xbackend.backends.rows import Row
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node
 
-# Products of integer matrices are sums of products of elements. Above this number of products the op is left to the
-# host, which a strict placement refuses.
+# Above this number of products of elements the op is left to the host, which a strict placement refuses.
 MOST_PRODUCTS = 2**24
 
 
@@ -36,23 +32,19 @@ def _halves(T: Any, values: Sequence[Any], length: int, combine: Callable[..., S
     return values
 
 
-def _fold(pair: Row) -> Row:
+def _fold(pair: Row, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """A reduction by a binary op."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        x, axes = inputs[0], tuple(node.params["axis"])
-        shape = lengths(x)
-        count = prod(shape[a] for a in axes)
-        if not axes:
-            return x
-        if not count:  # max and min of no elements were refused before
-            return T.alloc(T.constant(node.op != "any", dtype=node.dtype.value), *node.shape)
-        kept = [a for a in range(len(shape)) if a not in axes]
-        rows = T.reshape(x.dimshuffle(*axes, *kept), (count, *(shape[a] for a in kept)), ndim=1 + len(kept))
-        (folded,) = _halves(T, [rows], count, lambda a, b: [pair(T, node, [a, b])])
-        return T.reshape(folded, node.shape, ndim=len(node.shape))
-
-    return row
+    x, axes = inputs[0], tuple(node.params["axis"])
+    shape = lengths(x)
+    count = prod(shape[a] for a in axes)
+    if not axes:
+        return x
+    if not count:  # max and min of no elements were refused before
+        return T.alloc(T.constant(node.op != "any", dtype=node.dtype.value), *node.shape)
+    kept = [a for a in range(len(shape)) if a not in axes]
+    rows = T.reshape(x.dimshuffle(*axes, *kept), (count, *(shape[a] for a in kept)), ndim=1 + len(kept))
+    (folded,) = _halves(T, [rows], count, lambda a, b: [pair(T, node, [a, b])])
+    return T.reshape(folded, node.shape, ndim=len(node.shape))
 
 
 def _mean(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -61,54 +53,40 @@ def _mean(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.true_div(TABLE["sum"](T, node, inputs), T.constant(count, dtype=node.dtype.value))
 
 
-def _extreme(comparison: str) -> Row:
-    """The larger or smaller of two. Theano's own is invalid OpenCL: theano/scalar/basic.py, Maximum.c_code has
-    ``nan("")``."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        a, b = inputs
-        first = getattr(T, comparison)(a, b)
-        return T.switch(first if node.dtype.is_integer else T.or_(T.isnan(a), first), a, b)
-
-    return row
+def _extreme(comparison: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """The larger or smaller of two. Theano's own is invalid OpenCL (theano/scalar/basic.py, Maximum.c_code)."""
+    a, b = inputs
+    first = getattr(T, comparison)(a, b)
+    return T.switch(first if node.dtype.is_integer else T.or_(T.isnan(a), first), a, b)
 
 
-def _position(better: str) -> Row:
+def _position(better: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """argmax or argmin: the first of equals; a NaN wins over all numbers."""
+    x, axis = inputs[0], node.params["axis"]
+    shape = lengths(x)
+    kept = [a for a in range(len(shape)) if a != axis]
+    numbers = np.broadcast_to(np.arange(shape[axis]).reshape(-1, *[1] * len(kept)), [shape[axis], *node.shape])
 
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        x, axis = inputs[0], node.params["axis"]
-        shape = lengths(x)
-        kept = [a for a in range(len(shape)) if a != axis]
-        numbers = np.broadcast_to(np.arange(shape[axis]).reshape(-1, *[1] * len(kept)), [shape[axis], *node.shape])
-        floating = x.dtype.startswith("float")
+    def combine(a: Any, i: Any, b: Any, j: Any) -> Sequence[Any]:
+        second = T.or_(getattr(T, better)(b, a), T.and_(T.eq(a, b), T.lt(j, i)))
+        if x.dtype.startswith("float"):
+            first_nan, second_nan = T.isnan(a), T.isnan(b)
+            second = T.switch(first_nan, T.and_(second_nan, T.lt(j, i)), T.or_(second_nan, second))
+        return [T.switch(second, b, a), T.switch(second, j, i)]
 
-        def combine(a: Any, i: Any, b: Any, j: Any) -> Sequence[Any]:
-            second = T.or_(getattr(T, better)(b, a), T.and_(T.eq(a, b), T.lt(j, i)))
-            if floating:
-                first_nan, second_nan = T.isnan(a), T.isnan(b)
-                second = T.switch(first_nan, T.and_(second_nan, T.lt(j, i)), T.or_(second_nan, second))
-            return [T.switch(second, b, a), T.switch(second, j, i)]
-
-        pairs = [x.dimshuffle(axis, *kept), T.constant(numbers, dtype="int64")]
-        return T.reshape(_halves(T, pairs, shape[axis], combine)[1], node.shape, ndim=len(node.shape))
-
-    return row
+    pairs = [x.dimshuffle(axis, *kept), T.constant(numbers, dtype="int64")]
+    return T.reshape(_halves(T, pairs, shape[axis], combine)[1], node.shape, ndim=len(node.shape))
 
 
-def _cumulative(name: str) -> Row:
+def _cumulative(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """A scan by doubling: each element with the one before it, two before it, four, ... (Hillis and Steele, 1986)."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        x, axis, rank = inputs[0], node.params["axis"], len(node.shape)
-        order = [axis, *(a for a in range(rank) if a != axis)]
-        x, step = x.dimshuffle(*order), 1
-        while step < node.shape[axis]:
-            x = T.concatenate([x[:step], getattr(T, name)(x[step:], x[:-step])], axis=0)
-            step *= 2
-        return x.dimshuffle(*[order.index(a) for a in range(rank)])
-
-    return row
+    x, axis, rank = inputs[0], node.params["axis"], len(node.shape)
+    order = [axis, *(a for a in range(rank) if a != axis)]
+    x, step = x.dimshuffle(*order), 1
+    while step < node.shape[axis]:
+        x = T.concatenate([x[:step], getattr(T, name)(x[step:], x[:-step])], axis=0)
+        step *= 2
+    return x.dimshuffle(*[order.index(a) for a in range(rank)])
 
 
 def _refused(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -150,39 +128,34 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         return T.dot(a, b)
     # libgpuarray does not call CLBlast's batched product: one product after the other.
     batch = prod(node.shape[:-2])
-    left = T.reshape(a, (batch, *lengths(a)[-2:]), ndim=3)
-    right = T.reshape(b, (batch, *lengths(b)[-2:]), ndim=3)
+    left, right = (T.reshape(x, (batch, *lengths(x)[-2:]), ndim=3) for x in inputs)
     products = [T.dot(left[i], right[i]).dimshuffle("x", 0, 1) for i in range(batch)]
     return T.reshape(T.concatenate(products, axis=0), node.shape, ndim=len(node.shape))
-
-
-def _is_opencl(node: Node) -> bool:
-    return (node.device or "").startswith("cpu")
 
 
 def rows(otherwise: Mapping[str, Row]) -> Mapping[str, Row]:
     """The rows of the generation, with other ones for OpenCL devices, whose kind is ``cpu``."""
 
     def chosen(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        return (_OPENCL if _is_opencl(node) else native)[node.op](T, node, inputs)
+        return (_OPENCL if (node.device or "").startswith("cpu") else native)[node.op](T, node, inputs)
 
     native = {**TABLE, **otherwise}
     return {**otherwise, **dict.fromkeys(_OPENCL, chosen)}
 
 
 _OPENCL: Mapping[str, Row] = {
-    "maximum": _extreme("ge"),
-    "minimum": _extreme("le"),
+    "maximum": partial(_extreme, "ge"),
+    "minimum": partial(_extreme, "le"),
     "mean": _mean,
-    "max": _fold(_extreme("ge")),
-    "min": _fold(_extreme("le")),
-    "prod": _fold(TABLE["multiply"]),  # the host would compute the gradient of Theano's own
-    "any": _fold(TABLE["logical_or"]),
-    "all": _fold(TABLE["logical_and"]),
-    "argmax": _position("gt"),
-    "argmin": _position("lt"),
-    "cumulative_sum": _cumulative("add"),
-    "cumulative_prod": _cumulative("mul"),
+    "max": partial(_fold, partial(_extreme, "ge")),
+    "min": partial(_fold, partial(_extreme, "le")),
+    "prod": partial(_fold, TABLE["multiply"]),  # the host would compute the gradient of Theano's own
+    "any": partial(_fold, TABLE["logical_or"]),
+    "all": partial(_fold, TABLE["logical_and"]),
+    "argmax": partial(_position, "gt"),
+    "argmin": partial(_position, "lt"),
+    "cumulative_sum": partial(_cumulative, "add"),
+    "cumulative_prod": partial(_cumulative, "mul"),
     **dict.fromkeys((*linear_algebra.ROWS, "sort", "argsort", "searchsorted"), _refused),
     "diagonal": linear_algebra.diagonal_by_slices,
     "matmul": _matmul,

@@ -1,10 +1,6 @@
-"""Devices and transfers of a Theano function over contexts, read from its optimised graph.
-
-Each variable of Theano has a trace. Our traces name nodes of the program. Most optimisations copy the trace of a
-replaced variable to its replacement (`theano.gof.opt.copy_stack_trace`); for the others, above all fusions, a feature
-of the graph follows each replacement. So the trace of an optimised op names the nodes that it computes, and its type
-the context.
-"""
+"""Devices and transfers of a Theano function over contexts, read from its optimised graph. Our traces of variables name
+nodes of the program. Most optimisations copy traces to replacements (`theano.gof.opt.copy_stack_trace`); for the others
+a feature of the graph follows each replacement."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ import numpy as np
 
 from xbackend.backends.gpuarray.contexts import HOST
 from xbackend.backends.lineage.ops import behind
-from xbackend.backends.placement import LOOKED_THROUGH, Backward, Executed, Execution, Transferred, with_folded
+from xbackend.backends.placement import LOOKED_THROUGH, Backward, Executed, Execution, Transferred
 from xbackend.backends.staged.assembly import Lowered
 from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
@@ -35,11 +31,9 @@ _SHAPES = ("Shape", "Shape_i", "MakeVector")  # ops that read lengths only
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The node of the program that an op of the lowered graph belongs to.
-
-    ``where`` is the device that it should run on, for an op of a backward pass that of its forward op; `None` if it
-    depends only on constants. ``last``: its result is the node's. ``lengths`` is the shape, where it is known.
-    """
+    """The node of the program that an op of the lowered graph belongs to, the device that it should run on (of a
+    backward op its forward op's, `None` if it depends only on constants), and whether its result is the node's, the
+    ``last``."""
 
     node: int
     where: Device | None
@@ -62,11 +56,8 @@ def _entries(variable: Variable) -> Iterator[tuple[str, int]]:
         yield from (entry[:2] for entry in trace if entry[0] in (_COMPUTES, _CONTAINS))
 
 
-def follower(optimizer: type, feature: type) -> Any:
-    """An optimisation without effect, to be run first: it makes traces follow the replacements of the others.
-
-    ``optimizer`` and ``feature`` are `theano.gof.Optimizer` and `theano.gof.toolbox.Feature`.
-    """
+def follower(feature: type) -> type:
+    """A feature of a graph (`theano.gof.toolbox.Feature`) that makes traces follow replacements."""
 
     class Follower(feature):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -75,26 +66,16 @@ def follower(optimizer: type, feature: type) -> Any:
         def on_import(self, graph: Any, node: Any, reason: Any) -> None:
             self._new.add(node)
 
-        def on_change_input(  # noqa: PLR0917
-            self, graph: Any, node: Any, i: int, r: Variable, new_r: Variable, reason: Any
-        ) -> None:
-            if new_r.owner in self._new:
-                _hand_on(r, new_r, self._new)
-            elif new_r.owner is not None and reason == "MergeOptimizer":
+        def on_change_input(self, graph: Any, node: Any, i: int, *changed: Any, reason: Any) -> None:
+            old, new = changed
+            if new.owner in self._new:
+                _hand_on(old, new, self._new)
+            elif new.owner is not None and reason == "MergeOptimizer":
                 # Two equal computations were merged: the remaining one is both.
-                _contain(new_r, {number for _, number in _entries(r)})
+                _contain(new, {number for _, number in _entries(old)})
             self._new.clear()
 
-    class Follow(optimizer):  # type: ignore[misc]
-        name = "xbackend_follow"
-
-        def add_requirements(self, graph: Any) -> None:
-            graph.attach_feature(Follower())
-
-        def apply(self, graph: Any) -> None:
-            """Nothing."""
-
-    return Follow()
+    return Follower
 
 
 def _hand_on(old: Variable, new: Variable, imported: set[Any]) -> None:
@@ -141,11 +122,14 @@ def _kind(node: Any) -> str:
     return type(node.op).__name__
 
 
-class Reader:
-    """The records of one compiled function."""
+def _seen(node: Any, status: str = "") -> Executed:
+    return Executed(_device(node.outputs[0]), str(node.op), _EVIDENCE, status)
 
+
+class Reader:
     def __init__(self, graph: Lowered, marks: Sequence[Mark], optimised: Any) -> None:
         self.program, self._graph, self._marks = graph.program, graph, marks
+        self._moves = {i for i, node in enumerate(self.program.values) if node.op == "transfer"}
         lengths: set[Any] = set()  # ops on the host that compute lengths only
         self._nodes = []
         for node in optimised.toposort():
@@ -158,8 +142,7 @@ class Reader:
                 self._nodes.append(node)
 
     def execution(self) -> Execution:
-        """The ops, transfers and backward pass of each call."""
-        return Execution(self._ops(), self._transfers(), with_folded(self.program, self._backward()))
+        return Execution(self._ops(), self._transfers(), tuple(self._backward()))
 
     def _of(self, variables: Sequence[Variable], kind: str = _COMPUTES) -> list[Mark]:
         return [self._marks[n] for v in variables for k, n in _entries(v) if k == kind]
@@ -175,19 +158,15 @@ class Reader:
 
     def _ops(self) -> Mapping[int, Executed]:
         computing, containing = self._computing(_COMPUTES), self._computing(_CONTAINS)
-        moved = {
-            m.node: n
-            for n in self._nodes
-            for m in self._of(n.outputs)
-            if _kind(n) in _TRANSFERS and self._is_move(m.node)
-        }
+        transfers = [n for n in self._nodes if _kind(n) in _TRANSFERS]
+        moved = {m.node: n for n in transfers for m in self._of(n.outputs) if m.node in self._moves}
         records: dict[int, Executed | None] = {}
         for i, node in enumerate(self.program.values):
             if node.op in ("input", "shared"):
                 continue
-            if self._is_move(i):
+            if i in self._moves:
                 if i in moved:
-                    records[i] = Executed(_device(moved[i].outputs[0]), str(moved[i].op), _EVIDENCE)
+                    records[i] = _seen(moved[i])
             elif i in computing:
                 records[i] = self._executed(i, computing[i])
             elif i in containing:
@@ -198,40 +177,27 @@ class Reader:
                 records[i] = Executed(None, "", LOOKED_THROUGH, "folded")
         return {i: record for i, record in records.items() if record is not None}
 
-    def _is_move(self, i: int) -> bool:
-        return self.program.values[i].op == "transfer"
-
     def _executed(self, i: int, ops: Sequence[tuple[Mark, Any]]) -> Executed | None:
-        """One of the node's ops: if any runs on a wrong device, such a one, else the op of its result."""
-        elsewhere = [op for m, op in ops if _device(op.outputs[0]) != (m.where or self._graph.device(i))]
-        shown = elsewhere or [op for m, op in ops if m.last]
-        if not shown:
-            # Another op gives the result; the node's other ops, as in a backward pass, are on its device.
-            shown = [op for _, op in ops if _device(op.outputs[0]) == self._graph.device(i)]
-        if not shown:
-            # Computed on another device, as the gradient of a weight that is here: its result was transferred here.
-            shown = [
-                op
-                for op in self._nodes
-                if _kind(op) in _TRANSFERS
-                and _device(op.outputs[0]) == self._graph.device(i)
-                and any(m.node == i for kind in (_COMPUTES, _CONTAINS) for m in self._of(op.outputs, kind))
-            ]
-        if not shown:
-            return None
-        return Executed(_device(shown[-1].outputs[0]), str(shown[-1].op), _EVIDENCE)
+        """One of the node's ops: if any runs on a wrong device, such a one, else the op of its result, or another one
+        on its device, as in a backward pass, or the transfer of a gradient that was computed elsewhere."""
+        here, kinds = self._graph.device(i), (_COMPUTES, _CONTAINS)
+        came = (op for op in self._nodes if _kind(op) in _TRANSFERS and _device(op.outputs[0]) == here)
+        shown = (
+            [op for m, op in ops if _device(op.outputs[0]) != (m.where or here)]
+            or [op for m, op in ops if m.last]
+            or [op for _, op in ops if _device(op.outputs[0]) == here]
+            or [op for op in came if any(m.node == i for kind in kinds for m in self._of(op.outputs, kind))]
+        )
+        return _seen(shown[-1]) if shown else None
 
     def _fused(self, i: int, ops: Sequence[tuple[Mark, Any]]) -> Executed:
         # A graph that was simplified away may also have contained it; the op on the right device counts.
         here = [op for _, op in ops if _device(op.outputs[0]) == self._graph.device(i)]
-        shown = (here or [op for _, op in ops])[-1]
-        return Executed(_device(shown.outputs[0]), str(shown.op), _EVIDENCE, "fused")
+        return _seen((here or [op for _, op in ops])[-1], "fused")
 
     def _backward(self) -> Iterator[Backward]:
-        """The optimised ops that compute or contain marks of gradients.
-
-        Marks contained in a graph that was simplified away may be gone; contained ones count on the right device only.
-        """
+        """The optimised ops that compute or contain marks of gradients; contained ones count on the right device
+        only."""
         for node in self._nodes:
             if _kind(node) in _COPIES:
                 continue
@@ -250,7 +216,7 @@ class Reader:
                 continue
             source, target = node.inputs[0], node.outputs[0]
             of = {m.node for m in self._of([target])}
-            own = max((i for i in of if self._is_move(i)), default=None)
+            own = max(of & self._moves, default=None)
             gradient = own is None and any(self.program.values[i].op == "grad" for i in of)
             size = self._bytes(target, source)
             records.append(Transferred(_device(source), _device(target), size, own, gradient, str(node.op), _EVIDENCE))

@@ -1,9 +1,6 @@
-"""JAX (https://docs.jax.dev): a jitted function for each stage, `jax.device_put` between them.
-
-JAX traces a program as any user's function, gradients by its own `jax.vjp`. The jaxpr is the graph: it is cut at
-``device_put``, whose gradient transfers the other way, and each stage is jitted for its device. Replicas that are alike
-are one function over a mesh of their devices.
-"""
+"""JAX (https://docs.jax.dev): a jitted function for each stage, `jax.device_put` between them. JAX traces a program as
+any user's function, gradients by its own `jax.vjp`; the jaxpr is cut at ``device_put``. Replicas that are alike are one
+function over a mesh of their devices."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from xbackend.backends.jax.gradient_rules import MENDED
 from xbackend.backends.jax.over_mesh import SharedCell
 from xbackend.backends.jax.tracing import Copied, DevicePut, Tracing, function_of
 from xbackend.backends.special_numbers import QUOTIENTS, SIGNS
-from xbackend.backends.staged.assembly import assembled
+from xbackend.backends.staged.assembly import Assembly
 from xbackend.backends.staged.backend import CompiledStage
 from xbackend.devices import Device
 from xbackend.program import replicas
@@ -41,8 +38,8 @@ class JAXBackend(JAXDevices):
     def build(self, program: Program) -> Built:
         alike = replicas.find(program)
         if alike is not None and replicated.works(self.jax, alike):
-            return replicated.built(self, program, alike)
-        return assembled(self, Tracing(self, program).traced(), DevicePut)
+            return replicated.Replicated(self, program, alike).built()
+        return Assembly(self, Tracing(self, program).traced(), DevicePut).built()
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
         if len(self.devices) == 1:

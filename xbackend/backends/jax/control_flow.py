@@ -11,11 +11,6 @@ from xbackend.program.program import Node, Program
 Compiler = Callable[[Program], Callable[..., Sequence[Any]]]
 
 
-def lowered(jax: Any, node: Node, inputs: Sequence[Any], compiled: Compiler) -> Sequence[Any]:
-    """All results of a loop or a choice."""
-    return _ROWS[node.op](jax, node, inputs, compiled)
-
-
 def _scan(jax: Any, node: Node, inputs: Sequence[Any], compiled: Compiler) -> Sequence[Any]:
     carries, function = node.params["carries"], compiled(node.params["body"])
     first_closed = carries + node.params["sequences"]
@@ -35,22 +30,15 @@ def _while(jax: Any, node: Node, inputs: Sequence[Any], compiled: Compiler) -> S
     carries = node.params["carries"]
     condition, step = (compiled(node.params[name]) for name in ("condition", "body"))
     state, closed = given[:carries], given[carries:]
-    result: Sequence[Any] = jax.lax.while_loop(
+    return jax.lax.while_loop(  # type: ignore[no-any-return]
         lambda state: condition(*state, *closed)[0], lambda state: list(step(*state, *closed)), list(state)
     )
-    return result
 
 
 def _cond(jax: Any, node: Node, inputs: Sequence[Any], compiled: Compiler) -> Sequence[Any]:
     predicate, *values = inputs
     then, otherwise = (compiled(node.params[name]) for name in ("then", "otherwise"))
-    result: Sequence[Any] = jax.lax.cond(predicate, lambda *x: list(then(*x)), lambda *x: list(otherwise(*x)), *values)
-    return result
+    return [*jax.lax.cond(predicate, lambda *x: list(then(*x)), lambda *x: list(otherwise(*x)), *values)]
 
 
-_ROWS: dict[str, Callable[[Any, Node, Sequence[Any], Compiler], Sequence[Any]]] = {
-    "scan": _scan,
-    "while_loop": _while,
-    "cond": _cond,
-}
-CONTROL = frozenset(_ROWS)
+ROWS: dict[str, Callable[..., Sequence[Any]]] = {"scan": _scan, "while_loop": _while, "cond": _cond}

@@ -33,28 +33,21 @@ def _compiled(jax: Any) -> Counter[str]:
     return counted
 
 
-class _Configuration:
-    """JAX's configuration, of which an interpreter has one: changed while a backend is open, then restored."""
-
-    def __init__(self) -> None:
-        self._open, self._before = 0, dict[str, Any]()
-
-    def hold(self, config: Any, wanted: Mapping[str, Any]) -> None:
-        """Set the wanted values until `release`."""
-        if not self._open:
-            self._before = {name: getattr(config, name) for name in wanted}
-        self._open += 1
-        for name, value in wanted.items():
-            config.update(name, value)
-
-    def release(self, config: Any) -> None:
-        """End one `hold`; the last one restores the configuration."""
-        self._open -= 1
-        for name, value in () if self._open else self._before.items():
-            config.update(name, value)
+_before: list[dict[str, Any]] = []  # JAX's configuration, of which an interpreter has one, before each open backend
 
 
-_configuration = _Configuration()
+def _hold(config: Any, wanted: Mapping[str, Any]) -> None:
+    """Change the configuration until `_release`."""
+    _before.append({name: getattr(config, name) for name in wanted})
+    for name, value in wanted.items():
+        config.update(name, value)
+
+
+def _release(config: Any) -> None:
+    """End one `_hold`; the last one restores the configuration."""
+    before = _before.pop()
+    for name, value in () if _before else before.items():
+        config.update(name, value)
 
 
 class JAXDevices(StagedBackend):
@@ -62,6 +55,7 @@ class JAXDevices(StagedBackend):
 
     packages: tuple[str, ...] = ("jax", "jaxlib")
     refuses = False
+    common_pool = "XLA"
     evidence = "device of the stage's outputs, as JAX says"
     overlap = "those on different devices overlap: JAX computes them while Python goes on"
 
@@ -69,8 +63,7 @@ class JAXDevices(StagedBackend):
         self.jax = jax = self.needed("jax")
         _compiled(jax)
         settings = self.settings
-        # Else JAX takes three quarters of a GPU's memory when it starts, and several processes may be alive.
-        # https://docs.jax.dev/en/latest/gpu_memory_allocation.html
+        # Else it takes most of a GPU's memory at once: https://docs.jax.dev/en/latest/gpu_memory_allocation.html
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         forced = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
         if settings.virtual_devices > 1 and not forced:
@@ -97,14 +90,13 @@ class JAXDevices(StagedBackend):
             self.ours[theirs] = Device(kind, counts[kind])
             counts[kind] += 1
         self.theirs = {ours: theirs for theirs, ours in self.ours.items()}
-        # Not from the environment, and not TF32, JAX's default on a GPU.
+        # Not from floatX or the environment, and not TF32, JAX's default on a GPU.
         alone = all(theirs.platform == "cpu" for theirs in every)
-        # Not from floatX or the environment either.
         wanted = {"jax_default_matmul_precision": None if alone else "highest", "jax_enable_x64": True}
         if settings.own_cache:  # JAX's cache on disk may be configured
             wanted["jax_compilation_cache_dir"] = None
-        _configuration.hold(jax.config, wanted)
-        self._released = weakref.finalize(self, _configuration.release, jax.config)
+        _hold(jax.config, wanted)
+        self._released = weakref.finalize(self, _release, jax.config)
         return choose_visible(self.ours.values(), settings.visible)
 
     def shut(self) -> None:
@@ -131,8 +123,7 @@ class JAXDevices(StagedBackend):
     def compiled(
         self, function: Callable[..., Any], inputs: Sequence[Any], device: Device, donated: Sequence[int] = ()
     ) -> CompiledStage:
-        """The function jitted for a device, for inputs with a shape and a dtype. A call consumes the ``donated`` ones,
-        by number."""
+        """The function jitted for a device, for inputs with shape and dtype. A call consumes the ``donated`` ones."""
         jax = self.jax
         sharding = jax.sharding.SingleDeviceSharding(self.theirs[device])
         # With the device named, a value on another device is an error and does not move the computation.
@@ -165,10 +156,6 @@ class JAXDevices(StagedBackend):
         # JAX before 0.10 did not name them.
         return {"XLA": sum(name.startswith("tf_XLAEigen") for name in names) or None}
 
-    @property
-    def common_pool(self) -> str:
-        return "XLA"
-
     def products(self) -> Pool:
         own = "XLA's own"
         beside = any(device.is_accelerator for device in self.devices)
@@ -177,4 +164,4 @@ class JAXDevices(StagedBackend):
     def compiler_settings(self) -> dict[str, Any]:
         config = self.jax.config
         own = {"precision": config.jax_default_matmul_precision, "x64": config.jax_enable_x64}
-        return {**super().compiler_settings(), **own}
+        return super().compiler_settings() | own

@@ -1,14 +1,13 @@
-"""The op set as a user of JAX writes it: one row for each op whose meaning in ``jax.numpy`` is not the standard's, or
-whose arguments are other ones. Every row takes ``jax.numpy``, the node and its inputs.
-"""
+"""The op set as a user of JAX writes it: a row for each op whose name or arguments in ``jax.numpy`` are not the
+standard's. A row takes ``jax.numpy``, the node and its inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from xbackend.backends.jax import gradient_rules
-from xbackend.backends.jax.linear_algebra import ROWS
 from xbackend.backends.numpy.ops import selected, slices
 from xbackend.backends.rows import Row, Rows
 from xbackend.backends.special_numbers import Elementwise
@@ -20,27 +19,20 @@ def _named(name: str) -> Row:
     return lambda jnp, node, inputs: getattr(jnp, name)(*inputs)
 
 
-def _special_function(name: str) -> Row:
-    def row(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        from jax.scipy import special
+def _special_function(name: str, jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    from jax.scipy import special
 
-        return getattr(special, name)(*inputs)
-
-    return row
+    return getattr(special, name)(*inputs)
 
 
-def _reduction(name: str, typed: bool = False) -> Row:
+def _reduction(name: str, jnp: Any, node: Node, inputs: Sequence[Any], *, typed: bool = False) -> Any:
     """Without axes there is nothing to reduce. Integers keep their dtype."""
-
-    def row(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        axes, options = tuple(node.params["axis"]), {"dtype": node.dtype.value} if typed else {}
-        return getattr(jnp, name)(inputs[0], axis=axes, **options) if axes else jnp.asarray(inputs[0])
-
-    return row
+    axes, options = tuple(node.params["axis"]), {"dtype": node.dtype.value} if typed else {}
+    return getattr(jnp, name)(inputs[0], axis=axes, **options) if axes else jnp.asarray(inputs[0])
 
 
-def _arg_reduction(name: str) -> Row:
-    return lambda jnp, node, inputs: getattr(jnp, name)(inputs[0], axis=node.params["axis"])
+def _along_axis(name: str) -> Row:
+    return lambda jnp, node, inputs: getattr(jnp, name)(*inputs, axis=node.params["axis"])
 
 
 def _special(jnp: Any, node: Node) -> Elementwise:
@@ -97,14 +89,32 @@ def _conv2d(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
     )
 
 
+def _solve_triangular(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    from jax.scipy.linalg import solve_triangular
+
+    return solve_triangular(*inputs, lower=bool(node.params["lower"]))
+
+
+def _linear_algebra(name: str) -> Row:
+    return lambda jnp, node, inputs: getattr(jnp.linalg, name)(*inputs)
+
+
+_MATRICES: Mapping[str, Row] = {
+    **{name: _linear_algebra(name) for name in ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")},
+    "solve_triangular": _solve_triangular,
+    "svdvals": lambda jnp, node, inputs: jnp.linalg.svd(inputs[0], full_matrices=False, compute_uv=False),
+    "qr": lambda jnp, node, inputs: jnp.linalg.qr(inputs[0], mode="complete" if node.params["full"] else "reduced"),
+    "svd": lambda jnp, node, inputs: jnp.linalg.svd(inputs[0], full_matrices=bool(node.params["full"])),
+    "diagonal": lambda jnp, node, inputs: jnp.diagonal(jnp.asarray(inputs[0]), node.params["offset"], -2, -1),
+}
 TABLE = Rows(
     "JAX",
     {
         **{name: _named(name) for name in OPS},
-        **{name: _reduction(name) for name in ("max", "min", "any", "all")},
-        **{name: _reduction(name, typed=True) for name in ("sum", "prod", "mean")},
-        **{name: _special_function(name) for name in ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")},
-        **{name: _arg_reduction(name) for name in ("argmax", "argmin")},
+        **{name: partial(_reduction, name) for name in ("max", "min", "any", "all")},
+        **{name: partial(_reduction, name, typed=True) for name in ("sum", "prod", "mean")},
+        **{name: partial(_special_function, name) for name in ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")},
+        **{name: _along_axis(name) for name in ("argmax", "argmin", "sort", "take_along_axis")},
         "abs": _abs,
         "atan2": _named("arctan2"),
         "bitwise_invert": _named("invert"),
@@ -114,7 +124,6 @@ TABLE = Rows(
         "pow": _pow,
         "cumulative_sum": lambda jnp, node, inputs: jnp.cumsum(inputs[0], node.params["axis"], node.dtype.value),
         "cumulative_prod": lambda jnp, node, inputs: jnp.cumprod(inputs[0], node.params["axis"], node.dtype.value),
-        "sort": lambda jnp, node, inputs: jnp.sort(inputs[0], axis=node.params["axis"]),
         "argsort": lambda jnp, node, inputs: jnp.argsort(inputs[0], axis=node.params["axis"]).astype(node.dtype.value),
         "searchsorted": _searchsorted,
         "conv2d": _conv2d,
@@ -126,7 +135,6 @@ TABLE = Rows(
         "slice": lambda jnp, node, inputs: jnp.reshape(inputs[0][slices(node.params)], node.shape),
         # As users write it; the function `take` would look at each index for one that is out of range.
         "take": lambda jnp, node, inputs: jnp.asarray(inputs[0])[selected(node.params["axis"], inputs[1])],
-        "take_along_axis": lambda jnp, node, inputs: jnp.take_along_axis(*inputs, axis=node.params["axis"]),
         "slice_set": lambda jnp, node, inputs: jnp.asarray(inputs[0]).at[slices(node.params)].set(inputs[1]),
         "slice_add": lambda jnp, node, inputs: jnp.asarray(inputs[0]).at[slices(node.params)].add(inputs[1]),
         "take_set": lambda jnp, node, inputs: _at(jnp, node, inputs).set(inputs[2]),
@@ -134,7 +142,7 @@ TABLE = Rows(
         "astype": lambda jnp, node, inputs: jnp.astype(jnp.asarray(inputs[0]), node.dtype.value),
         "full": lambda jnp, node, inputs: jnp.full(node.shape, node.params["fill_value"], node.dtype.value),
         "eye": lambda jnp, node, inputs: jnp.eye(*node.shape, k=node.params["k"], dtype=node.dtype.value),
-        **ROWS,
+        **_MATRICES,
     },
 )
 """`input`, `shared`, `transfer`, `grad` and the other generators belong to the graph (`jax.adapter`)."""

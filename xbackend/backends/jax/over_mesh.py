@@ -1,8 +1,5 @@
-"""Arrays over a mesh of devices: an array of JAX that has one value on each of them.
-
-Values with axes are joined along the first one. To JAX, values without axes are copies of one number; each device
-keeps its own.
-"""
+"""Arrays over a mesh of devices: an array of JAX that has one value on each of them. Values with axes are joined along
+the first one; to JAX, values without axes are copies of one number, and each device keeps its own."""
 
 from __future__ import annotations
 
@@ -21,8 +18,6 @@ Join = Callable[[list[Value]], Value]  # from values, one on each device in the 
 
 
 class Mesh:
-    """A mesh of devices of JAX."""
-
     def __init__(self, jax: Any, theirs: Sequence[Any]) -> None:
         self.jax, self.theirs = jax, list(theirs)
         self._mesh = jax.sharding.Mesh(np.array(self.theirs), (AXIS,))
@@ -37,8 +32,8 @@ class Mesh:
         return self.jax.ShapeDtypeStruct(whole, dtype, sharding=sharding)
 
     def joiner(self, shape: Sequence[int], dtype: Any) -> Join:
-        """A function to an array whose part on each device has this shape. It copies nothing. Each
-        value has to be on its device: JAX puts those of the mesh's devices in the mesh's order, whatever theirs was."""
+        """A function to an array whose part on each device has this shape, without a copy, of values in the mesh's
+        order."""
         aval, make = self.aval(shape, dtype), self.jax.make_array_from_single_device_arrays
         whole = make(aval.shape, aval.sharding, [self.jax.device_put(np.zeros(shape, dtype), d) for d in self.theirs])
         kind, abstract, sharding = type(whole), whole.aval, aval.sharding
@@ -54,15 +49,14 @@ class Mesh:
         return join
 
     def copies(self, values: Sequence[Value]) -> list[Value]:
-        """Copies of values, each on its device."""
         put = self.jax.device_put
         return [put(value, device, may_alias=False) for value, device in zip(values, self.theirs, strict=True)]
 
     def compiled(
         self, function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], donated: Sequence[int]
     ) -> Callable[..., Sequence[Value]]:
-        """A function of one device's parts, jitted for arrays over the mesh. A call consumes the ``donated`` arrays, by
-        number."""
+        """A function of one device's parts, jitted for arrays over the mesh, of which a call consumes the ``donated``
+        ones."""
         given, made = (tuple(self._spec(v.shape) for v in each) for each in (inputs, outputs))
         spread = self.jax.shard_map(function, mesh=self._mesh, in_specs=given, out_specs=made, check_vma=False)
         call: Callable[..., Sequence[Value]] = self.jax.jit(spread, donate_argnums=tuple(donated))
@@ -84,8 +78,8 @@ def parts(array: Value) -> list[Value]:
 
 
 class SharedCell:
-    """The storage of a shared variable, as `xbackend.backends.storages.Cell`. While replicas update it, its value is a
-    part of an array over a mesh; reading or writing it takes the array apart."""
+    """The storage of a shared variable, as `Cell`. While replicas update it, its value is a part of an array over a
+    mesh, which reading or writing takes apart."""
 
     __slots__ = ("__weakref__", "_value", "device", "whole")
 
@@ -112,8 +106,8 @@ class SharedCell:
 
 
 class Whole:
-    """The values of cells on several devices, as an ``array`` over a mesh. Nothing else has its memory, so that a call
-    may consume it. It does not keep the cells: each is freed with its variable."""
+    """The values of cells on several devices, as an ``array`` over a mesh that nothing else has: a call may consume
+    it."""
 
     __slots__ = ("_cells", "array", "join", "mesh")
 

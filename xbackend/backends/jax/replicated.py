@@ -1,8 +1,6 @@
-"""Replicas that are alike as one function under `jax.shard_map`, over a mesh of their devices.
-
-An all-reduce is a `psum`. What the root sends goes by an `all_to_all`, or by a `psum` if it is the same for all; the
-other devices have zeros of the same shape. The updated variables stay arrays over the mesh from call to call.
-"""
+"""Replicas that are alike as one function under `jax.shard_map`, over a mesh of their devices. An all-reduce is a
+`psum`. What the root sends goes by an `all_to_all`, or by a `psum` if it is the same for all; other devices have zeros.
+The updated variables stay arrays over the mesh from call to call."""
 
 from __future__ import annotations
 
@@ -18,17 +16,8 @@ from xbackend.backends.contract import Built, Value
 from xbackend.backends.jax.devices import JAXDevices
 from xbackend.backends.jax.over_mesh import AXIS, Join, Mesh, Whole, parts
 from xbackend.backends.jax.tracing import DevicePut, Tracing, Variable, function_of, is_large
-from xbackend.backends.placement import (
-    Backward,
-    Executed,
-    Execution,
-    ProfiledCall,
-    Span,
-    Transferred,
-    with_folded,
-)
+from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.backends.staged.assembly import Assembly, Lowered
-from xbackend.backends.staged.graph import cut
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
 from xbackend.program.evaluation import evaluate
@@ -61,11 +50,11 @@ class _TracingReplicas(Tracing):
         return super().call(node, inputs)
 
     def received(self, sent: Sequence[Sequence[Any]]) -> list[Any]:
-        """The arrays that the root sends to this device, of those for each device, as the other devices have zeros.
-        Those whose elements have the same number of bytes travel in one message."""
+        """The arrays that the root sends to this device. Those whose elements have as many bytes travel in one
+        message."""
         jnp, lax, count = self.jax.numpy, self.jax.lax, len(self.replicas.devices)
         got: list[Any] = [each[0] for each in sent]
-        bits = [[self._bits(a) for a in each] for each in sent]
+        bits = [[self._as(np.dtype(f"uint{8 * a.itemsize}"), a) for a in each] for each in sent]
         own: dict[int, list[int]] = {}
         for k, each in enumerate(sent):
             if all(a is each[0] for a in each):  # the same for all
@@ -78,26 +67,18 @@ class _TracingReplicas(Tracing):
             ends = np.cumsum([a.shape[1] for a in flat])[:-1]
             for k, part in zip(numbers, jnp.split(message, ends), strict=True):
                 got[k] = jnp.reshape(part, sent[k][0].shape)
-        dtypes = [each[0].dtype for each in sent]
-        return [
-            a.astype(dtype) if dtype.kind == "b" else lax.bitcast_convert_type(a, dtype)
-            for a, dtype in zip(got, dtypes, strict=True)
-        ]
+        return [self._as(each[0].dtype, a) for each, a in zip(sent, got, strict=True)]
 
-    def _bits(self, value: Any) -> Any:
-        """The elements as numbers without sign, which travel as they are."""
-        if value.dtype.kind == "b":
-            return value.astype(np.uint8)
-        return self.jax.lax.bitcast_convert_type(value, f"uint{8 * value.itemsize}")
+    def _as(self, dtype: Any, value: Any) -> Any:
+        """The elements as numbers of another dtype of the same size."""
+        booleans = bool in (dtype, value.dtype)
+        return value.astype(dtype) if booleans else self.jax.lax.bitcast_convert_type(value, dtype)
 
     def traced(self) -> Lowered:
-        graph, replicas, one, before = self.graph, self.replicas, self.program, self.replicas.before
+        graph, replicas, one, before = Lowered(self.program), self.replicas, self.program, self.replicas.before
         arguments = {i: Variable(before.values[i]) for i in before.inputs}
-        given = {
-            i: Variable(n)
-            for i, n in enumerate(one.values)
-            if (n.op in ("input", "shared") or is_large(n)) and i not in self.sent
-        }
+        outside = {i: n for i, n in enumerate(one.values) if n.op in ("input", "shared") or is_large(n)}
+        given = {i: Variable(n) for i, n in outside.items() if i not in self.sent}
         graph.arguments = [*arguments.values(), *(given[i] for i in one.inputs if i not in self.sent)]
         graph.shared = {i: variable for i, variable in given.items() if one.values[i].op == "shared"}
         graph.resident = {i: variable for i, variable in given.items() if is_large(one.values[i])}
@@ -120,22 +101,15 @@ class _TracingReplicas(Tracing):
         return graph
 
 
-def built(backend: JAXDevices, program: Program, replicas: Replicas) -> Built:
+class Replicated:
     """A program of replicas, compiled once for all of them."""
-    made = _Replicated(backend, program, replicas)
-    return Built(made.execute, made.executed, made.profile)
-
-
-class _Replicated:
-    """A program of replicas, compiled."""
 
     def __init__(self, backend: JAXDevices, program: Program, replicas: Replicas) -> None:
         self.backend, self.program, self.replicas = backend, program, replicas
         self.mesh = Mesh(backend.jax, [backend.theirs[device] for device in replicas.devices])
         tracing = _TracingReplicas(backend, replicas)
         self.graph, self.first, self.sent = tracing.traced(), tracing.first, tracing.sent
-        # The records of one replica.
-        self.one = Assembly(backend, self.graph, cut(self.graph.sources, self.graph.results(), DevicePut))
+        self.one = Assembly(backend, self.graph, DevicePut)
         stage = Stage(0, replicas.devices[0], self.one.sources, self.one.distinct())
         mutable = {self.graph.shared[i] for i in replicas.one.updates}
         donated = [k for k, v in enumerate(stage.inputs) if v in mutable]
@@ -145,9 +119,15 @@ class _Replicated:
         except Exception as error:
             raise backend.unsupported(program.name, None, error) from error
         self.read: list[Device] = []  # the device of each replica, once it was executed
+        program_of = f"one program of {len(replicas.devices)} replicas, "
+        self.evidence = f"{program_of}device of this one's part of each result, as JAX says"
+        self.of_all = f"{program_of}which all their devices execute; this one's result is used"
         self.objects, self.given, self.wholes = dict[str, Any](), list[str](), dict[int, str]()
         self._arguments()
         self.run = self._straight_line(self.call)
+
+    def built(self) -> Built:
+        return Built(self.execute, self.executed, self.profile)
 
     def _arguments(self) -> None:
         """Fill ``given``, the arguments of the function as Python, of the ``objects`` and the program's arguments."""
@@ -196,8 +176,8 @@ class _Replicated:
         return source.compile()
 
     def execute(self, *values: Value) -> Sequence[Value]:
-        """One execution. The first one reads the devices. Raises `PlacementError` if an argument of it is on a wrong
-        device: JAX would give it to the replica of its device."""
+        """One execution; the first one reads the devices. Raises `PlacementError` if an argument is on a wrong
+        device."""
         if self.read:
             return self.run(*values)
         asked = [Device.parse(self.program.values[i].device or "") for i in self.program.inputs]
@@ -222,20 +202,9 @@ class _Replicated:
     def executed(self) -> Execution:
         """The records of one replica, for each with its own device, and of what the root sends."""
         if not self.read:
-            return Execution({}, (), with_folded(self.program, ()))
-        transfers = [n for n in self.program.nodes if n.op == "transfer"]
-        return Execution(
-            self._ops(), tuple(map(self._transfer, transfers)), with_folded(self.program, self._backward())
-        )
-
-    @property
-    def evidence(self) -> str:
-        return f"one program of {len(self.read)} replicas, device of this one's part of each result, as JAX says"
-
-    @property
-    def of_all(self) -> str:
-        """The evidence of what all devices execute, and one device is to have."""
-        return f"one program of {len(self.read)} replicas, which all their devices execute; this one's result is used"
+            return Execution({})
+        transfers = [self._transfer(n) for n in self.program.nodes if n.op == "transfer"]
+        return Execution(self._ops(), tuple(transfers), tuple(self._backward()))
 
     def _home(self, value: int) -> Device:
         """The device that has a value: its replica's, or the root's."""
@@ -250,30 +219,24 @@ class _Replicated:
                 owner = self.first[self.replicas.prior[i]].owner
                 records[i] = Executed(self._home(i), str(owner.op) if owner else node.op, self.of_all)
             elif i in self.replicas.place:
-                one = ops.get(self.replicas.place[i][0])
-                if one is not None:
-                    records[i] = (
-                        one if one.device is None else replace(one, device=self._home(i), evidence=self.evidence)
-                    )
+                if (one := ops.get(self.replicas.place[i][0])) is not None:
+                    here = replace(one, device=self._home(i), evidence=self.evidence)
+                    records[i] = here if one.device else one
             else:
                 records[i] = Executed(self._target(i), self._by(node.node), self.evidence)
         return records
 
     def _by(self, transfer: Node) -> str:
-        """What moves a value."""
         for_each = any(transfer.inputs[0] in each and len({*each}) > 1 for each in self.sent.values())
         return "all_to_all" if for_each else "psum"
 
     def _target(self, transfer: int) -> Device:
-        """The device that gets a value of the root."""
         return self.read[self.replicas.devices.index(Device.parse(self.program.values[transfer].device or ""))]
 
     def _transfer(self, node: Node) -> Transferred:
         (source,), (target,) = node.inputs, node.outputs
-        summed = target in self.replicas.place
-        home = self._home(target) if summed else self._target(target)
-        size = int(np.prod(node.shape, dtype=np.int64)) * np.dtype(node.dtype.value).itemsize
-        return Transferred(self._home(source), home, size, target, False, self._by(node), self.evidence)
+        home = self._home(target) if target in self.replicas.place else self._target(target)
+        return Transferred(self._home(source), home, node.aval.nbytes, target, False, self._by(node), self.evidence)
 
     def _backward(self) -> Iterator[Backward]:
         number = {place: i for i, place in self.replicas.place.items() if self.program.values[i].op == "grad"}

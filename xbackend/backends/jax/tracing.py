@@ -48,7 +48,6 @@ class Equation:
         self.outputs = [Variable(v.aval, self) for v in eqn.outvars]
 
     def results(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The results of the primitive for these values, which may be traced."""
         params = self.primitive.get_bind_params(self.params)
         functions, params = params if isinstance(params, tuple) else ((), params)  # a pair before JAX 0.12
         results = self.primitive.bind(*functions, *values, **params)
@@ -65,7 +64,6 @@ class Copied:
         self.outputs = [Variable(variable, self)]
 
     def results(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The copy."""
         from jax import numpy
 
         return [numpy.array(value, copy=True) for value in values]
@@ -86,8 +84,6 @@ def function_of(jax: Any, stage: Stage) -> Callable[..., tuple[Any, ...]]:
 
 
 class DevicePut(NamedTuple):
-    """A transfer."""
-
     source: Device
     target: Device
 
@@ -119,7 +115,6 @@ class Steps:
         return function
 
     def call(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-        """All results of an op."""
         if node.op == "transfer":
             ends = (self.program.values[i].device or "" for i in (*node.inputs, *node.outputs))
             source, target = (self.backend.theirs[Device.parse(end)] for end in ends)
@@ -127,16 +122,16 @@ class Steps:
         if node.op in MADE_HERE:
             return [generate(node)]
         try:
-            if node.op in control_flow.CONTROL:
-                return control_flow.lowered(self.jax, node, inputs, self.body)
+            if node.bodies:
+                return control_flow.ROWS[node.op](self.jax, node, inputs, self.body)
             made = TABLE[node.op](self.jax.numpy, node, inputs)
             return made if OPS[node.op].several else [made]
         except Exception as error:
             raise self.backend.unsupported(node.op, node, error) from error
 
     def gradients(self, node: Node, values: Values) -> Sequence[Any]:
-        """The gradients of a node. The values between its targets and its loss are traced again by `jax.vjp`; they
-        replace the earlier ones, so nothing is computed twice."""
+        """The gradients of a node. `jax.vjp` traces what lies between targets and loss again, in place of the earlier
+        values."""
         program, (loss, *each) = self.program, node.inputs
         wrt = set(each)
         between, dependent = analyses.between(program, loss, wrt)
@@ -164,15 +159,9 @@ class Steps:
 
 
 class Tracing(Steps):
-    """The trace of one program by JAX."""
-
-    def __init__(self, backend: JAXDevices, program: Program) -> None:
-        super().__init__(backend, program)
-        self.graph = Lowered(program)
-
     def traced(self) -> Lowered:
         """The program as the equations of its jaxpr. XLA merges equal ones of a stage."""
-        graph, nodes = self.graph, self.program.values
+        graph, nodes = Lowered(self.program), self.program.values
         given = {i: Variable(n) for i, n in enumerate(nodes) if n.op in ("input", "shared") or is_large(n)}
         graph.sources = {variable: graph.device(i) for i, variable in given.items()}
         graph.arguments = [given[i] for i in self.program.inputs]

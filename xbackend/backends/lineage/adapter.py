@@ -1,17 +1,16 @@
-"""The adapter shared by all generations and modes of the Theano lineage.
-
-A program becomes one graph of the framework, with gradients by the framework's own ``grad``. `staged` cuts it into
-stages; the mode compiles each stage and gives its innermost callable. A generation (`pytensor.py`, `aesara.py`) has
-the names of its modules and its differences; a mode (`host_modes.py`, `jax_mode.py`, `mlx_mode.py`) defines values and
-compiles stages. A backend is a class of both.
-"""
+"""The adapter shared by all generations and modes of the Theano lineage. A program becomes one graph of the framework,
+with gradients by its own ``grad``; `staged` cuts it into stages, which the mode compiles. A generation (`pytensor.py`,
+`aesara.py`) has the names of its modules and its differences; a mode (`host_modes.py`, `jax_mode.py`, `mlx_mode.py`)
+defines values. A backend is a class of both."""
 
 from __future__ import annotations
 
 import abc
 import contextlib
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +23,7 @@ from xbackend.backends.lineage.ops import TABLE, behind, is_filled, is_shuffled
 from xbackend.backends.lineage.shapes import find_lengths, lengths, shape_of
 from xbackend.backends.rows import Row
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS, SIGNS
-from xbackend.backends.staged.assembly import Lowered, assembled
+from xbackend.backends.staged.assembly import Assembly, Lowered
 from xbackend.backends.staged.backend import CompiledStage
 from xbackend.backends.staged.graph import toposort, transfer_op
 from xbackend.backends.threads import Pool, limit_blas
@@ -37,17 +36,14 @@ from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program
 from xbackend.program.stages import Stage, Variable
 
-# Constants with more elements are inputs that stay on their device. Numba would write them into the machine code, and
-# every mode would spend time on folding them.
-LARGE = 64
+LARGE = 64  # constants with more elements are inputs that stay on their device, where no compiler folds them
 _REWRITING = ("total_graph_rewrite_time", "total_graph_opt_time")  # its names in the generations
 # By class of backend: the op for transfers, and the op that checks indices.
 _prepared: dict[type, tuple[type, type]] = {}
 
 
 class LineageBackend(Generation):
-    """A generation in a mode. A generation sets ``package`` and its differences; a mode sets ``linker_name`` and, when
-    it starts, ``compile_mode``, the framework's own."""
+    """A generation (``package``) in a mode, which sets ``linker_name`` and, when it starts, ``compile_mode``."""
 
     configuration: ClassVar[Mapping[str, Any]] = {}  # additional flags while a program is compiled
     digamma_dtypes: ClassVar[Sequence[str]] = ("float32", "float64")  # dtypes in which it is written out
@@ -67,6 +63,8 @@ class LineageBackend(Generation):
     linker_name: ClassVar[str]
     differentiated = False  # whether the program being lowered has gradients
     compile_mode: Any
+    behind = staticmethod(behind)
+    transfer = staticmethod(transfer_op)  # the op for transfers, made of the framework's classes
     added: tuple[str, ...] = (
         QUOTIENTS,
         ROOTS,
@@ -79,9 +77,8 @@ class LineageBackend(Generation):
 
     def start(self) -> Iterable[Device]:
         self.import_framework()
-        graph = self.module("graph.basic")
         known = _prepared.get(type(self))
-        op, apply = self.module("graph.op").Op, graph.Apply
+        op, apply = self.module("graph.op").Op, self.module("graph.basic").Apply
         self.Transfer, self.InRange = known or (self.transfer(op, apply), in_range_op(op, apply))
         devices = self.start_mode()
         if known is None:
@@ -89,16 +86,19 @@ class LineageBackend(Generation):
             _prepared[type(self)] = self.Transfer, self.InRange
         rewrites.multiply_integers_exactly(self.module("tensor.rewriting.math"))
         rewrites.leave_integers(self.module("tensor.rewriting.math"))
-        of_tensors, of_scalars = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
-        rewrites.tell_zeros_apart(*{type(c.signature()) for c in (of_tensors, of_scalars)} - {tuple})
-        mode = rewrites.chosen(self.compile_mode, self.settings.options)
-        self.replacements = rewrites.Replacements()
+        zeros = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
+        rewrites.tell_zeros_apart(*{type(zero.signature()) for zero in zeros} - {tuple})
+        mode = self.compile_mode
+        if "rewrites" in self.settings.options:  # as in ``Mode(optimizer="merge")``
+            mode = mode.clone(optimizer=self.settings.options["rewrites"])
+        self.counted: Counter[str] = Counter()
+        feature = rewrites.counting(self.module("graph.features").Feature, self.counted)
         # Generations call the base class Optimizer or GraphRewriter.
         rewriter = self.module("compile.mode").AddDestroyHandler.__base__
-        count = self.replacements.rewriter(rewriter, self.module("graph.features").Feature)
+        count = rewrites.attaching(rewriter, "xbackend_count", feature)
         self.compile_mode = mode.excluding(*self.left_out).register((count, 0))
         self.added = (*self.added, *(f"without the rewrite {name}" for name in self.left_out))
-        self.folds = self.folds or rewrites.fold_constants(mode)
+        self.folds = self.folds or not {"fast_run", "fast_compile"}.isdisjoint(mode.provided_optimizer.include)
         if self.blas is not None:
             limit_blas(self.settings.threads)
         return devices
@@ -108,8 +108,7 @@ class LineageBackend(Generation):
         """Set ``compile_mode``; return the visible devices."""
 
     def prepare(self) -> None:
-        """Patch what this mode of the framework lacks or has wrong. Called once in an interpreter: patches stay when
-        the backend is closed, and would wrap themselves."""
+        """Patch what this mode of the framework lacks or has wrong, once in an interpreter, where patches stay."""
 
     @abc.abstractmethod
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
@@ -119,16 +118,13 @@ class LineageBackend(Generation):
         return self.blas.describe() if self.blas is not None else Pool("the framework's own choice")
 
     def compiler_settings(self) -> dict[str, Any]:
-        own = {
-            "compiler": str(self.framework.config.cxx),
-            "linker": self.linker_name,
-            "rewrites": rewrites.included(self.compile_mode),
-        }
-        return {**super().compiler_settings(), **own}
+        own = {"compiler": str(self.framework.config.cxx), "linker": self.linker_name}
+        included = ", ".join(sorted(self.compile_mode.provided_optimizer.include)) or "None"
+        return super().compiler_settings() | own | {"rewrites": included}
 
     def rewriting(self) -> tuple[float, int]:
         profiling = vars(sys.modules[self.module("compile").ProfileStats.__module__])
-        return float(next(profiling[name] for name in _REWRITING if name in profiling)), self.replacements.count
+        return float(next(profiling[name] for name in _REWRITING if name in profiling)), self.counted["replaced"]
 
     def build(self, program: Program) -> Built:
         self.differentiated = analyses.has_gradients(program)
@@ -141,11 +137,9 @@ class LineageBackend(Generation):
 
     def _refuse(self, program: Program, orders: Sequence[int]) -> None:
         """Raise `UnsupportedOperation` for gradients through loops of an order that the framework computes wrongly."""
-        if self.most_orders is None:
-            return
-        most = self.most_orders - (analyses.most_carried(program) > 1)
+        several = analyses.most_carried(program) > 1
         for node, order in zip(program.values, orders, strict=False):
-            if order > most:
+            if self.most_orders is not None and order > self.most_orders - several:
                 raise UnsupportedOperation(
                     f"backend {self.name} cannot do gradient number {order}, one of another, through xb.scan (at "
                     f"{node.source}): {self.package} gives wrong numbers; take another backend, or write the steps as "
@@ -155,19 +149,12 @@ class LineageBackend(Generation):
     def _compile(self, graph: Lowered) -> Built:
         if self.folds_lengths:
             self._fold_lengths(graph)
-        return assembled(self, graph, self.Transfer)
+        return Assembly(self, graph, self.Transfer).built()
 
-    def transfer(self, op: type, apply: type) -> type:
-        """The op for transfers, made of the framework's classes."""
-        return transfer_op(op, apply)
-
-    def changed_flags(self, **flags: Any) -> contextlib.AbstractContextManager[Any]:
-        """A context in which these flags of the framework's configuration are changed."""
-        changed: contextlib.AbstractContextManager[Any] = self.framework.config.change_flags(**flags)
-        return changed
+    def changed_flags(self, **flags: Any) -> Any:
+        return self.framework.config.change_flags(**flags)
 
     def variable(self, node: Node, name: str) -> Variable:
-        """An input variable of the framework."""
         return self.T.TensorType(node.dtype.value, shape=node.shape)(name=name)
 
     def _written(self, program: Program) -> int:
@@ -187,31 +174,20 @@ class LineageBackend(Generation):
         finally:
             sys.setrecursionlimit(before)
 
-    def behind(self, variable: Variable) -> Variable:
-        return behind(variable)
-
-    def _lower(self, program: Program) -> Lowered:
-        graph = Lowered(program)
-        self._fill(graph, {})
-        return graph
-
     def _body(self, program: Program, inputs: Sequence[Variable]) -> list[Variable]:
-        """The results of a body for these inputs."""
-        graph = Lowered(program)
-        self._fill(graph, dict(zip(program.inputs, inputs, strict=True)))
+        graph = self._lower(program, dict(zip(program.inputs, inputs, strict=True)))
         return [graph.variables[i] for i in program.outputs]
 
-    def _fill(self, graph: Lowered, given: Mapping[int, Variable]) -> None:
+    def _lower(self, program: Program, given: Mapping[int, Variable] = MappingProxyType({})) -> Lowered:
         """Lower the nodes of a program, except the ``given`` values."""
-        program = graph.program
+        graph = Lowered(program)
         targets = {i for n in program.nodes if n.op == "grad" for i in n.inputs[1:]}
         known: set[Variable] = set()
 
         def made(i: int, result: Variable) -> Variable:
             variable = self._exact(result, program.values[i].aval)
+            # A target needs its own variable: a trivial op returns its input, a product takes the vector behind a row.
             if i in targets and (variable in known or is_shuffled(variable)):
-                # A target needs its own variable: a trivial op returns its input, and a product replaces a row by the
-                # vector that it was made of.
                 variable = self._exact(self.T.tensor_copy(variable), program.values[i].aval)
             known.add(variable)
             return variable
@@ -224,12 +200,13 @@ class LineageBackend(Generation):
         values = {i: made(i, variable) for i, variable in given.items()}
         evaluate(program.nodes, values, call, self._gradients, made)
         graph.variables = [values[i] for i in range(len(program.values))]
+        return graph
 
     def _call(self, node: Node, inputs: Sequence[Variable]) -> Any:
         """The result of an op, or all results if it has several. Raises `UnsupportedOperation`."""
         try:
-            if node.op in control_flow.CONTROL:
-                return control_flow.lowered(self, node, inputs, self._body)
+            if node.bodies:
+                return control_flow.ROWS[node.op](self, node, inputs, self._body)
             return (self.rows.get(node.op) or TABLE[node.op])(self.T, node, inputs)
         except Exception as error:
             raise self.unsupported(f"{node.op} of {', '.join(str(v.type) for v in inputs)}", node, error) from error
@@ -275,7 +252,6 @@ class LineageBackend(Generation):
         return variable
 
     def _gradients(self, node: Node, values: Mapping[int, Variable]) -> Sequence[Variable]:
-        """The gradients of a node, in one backward pass."""
         loss, *each = (values[i] for i in node.inputs)
         wrt = list(dict.fromkeys(each))
         try:
@@ -287,19 +263,13 @@ class LineageBackend(Generation):
         return [by_target[variable] for variable in each]
 
     def _fold_lengths(self, graph: Lowered) -> None:
-        """Replace known shapes in the graph by constants.
-
-        The gradient of a concatenation reads shapes. From another stage they would be values, but JAX and Numba need
-        known lengths to compile.
-        """
+        """Replace known shapes by constants: from another stage they would be values, and JAX and Numba need them."""
         shape_op = self.module("tensor.shape").Shape
-        order = toposort(variable for variable, _ in graph.results())
-        for node in order:
+        for node in toposort(variable for variable, _ in graph.results()):
             for i, variable in enumerate(node.inputs):
-                if variable.owner is not None and isinstance(variable.owner.op, shape_op):
-                    known = shape_of(variable.owner.inputs[0])
-                    if known is not None:
-                        node.inputs[i] = self.T.constant(np.array(known, "int64"))
+                is_shape = variable.owner is not None and isinstance(variable.owner.op, shape_op)
+                if is_shape and (known := shape_of(variable.owner.inputs[0])) is not None:
+                    node.inputs[i] = self.T.constant(np.array(known, "int64"))
             if self.finds_lengths:
                 find_lengths(node, self.inferred_shapes)
 

@@ -9,20 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from xbackend.backends.lineage import linear_algebra
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.control_flow import UNROLLED
-from xbackend.backends.lineage.factors import FACTORS
-from xbackend.backends.lineage.host_modes import CMode, NumbaMode
+from xbackend.backends.lineage.host_modes import CMode, NumbaMode, one_dtype
 from xbackend.backends.lineage.jax_mode import JAXMode
-from xbackend.backends.lineage.linear_algebra import (
-    ONE_BY_ONE,
-    SLOGDET,
-    SYMMETRIC,
-    WITHOUT_LOOPS,
-    diagonal_by_slices,
-    logarithm_of_determinant,
-    of_single_matrices,
-)
 from xbackend.backends.lineage.numba_scan import has_length, loop_of
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, cumulative_rows, wide_reduction, written_as
 from xbackend.backends.lineage.rewrites import LEFT_OUT
@@ -35,16 +26,14 @@ from xbackend.program.stages import Variable
 
 
 def _of_one_floating_dtype(node: Any) -> bool:
-    dtypes = {v.type.dtype for v in (*node.inputs, *node.outputs)}
-    return len(dtypes) == 1 and not dtypes.pop().startswith("int")
+    return one_dtype(node) != "" and not one_dtype(node).startswith("int")
 
 
 class _Aesara(LineageBackend):
     package = "aesara"
-    added: tuple[str, ...] = (*LineageBackend.added, ONE_BY_ONE, SLOGDET, SYMMETRIC, FACTORS)
+    added: tuple[str, ...] = (*LineageBackend.added, *linear_algebra.OF_SINGLE)
     flags = "AESARA_FLAGS"
-    # The last one, which has two names, asserts equal types even where one has a less specific shape: it fails for a
-    # sum of two gradients of rows (tensor/rewriting/subtensor.py).
+    # The last one, of two names, fails for a sum of two gradients of rows (tensor/rewriting/subtensor.py).
     left_out: ClassVar[tuple[str, ...]] = (
         *LEFT_OUT,
         "local_IncSubtensor_serialize",
@@ -60,57 +49,41 @@ class AesaraC(CMode, _Aesara):
 
     # In the second gradient, Scan's preallocated memory (mit_mot) and the view of an element of a sequence are one.
     overwrites_views = True
-    rows: ClassVar[Mapping[str, Row]] = {
-        **C_ROWS,
-        "take_set": written_as("take_set"),
-    }
+    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "take_set": partial(written_as, "take_set")}
     mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
 
 def _chosen(node: Any) -> Callable[..., Any]:
-    """One side of an `IfElse`, copied. Aesara's own returns its input, into which the next op writes as if it were a
-    new array (aesara/link/numba/dispatch/basic.py: numba_funcify_IfElse)."""
+    """One side of an `IfElse`, copied: into Aesara's, its input, the next op writes (link/numba/dispatch/basic.py)."""
     sides = [[f"{side}{i}" for i in range(len(node.outputs))] for side in ("then", "otherwise")]
     then, otherwise = (", ".join(f"np.asarray({name}).copy()" for name in names) for names in sides)
     names = ", ".join(name for side in sides for name in side)
     source = f"def choice(condition, {names}):\n if condition:\n  return {then}\n return {otherwise}\n"
-    found: dict[str, Any] = {}
-    exec(source, {"np": np}, found)
-    chosen: Callable[..., Any] = found["choice"]
-    return chosen
-
-
-def _is_number(node: Any) -> bool:
-    return bool(node.outputs[0].type.ndim == 0)
+    found: dict[str, Any] = {"np": np}
+    exec(source, found)
+    return found["choice"]  # type: ignore[no-any-return]
 
 
 def _searched(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """From the right NaN is at the end. Aesara's Numba has the first NaN (numba/np/arraymath.py: _searchsorted)."""
     found, (x, values) = TABLE["searchsorted"](T, node, inputs), inputs
-    if not node.params["right"] or "float" not in values.dtype:
-        return found
-    return T.switch(T.isnan(values), x.shape[0], found)
+    differs = node.params["right"] and "float" in values.dtype
+    return T.switch(T.isnan(values), x.shape[0], found) if differs else found
 
 
 class AesaraNumba(NumbaMode, _Aesara):
     """Aesara compiled by Numba."""
 
-    # The first subtracts the maximum, and Numba's maximum of NaN is -inf: log(sum(exp(NaN))) was -inf. The second
-    # leaves fewer values than indices, but Numba loops over pairs (link/numba/dispatch/basic.py:
-    # numba_funcify_AdvancedIncSubtensor1): a number did not compile, and one row for several was written once.
-    left_out: ClassVar[tuple[str, ...]] = (
-        *_Aesara.left_out,
-        "local_log_sum_exp",
-        "local_useless_inc_subtensor_alloc",
-    )
-    # With fastmath LLVM assumes that there is no NaN and no infinity. Numba's cache would never hit: its key is the
-    # file, and Aesara's generated sources are in temporary files.
+    # The first subtracts the maximum, and Numba's maximum of NaN is -inf. The second leaves fewer values than indices,
+    # but Numba loops over pairs (link/numba/dispatch/basic.py: numba_funcify_AdvancedIncSubtensor1).
+    left_out: ClassVar[tuple[str, ...]] = (*_Aesara.left_out, "local_log_sum_exp", "local_useless_inc_subtensor_alloc")
+    # With fastmath LLVM assumes that there is no NaN and no infinity. The cache's key is the file, a temporary one.
     configuration: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
     rows: ClassVar[Mapping[str, Row]] = {
         **NUMBA_ROWS,
-        **{name: wide_reduction(name) for name in ("sum", "prod", "mean")},
-        "cumulative_sum": cumulative_rows("cumsum"),
-        "cumulative_prod": cumulative_rows("cumprod"),
+        **{name: partial(wide_reduction, name) for name in ("sum", "prod", "mean")},
+        "cumulative_sum": partial(cumulative_rows, "cumsum"),
+        "cumulative_prod": partial(cumulative_rows, "cumprod"),
         "searchsorted": _searched,
     }
     mode_added: ClassVar[tuple[str, ...]] = (
@@ -152,9 +125,8 @@ class AesaraNumba(NumbaMode, _Aesara):
         self.replace(self.module("scan.op").Scan, has_length, self._loop)
 
     def _copying(self) -> None:
-        """Real copies of numbers and of the parts of a split array. Aesara's are its input and views of it, into which
-        the next op writes as if they were new arrays (aesara/link/numba/dispatch/basic.py: numba_funcify_DeepCopyOp;
-        tensor_basic.py: numba_funcify_Split)."""
+        """Real copies of numbers and of parts of a split array, where Aesara's are views, into which the next op writes
+        (link/numba/dispatch/basic.py: numba_funcify_DeepCopyOp; tensor_basic.py: numba_funcify_Split)."""
         scalar = self.module("link.numba.dispatch.basic").to_scalar
 
         def number(x: Any) -> Any:
@@ -163,13 +135,14 @@ class AesaraNumba(NumbaMode, _Aesara):
         def parts(x: Any, axis: Any, lengths: Any) -> Any:
             return [part.copy() for part in np.split(x, np.cumsum(lengths)[:-1], axis=scalar(axis) % x.ndim)]
 
-        self.replace(self.module("compile.ops").DeepCopyOp, _is_number, lambda node: number)
+        self.replace(
+            self.module("compile.ops").DeepCopyOp, lambda node: node.outputs[0].type.ndim == 0, lambda node: number
+        )
         self.replace(self.module("tensor.basic").Split, lambda node: True, lambda node: parts)
 
     def _of_its_dtype(self, function: Callable[..., Any], node: Any) -> Callable[..., Any]:
-        """A function of one number with the dtype of a node. Numba's own of float32 give float64, and a sum of them
-        does not compile (aesara/link/numba/dispatch/scalar.py). Division by zero is NumPy's: in Python's error model a
-        function of several ops swallows the exception and gives 0."""
+        """A function of one number with the node's dtype, where Numba's of float32 give float64
+        (link/numba/dispatch/scalar.py), and NumPy's division by zero."""
         compiled = self.module("link.numba.dispatch.basic").numba_njit(function, error_model="numpy")
         dtype = getattr(np, node.outputs[0].type.dtype)
         return lambda x: dtype(compiled(x))
@@ -190,7 +163,7 @@ class AesaraNumba(NumbaMode, _Aesara):
 class AesaraJAX(JAXMode, _Aesara):
     """Aesara compiled by JAX, on JAX's devices."""
 
-    rows: ClassVar[Mapping[str, Row]] = {**WITHOUT_LOOPS, "diagonal": diagonal_by_slices}
+    rows: ClassVar[Mapping[str, Row]] = {**linear_algebra.WITHOUT_LOOPS, "diagonal": linear_algebra.diagonal_by_slices}
     unrolled = True  # aesara/link/jax/dispatch/scan.py refuses most Scans, and every gradient of one
     mode_added: ClassVar[tuple[str, ...]] = (
         *JAXMode.mode_added,
@@ -204,9 +177,13 @@ class AesaraJAX(JAXMode, _Aesara):
     def tell_shapes(self) -> tuple[Any, ...]:
         """The classes of ops whose ``infer_shape`` is called."""
         indexing = self.module("tensor.subtensor")
-        batches, joined = self.module("tensor.blas").BatchedDot, self.module("tensor.basic").Join
-        matrices = of_single_matrices(self.T)
-        return (joined, batches, indexing.AdvancedSubtensor, indexing.AdvancedSubtensor1, *matrices)
+        own = self.module("tensor.basic").Join, self.module("tensor.blas").BatchedDot
+        return (
+            *own,
+            indexing.AdvancedSubtensor,
+            indexing.AdvancedSubtensor1,
+            *linear_algebra.of_single_matrices(self.T),
+        )
 
     def inferred_shapes(self, node: Any) -> Sequence[tuple[int, ...] | None]:
         """Of slices, splits, concatenations, batched products, indexing and linear algebra."""
@@ -242,35 +219,43 @@ class AesaraJAX(JAXMode, _Aesara):
             lengths = [x.shape[a] for a in kept]
             return jnp.transpose(x, (*kept, *axes)).reshape(*lengths, prod(x.shape[a] for a in axes))
 
-        # Aesara 2.9.4 made argmax a separate op, without one for JAX.
-        @register(self.module("tensor.math").Argmax)  # type: ignore[untyped-decorator]
-        def argmax(op: Any, **_: Any) -> Any:
-            return lambda x: jnp.argmax(flattened(op, x), axis=-1).astype("int64")
+        def largest(op: Any, x: Any) -> Any:
+            return jnp.argmax(flattened(op, x), axis=-1).astype("int64")
 
-        # Max and argmax of the same array are merged to this op. Aesara's own takes the axes for traced values.
-        @register(self.module("tensor.math").MaxAndArgmax)  # type: ignore[untyped-decorator]
-        def max_and_argmax(op: Any, **_: Any) -> Any:
-            def both(x: Any) -> Any:
-                flat = flattened(op, x)
-                return jnp.max(flat, axis=-1), jnp.argmax(flat, axis=-1).astype("int64")
+        def number(variable: Any) -> int:
+            return int(self.module("tensor.basic").get_scalar_constant_value(variable))
 
-            return both
+        def along(function: Callable[..., Any], node: Any) -> Callable[..., Any]:
+            axis = number(node.inputs[1])
+            return lambda x, *_: function(x, axis=axis)
 
-        # Aesara lacks this for JAX: the gradient of a concatenation or a stack.
-        @register(self.module("tensor.basic").Split)  # type: ignore[untyped-decorator]
         def split(op: Any, node: Any, **_: Any) -> Any:
-            constant = self.module("tensor.basic").get_scalar_constant_value
-            _, axis, sizes = node.inputs
-            ends = np.cumsum([constant(sizes[i]) for i in range(op.len_splits - 1)])
-            along = int(constant(axis))
-            return lambda x, *lengths: jnp.split(x, ends, axis=along)
+            ends = np.cumsum([number(node.inputs[2][i]) for i in range(op.len_splits - 1)])
+            return along(partial(jnp.split, indices_or_sections=ends), node)
 
-        self._sorting(register)
+        def gradient_of_eigh(x: Any, w: Any, v: Any, by_w: Any, by_v: Any) -> Any:
+            same = jnp.eye(x.shape[0], dtype=bool)
+            factor = jnp.where(same, 0.0, 1.0 / jnp.where(same, 1.0, w[None, :] - w[:, None]))
+            whole = v @ (v * by_w + v @ (factor * (v.T @ by_v))).T
+            return jnp.tril(whole) + jnp.triu(whole, 1).T
+
+        tensors, sorting = self.module("tensor.math"), self.module("tensor.sort")
+        register(tensors.Argmax)(lambda op, **_: partial(largest, op))
+        # Max and argmax of the same array are merged to this op. Aesara's own takes the axes for traced values.
+        register(tensors.MaxAndArgmax)(lambda op, **_: lambda x: (jnp.max(flattened(op, x), axis=-1), largest(op, x)))
+        register(self.module("tensor.basic").Split)(split)  # of the gradient of a concatenation or a stack
+        register(sorting.SortOp)(lambda op, node, **_: along(jnp.sort, node))
+        register(sorting.ArgSortOp)(lambda op, node, **_: along(jnp.argsort, node))
+        register(self.module("tensor.extra_ops").SearchsortedOp)(
+            lambda op, **_: lambda x, values: jnp.searchsorted(x, values, side=op.side).astype("int64")
+        )
+        register(type(linear_algebra.logarithm_of_determinant(self.T)))(lambda op, **_: jnp.linalg.slogdet)
+        register(self.module("tensor.nlinalg").EighGrad)(lambda op, **_: gradient_of_eigh)
+        register(self.module("scalar.math").TriGamma)(lambda op, **_: lambda x: self.jax.scipy.special.polygamma(1, x))
         self._wrapping(register)
 
     def _wrapping(self, register: Callable[[type], Callable[[Any], Any]]) -> None:
-        """Integers that wrap. XLA assumes that squares and absolute values are not negative, but they are where they
-        overflow: products are computed unsigned, and the absolute value by a choice."""
+        """Integers that wrap. XLA takes squares and absolute values for not negative, also where they overflow."""
         jnp, scalars = self.jax.numpy, self.module("scalar.basic")
         funcify = self.module("link.jax.dispatch.basic").jax_funcify
 
@@ -286,42 +271,3 @@ class AesaraJAX(JAXMode, _Aesara):
 
         for kind, made in ((scalars.Mul, product), (scalars.Sqr, product), (scalars.Abs, magnitude)):
             register(kind)(partial(made, theirs=funcify.dispatch(kind)))
-
-    def _sorting(self, register: Callable[[type], Callable[[Any], Any]]) -> None:
-        """Sorting, special functions and linear algebra that Aesara lacks for JAX."""
-        jnp, sorting = self.jax.numpy, self.module("tensor.sort")
-
-        def constant(variable: Any) -> int:
-            return int(self.module("tensor.basic").get_scalar_constant_value(variable))
-
-        @register(sorting.SortOp)
-        def sort(op: Any, node: Any, **_: Any) -> Any:
-            along = constant(node.inputs[1])
-            return lambda x, axis: jnp.sort(x, axis=along)
-
-        @register(sorting.ArgSortOp)
-        def argsort(op: Any, node: Any, **_: Any) -> Any:
-            along = constant(node.inputs[1])
-            return lambda x, axis: jnp.argsort(x, axis=along).astype("int64")
-
-        @register(self.module("tensor.extra_ops").SearchsortedOp)
-        def searchsorted(op: Any, **_: Any) -> Any:
-            return lambda x, values: jnp.searchsorted(x, values, side=op.side).astype("int64")
-
-        @register(type(logarithm_of_determinant(self.T)))
-        def slogdet(op: Any, **_: Any) -> Any:
-            return jnp.linalg.slogdet
-
-        @register(self.module("tensor.nlinalg").EighGrad)
-        def gradient_of_eigh(op: Any, **_: Any) -> Any:
-            def gradient(x: Any, w: Any, v: Any, by_w: Any, by_v: Any) -> Any:
-                same = jnp.eye(x.shape[0], dtype=bool)
-                factor = jnp.where(same, 0.0, 1.0 / jnp.where(same, 1.0, w[None, :] - w[:, None]))
-                whole = v @ (v * by_w + v @ (factor * (v.T @ by_v))).T
-                return jnp.tril(whole) + jnp.triu(whole, 1).T
-
-            return gradient
-
-        @register(self.module("scalar.math").TriGamma)
-        def trigamma(op: Any, **_: Any) -> Any:
-            return lambda x: self.jax.scipy.special.polygamma(1, x)

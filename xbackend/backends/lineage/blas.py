@@ -1,8 +1,5 @@
-"""The BLAS of the Theano lineage: the fastest one of the environment, for the C linkers and for Numba.
-
-The C linkers link to ``blas__ldflags``. Numba gets its BLAS from the function pointers that SciPy publishes for Cython
-(`scipy.linalg.cython_blas`): replacing them is enough.
-"""
+"""The BLAS of the Theano lineage: the fastest one of the environment. The C linkers link to ``blas__ldflags``; Numba's
+function pointers, which SciPy publishes for Cython (`scipy.linalg.cython_blas`), are replaced."""
 
 from __future__ import annotations
 
@@ -40,11 +37,9 @@ class Blas:
 
     @property
     def cxxflags(self) -> str:
-        """The C linkers' flags for compiling."""
         return " ".join(f"-D{s}={self.prefix}{s}" for s in _SYMBOLS) if self.prefix else ""
 
     def load(self) -> ctypes.CDLL:
-        """The library, loaded into this process (once)."""
         return ctypes.CDLL(str(self.path))
 
     def describe(self) -> threads.Pool:
@@ -58,10 +53,8 @@ def _mkl() -> Blas | None:
         files = importlib.metadata.files("mkl") or []
     except importlib.metadata.PackageNotFoundError:
         return None
-    for file in files:
-        if file.name.startswith("libmkl_rt.so"):
-            return Blas("mkl", Path(str(file.locate())).resolve())
-    return None
+    paths = (Path(str(file.locate())).resolve() for file in files if file.name.startswith("libmkl_rt.so"))
+    return next((Blas("mkl", path) for path in paths), None)
 
 
 def _openblas() -> Blas | None:
@@ -80,11 +73,8 @@ def _is_intel() -> bool:
 
 
 def choose() -> Blas | None:
-    """The BLAS to link to; `None` leaves the choice to the framework, as the environment has none.
-
-    MKL on Intel, OpenBLAS elsewhere: on Intel MKL reached 1.1 to 1.4 times OpenBLAS's rate, on an AMD EPYC (Zen 4)
-    0.9 times. A fixed rule, not a measurement, always gives the same answer; ``XBACKEND_BLAS`` overrides it.
-    """
+    """The BLAS to link to; `None` leaves the choice to the framework. MKL on Intel, where it reached 1.1 to 1.4 times
+    OpenBLAS's rate, OpenBLAS elsewhere (on an AMD EPYC MKL had 0.9 times). ``XBACKEND_BLAS`` overrides the rule."""
     known = {"mkl": _mkl, "openblas": _openblas}
     wanted = os.environ.get(CHOICE)
     order = [wanted] if wanted in known else ["mkl", "openblas"] if _is_intel() else ["openblas", "mkl"]
@@ -92,11 +82,8 @@ def choose() -> Blas | None:
 
 
 def redirect_numba(blas: Blas) -> None:
-    """Make Numba compute matrix products with this BLAS. Call it before the first product.
-
-    Numba looks functions up in SciPy's table of C pointers (numba/_lapack.c: import_cython_function); both sides have
-    Fortran's signature. Its default is the OpenBLAS inside of SciPy, in Aesara's environment one of 2023.
-    """
+    """Make Numba compute matrix products with this BLAS, before the first product. It takes C pointers from SciPy's
+    table (numba/_lapack.c: import_cython_function), where an old OpenBLAS is; both sides have Fortran's signature."""
     from scipy.linalg import cython_blas
 
     new, name_of = ctypes.pythonapi.PyCapsule_New, ctypes.pythonapi.PyCapsule_GetName

@@ -15,8 +15,7 @@ from xbackend.backends.own_cache import OwnCache
 from xbackend.errors import BackendUnavailable
 from xbackend.files import make_own, open_to_others
 
-# In `Backend.added`.
-CACHED = "compiled code that two processes put into the cache at once"
+CACHED = "compiled code that two processes put into the cache at once"  # in `Backend.added`
 
 # The frameworks' own extensions, compiled at the first import, and other names in the cache that are no programs.
 _EXTENSIONS = ("cutils_ext", "lazylinker_ext", "scan_perform")
@@ -43,8 +42,8 @@ def folder(backend: str, name: str) -> Path:
 
 
 def own_cache(shared: Path, forget: Callable[[], None]) -> OwnCache:
-    """An empty cache in the process's folder for temporary files. The framework's own extensions, which belong to no
-    program, are copied from the ``shared`` one."""
+    """An empty cache in the process's folder for temporary files, with the ``shared`` one's extensions of the
+    framework."""
     own = Path(tempfile.mkdtemp(prefix="compiled-"))
     share_extensions(shared, own)
     return OwnCache(own, _STAYS, forget)
@@ -64,12 +63,9 @@ def share_extensions(have: Path, lack: Path) -> None:
 
 
 def share_cache(cmodule: ModuleType) -> None:
-    """Let several processes fill the cache at once (theano/gof/cmodule.py, link/c/cmodule.py of Aesara and PyTensor).
-
-    A process may find that another one already stored a module under its key. `KeyData.add_key` asserts the opposite,
-    and failed without a message. Files of keys are now written whole: a starting process reads them without the lock,
-    and deletes the module of a truncated one.
-    """
+    """Let several processes fill the cache at once (theano/gof/cmodule.py, link/c/cmodule.py). Where another one stored
+    a module under the same key, `KeyData.add_key` failed. Files of keys are written whole, as a starting process reads
+    them without the lock and deletes the module of a truncated one."""
     data = cmodule.KeyData
     add, save = data.add_key, data.save_pkl
     if getattr(add, "shared", False):

@@ -1,7 +1,5 @@
-"""Loops and choices as the lineage's own: ``scan``, with ``until`` for while loops, and ``ifelse``.
-
-For a mode without a Scan (`LineageBackend.unrolled`) loops are unrolled.
-"""
+"""Loops and choices as the lineage's own: ``scan``, with ``until`` for while loops, and ``ifelse``. Modes without a
+Scan (`LineageBackend.unrolled`) unroll loops."""
 
 from __future__ import annotations
 
@@ -18,16 +16,9 @@ from xbackend.program.program import Node, Program
 # From a body and its inputs to its results, in the graph under construction.
 Body = Callable[[Program, Sequence[Any]], Sequence[Any]]
 
-# Scan needs a maximum number of steps even for a while loop. Some generations allocate memory for all of them, of at
-# most `KEPT` bytes for each array.
-MOST_STEPS = 2**31 - 1
-KEPT = 2**28
+MOST_STEPS = 2**31 - 1  # of a while loop, for which Scan needs a maximum
+KEPT = 2**28  # the most bytes for each array, where a generation allocates memory for all steps
 UNROLLED = 256  # the most steps to unroll: each is a separate part of the graph
-
-
-def lowered(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
-    """All results of a loop or a choice. Raises `UnsupportedOperation`."""
-    return _ROWS[node.op](backend, node, inputs, body)
 
 
 def _loop(backend: Any, function: Callable[..., Any], **options: Any) -> list[Any]:
@@ -49,10 +40,9 @@ def _scan(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequen
     if backend.unrolled:
         return _unrolled(T, node, inputs, body)
 
-    # Without second gradients, a state that is also an output is one result of the framework's scan, as users write it.
-    # Second gradients through all states of a carry are wrong in Aesara and Theano, and through the state before a step
-    # they fail in C. They are right through a separate result for each output state. The state before a step is the
-    # state after the previous one, shifted by one.
+    # A state that is also an output is one result of the framework's scan, as users write it, unless there are second
+    # gradients: through all states of a carry they are wrong in Aesara and Theano, and through the state before a step,
+    # which is the one after the previous step, they fail in C. So each output state is a separate result.
     places, kept, length = program.outputs[:carries], program.outputs[carries:], node.params["length"]
     before = dict(zip(program.inputs, places, strict=False)) if backend.second and length else {}
     own = dict.fromkeys(before.get(i, i) for i in kept if backend.second or i not in places)
@@ -140,25 +130,16 @@ def _cond(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequen
     handed_on = [_handed_on(backend, predicate, value) for value in values]
     then = body(node.params["then"], [value for value, _ in handed_on])
     otherwise = body(node.params["otherwise"], [value for _, value in handed_on])
-    # One op for each result: the gradient of an op with several results fails if some are unused (IfElse.L_op takes
-    # disconnected gradients for numbers). The rewrite cond_merge merges ops with the same condition.
+    # One op for each result, merged by cond_merge: IfElse.L_op takes disconnected gradients for numbers.
     return [backend.if_else(predicate, a, b) for a, b in zip(then, otherwise, strict=True)]
 
 
 def _handed_on(backend: Any, predicate: Any, value: Any) -> tuple[Any, Any]:
-    """A value for each side of a choice, with a gradient from the chosen side only.
-
-    The other side would add 0 times its derivative: NaN where that is infinite.
-    """
+    """A value for each side of a choice, with a gradient from the chosen side only: 0 times the other's may be NaN."""
     if not backend.differentiated or "float" not in value.dtype:
         return value, value
     constant = backend.module("gradient").zero_grad(value)
     return backend.if_else(predicate, value, constant), backend.if_else(predicate, constant, value)
 
 
-_ROWS: dict[str, Callable[[Any, Node, Sequence[Any], Body], Sequence[Any]]] = {
-    "scan": _scan,
-    "while_loop": _while,
-    "cond": _cond,
-}
-CONTROL = frozenset(_ROWS)
+ROWS: dict[str, Callable[..., Sequence[Any]]] = {"scan": _scan, "while_loop": _while, "cond": _cond}

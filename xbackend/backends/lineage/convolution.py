@@ -20,8 +20,7 @@ def _padded(T: Any, node: Node, images: Any) -> Any:
 
 
 def _of_shape(T: Any, variable: Any, shape: tuple[int, ...]) -> Any:
-    """The variable with its static shape, which Aesara loses in a sum of products: it would compute the gradient's
-    shape, which JAX refuses. Theano has no static shapes."""
+    """The variable with its static shape, which Aesara loses in a sum of products, and JAX needs. Theano has none."""
     known = getattr(variable.type, "shape", shape)
     return variable if tuple(known) == shape else T.specify_shape(variable, shape)
 

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.backends.rows import Row
 from xbackend.backends.special_numbers import Elementwise, is_half
 from xbackend.program.program import Node
 
 
 def _number(T: Any, node: Node) -> Callable[[float], Any]:
-    """Constants of the dtype of a node."""
     return partial(T.constant, dtype=node.dtype.value)
 
 
@@ -25,62 +23,48 @@ def _special(T: Any, node: Node) -> Elementwise:
 
 
 def _divisor(T: Any, node: Node, y: Any) -> Any:
-    """A divisor of integers that does not trap: C ends the process with SIGFPE for ``x // 0`` and for the smallest
-    integer divided by -1, Numba for the latter. The result by 0 is unspecified; callers handle -1."""
+    """A divisor of integers that does not trap: C ends by SIGFPE for ``x // 0`` and for the smallest integer divided by
+    -1, Numba for the latter. The result by 0 is unspecified; callers handle -1."""
     number = _number(T, node)
     return T.switch(T.or_(T.eq(y, number(-1)), T.eq(y, number(0))), number(1), y)
 
 
 def _near(T: Any, node: Node, x: Any, divisor: Any) -> tuple[Any, Any, Any]:
-    """``x`` with the smallest integer moved up by abs(divisor), whether it was moved, and the divisor's sign.
-
-    C code negates negative numbers to divide them (c_code of IntDiv and Mod in scalar/basic.py), and the smallest
-    integer has no negative.
-    """
+    """``x`` with the smallest integer moved up by abs(divisor), whether it was moved, and the divisor's sign: C code
+    negates negative numbers to divide them (IntDiv, Mod: c_code), and that one has no negative."""
     number = _number(T, node)
     moved, up = T.eq(x, number(np.iinfo(node.dtype.value).min)), T.gt(divisor, number(0))
     near = T.switch(moved, T.switch(up, T.add(x, divisor), T.sub(x, divisor)), x)
     return near, moved, T.switch(up, number(1), number(-1))
 
 
-def quotient(negates: bool = False) -> Row:
+def quotient(T: Any, node: Node, inputs: Sequence[Any], *, negates: bool = False) -> Any:
     """``negates``: the framework negates negative integers to divide them, see `_near`."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        x, y = inputs
-        if not node.dtype.is_integer:
-            return floor_of_quotient(T, node, x, y)
-        divide = T.floor_divide if hasattr(T, "floor_divide") else T.int_div
-        divisor = _divisor(T, node, y)
-        if negates:
-            near, moved, sign = _near(T, node, x, divisor)
-            result = divide(near, divisor)
-            result = T.switch(moved, T.sub(result, sign), result)
-        else:
-            result = divide(x, divisor)
-        return T.switch(T.eq(y, _number(T, node)(-1)), T.neg(x), result)
-
-    return row
+    x, y = inputs
+    if not node.dtype.is_integer:
+        return floor_of_quotient(T, node, x, y)
+    divide = T.floor_divide if hasattr(T, "floor_divide") else T.int_div
+    divisor = _divisor(T, node, y)
+    if negates:
+        near, moved, sign = _near(T, node, x, divisor)
+        result = divide(near, divisor)
+        result = T.switch(moved, T.sub(result, sign), result)
+    else:
+        result = divide(x, divisor)
+    return T.switch(T.eq(y, _number(T, node)(-1)), T.neg(x), result)
 
 
-def remainder(negates: bool = False) -> Row:
-    """``negates``: the framework negates negative integers to divide them, see `_near`."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        x, y = inputs
-        if not node.dtype.is_integer:
-            return _special(T, node).remainder(x, y, T.mod(x, y))
-        divisor = _divisor(T, node, y)  # 1 in place of -1: the remainder is also 0
-        return T.mod(_near(T, node, x, divisor)[0] if negates else x, divisor)
-
-    return row
+def remainder(T: Any, node: Node, inputs: Sequence[Any], *, negates: bool = False) -> Any:
+    x, y = inputs
+    if not node.dtype.is_integer:
+        return _special(T, node).remainder(x, y, T.mod(x, y))
+    divisor = _divisor(T, node, y)  # 1 in place of -1: the remainder is also 0
+    return T.mod(_near(T, node, x, divisor)[0] if negates else x, divisor)
 
 
 def floor_of_quotient(T: Any, node: Node, x: Any, y: Any, nearest: Callable[[Any], Any] | None = None) -> Any:
-    """NumPy's floor(x / y) of floats: the floor of the exact quotient, so 1 // 0.1 is 9, not 10.
-
-    (x - remainder) / y is an integer up to rounding; ``nearest`` finds it.
-    """
+    """NumPy's floor(x / y) of floats: of the exact quotient, so 1 // 0.1 is 9. (x - remainder) / y is an integer up to
+    rounding; ``nearest`` finds it."""
     # `quotient` also divides to get the sign of a zero, which must have no gradient.
     x, y = (import_module("..gradient", T.__name__).zero_grad(number) for number in (x, y))
     whole = T.true_div(T.sub(x, T.mod(x, y)), y)
@@ -89,11 +73,8 @@ def floor_of_quotient(T: Any, node: Node, x: Any, y: Any, nearest: Callable[[Any
 
 
 def power_by_squaring(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Exact powers of integers. C code and Numba compute them in floating point, exact up to 2**53, and Theano on the
-    host (theano/gpuarray/opt.py: local_gpua_elemwise).
-
-    From the 64th power on only powers of 0, 1 and -1 fit into 64 bits, and only the exponent's parity matters.
-    """
+    """Exact powers of integers, which C code and Numba compute in floating point, and Theano on the host. From the 64th
+    on only those of 0, 1 and -1 fit into 64 bits, by the exponent's parity."""
     if not node.dtype.is_integer:
         return power(T, node, inputs)
     base, exponent = inputs

@@ -1,8 +1,5 @@
-"""Gradients of QR and of the SVD, which Aesara and Theano lack.
-
-Each op is a subclass of the framework's own and is compiled as that. It has the shape of its matrix, so the formulas'
-other matrices are constants.
-"""
+"""Gradients of QR and of the SVD, which Aesara and Theano lack. Each op is a subclass of the framework's own, compiled
+as that, and has the shape of its matrix, so the formulas' other matrices are constants."""
 
 from __future__ import annotations
 
@@ -15,14 +12,9 @@ import numpy as np
 FACTORS = "gradients of qr and svd, which it lacks"  # in `Backend.added`
 
 
-def differentiable(T: Any, op: Any, shape: tuple[int, ...], solve_upper: Callable[[Any, Any], Any]) -> Any:
-    """The op with a gradient, for a matrix of that shape and the generation whose tensors are ``T``."""
-    kind: Any = type(op)
-    return _class(T, kind, solve_upper)(op, shape)
-
-
 @cache
-def _class(T: Any, kind: Any, solve_upper: Callable[[Any, Any], Any]) -> type:
+def differentiable(T: Any, kind: Any, solve_upper: Callable[[Any, Any], Any]) -> type:
+    """The class with a gradient: of an op of it, for the shape of a matrix. ``T`` are the generation's tensors."""
     names = kind.__props__
 
     class Differentiable(kind):  # type: ignore[misc]

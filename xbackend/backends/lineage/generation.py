@@ -32,8 +32,7 @@ def _is_right(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _without_mpi() -> Iterator[None]:
-    """Hide mpi4py, which Theano and Aesara import for ops that nothing here uses (tensor/io.py). It starts MPI, whose
-    memory stays in /dev/shm when a process ends without its exit hooks, as a worker does."""
+    """Hide mpi4py, which Theano and Aesara import (tensor/io.py): MPI's memory stays in /dev/shm when a worker ends."""
     hidden = "mpi4py" not in sys.modules
     if hidden:
         sys.modules["mpi4py"] = None  # type: ignore[assignment]
@@ -59,7 +58,6 @@ class Generation(StagedBackend):
         return import_module(".".join(filter(None, (self.package, self.modules.get(name, name)))))
 
     def import_framework(self) -> None:
-        """Configure and import it. Raises `BackendUnavailable`."""
         self.packages = (self.package, *self.packages)
         self.limit_threads()
         self.blas = blas.choose()
@@ -69,13 +67,12 @@ class Generation(StagedBackend):
                 self.framework = self.module()
                 self.T = self.module("tensor")
         except Exception as error:  # these imports fail in many ways: a missing name, a compiler, a lock
-            present = ""
-            if version := self._version():
-                present = f"version {version} is here, and does not work with what else is: take another version, or "
+            version = self._version()
+            here = f"version {version} is here, and does not work with what else is: take another version, or "
             raise BackendUnavailable(
                 f"backend {self.name} needs {self.package}, which cannot be imported: {type(error).__name__}: {error}; "
-                f"{present}pip install 'xbackend[{self.package}]', or let xbackend make its locked environment: "
-                f"xbackend env sync {self.package}"
+                f"{here if version else ''}pip install 'xbackend[{self.package}]', or let xbackend make its locked "
+                f"environment: xbackend env sync {self.package}"
             ) from error
         if self.cache is not None:
             compiled_code.share_extensions(self.cache.folder, self.compiled_folder())
@@ -83,7 +80,6 @@ class Generation(StagedBackend):
         logging.getLogger(f"{self.package}.tensor.blas").addFilter(_is_right)
 
     def _wanted(self) -> dict[str, str]:
-        """The configuration for fast matrix products."""
         wanted = {}
         if self.blas is not None:
             wanted[f"blas{self.separator}ldflags"] = self.blas.ldflags
@@ -106,8 +102,8 @@ class Generation(StagedBackend):
         os.environ[self.flags] = ",".join(filter(None, [own, theirs]))
 
     def compiled_folder(self) -> Path:
-        """The persistent folder of compiled code, one for each version and Numba's settings. Processes share it: the
-        framework locks it, and one waits while another compiles. Raises `BackendUnavailable`."""
+        """The persistent folder of compiled code, one for each version and Numba's settings, shared by processes under
+        the framework's lock. Raises `BackendUnavailable`."""
         name = f"{self.compiles or self.package}-{self._version() or 'missing'}"
         if apart := [*filter(None, [self._elsewhere()]), *own_cache.settings().items()]:
             name += f"-{hashlib.sha256(repr(apart).encode()).hexdigest()[:12]}"
@@ -119,8 +115,7 @@ class Generation(StagedBackend):
         if found is None or found.origin is None:
             return ""
         installed = importlib.metadata.distribution(self.package).locate_file(f"{self.package}/__init__.py")
-        same = Path(found.origin).resolve() == Path(str(installed)).resolve()
-        return "" if same else found.origin
+        return "" if Path(found.origin).resolve() == Path(str(installed)).resolve() else found.origin
 
     def _forget(self) -> None:
         """Reload the list of compiled modules from the cache."""
@@ -128,10 +123,7 @@ class Generation(StagedBackend):
         self.module("link.c.basic").get_module_cache()
 
     def _version(self) -> str:
-        """The installed version; empty if there is none."""
-        if importlib.util.find_spec(self.package) is None:
-            return ""
-        return importlib.metadata.version(self.package)
+        return importlib.metadata.version(self.package) if importlib.util.find_spec(self.package) else ""
 
     def _configure_imported(self) -> None:
         """Configure a framework that the user's script imported before."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import abc
-import functools
 import inspect
 import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, partial, reduce
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -31,12 +30,9 @@ from xbackend.program.stages import Variable
 
 
 class HostMode(LineageBackend):
-    """The content of a value is a NumPy array. With one device, values are these arrays. Several devices are virtual,
-    each with a thread that runs its stages: values are `Resident`, and have the thread that computed them.
-
-    ``settings.threads`` is the number of threads of one BLAS call, and each device makes its own calls: to overlap on
-    one machine, devices need ``threads=1`` (or cores divided by devices).
-    """
+    """The content of a value is a NumPy array: the value itself with one device, else a `Resident`. Several devices are
+    virtual, each with a thread that runs its stages; ``settings.threads`` is the number of threads of one of its BLAS
+    calls."""
 
     mutates = True
     evidence = "ran in the thread of its device"  # the thread records it
@@ -47,7 +43,10 @@ class HostMode(LineageBackend):
         if not self.devices:
             raise DeviceUnavailable(f"backend {self.name} has CPU devices only, and none is visible")
         self.compile_mode = self.make_mode()
-        if not self.plain:
+        self.plain = len(self.devices) == 1
+        if self.plain:
+            self.unread = "there is one device, which the framework does not name"
+        else:
             self._threads = DeviceThreads(self.devices)
             self.confirm = self.synchronize
         return self.devices
@@ -56,14 +55,6 @@ class HostMode(LineageBackend):
     def make_mode(self) -> Any:
         """The framework's mode. Raises `BackendUnavailable`."""
 
-    @property
-    def plain(self) -> bool:
-        return len(self.devices) == 1
-
-    @property
-    def unread(self) -> str:  # type: ignore[override]
-        return "there is one device, which the framework does not name" if self.plain else ""
-
     def put(self, array: np.ndarray, device: Device) -> Value:
         return self.value(np.array(native(array), order="C"), device)
 
@@ -71,21 +62,18 @@ class HostMode(LineageBackend):
         return np.array(self.content(value))
 
     def mover(self, device: Device) -> Callable[[Value], Value]:
-        submit = self._threads.submit
+        submit, copy = self._threads.submit, self.copier(device)
 
         def copied(content: Any) -> Sequence[Any]:
-            return (np.array(content, order="C"),)
+            return (copy(content),)
 
-        def move(value: Value) -> Value:
-            return submit(device, copied, (value,), 1)[0]
-
-        return move
+        return lambda value: submit(device, copied, (value,), 1)[0]
 
     def copied(self, variable: Variable) -> Variable:
         return self.module("compile.ops").deep_copy_op(variable)
 
-    def copy(self, content: Any, device: Device) -> Any:
-        return np.array(content, order="C")
+    def copier(self, device: Device) -> Callable[[Any], Any]:
+        return partial(np.array, order="C")
 
     def device_of(self, value: Value) -> Device:
         if self.plain:
@@ -110,11 +98,7 @@ class HostMode(LineageBackend):
     def on_device(self, compiled: CompiledStage, count: int) -> Call:
         call, device = compiled
         submit = self._threads.submit
-
-        def start(*values: Value) -> Sequence[Value]:
-            return submit(device, call, values, count)
-
-        return start
+        return lambda *values: submit(device, call, values, count)
 
     def shut(self) -> None:
         if not self.plain:
@@ -138,9 +122,8 @@ class CMode(HostMode):
         config = self.framework.config
         if not config.cxx or not shutil.which(str(config.cxx).split()[0]):
             raise BackendUnavailable(
-                f"backend {self.name} compiles with a C++ compiler, and there is none; "
-                "install one (Debian, Ubuntu: apt-get install g++) or give its path in "
-                f"{self.flags}=cxx=PATH"
+                f"backend {self.name} compiles with a C++ compiler, and there is none; install one (Debian, Ubuntu: "
+                f"apt-get install g++) or give its path in {self.flags}=cxx=PATH"
             )
         share_cache(self.module("link.c.cmodule"))
         if self.blas is not None:
@@ -149,15 +132,12 @@ class CMode(HostMode):
         return self.module("compile.mode").Mode(linker="cvm", optimizer="fast_run")
 
     def _compile(self, graph: Lowered) -> Built:
-        """Compile with the flags that this program needs.
-
-        Copies of a variable are equal to the bit only without contraction: a fused multiply-add rounds once, a product
-        and a sum twice. By default gcc assumes that signed integers do not overflow, and that ``x + 1 > x`` is true.
-        ``-fwrapv`` prevents that, but slows loops over floats down, so programs of floats go without.
-        """
+        """Compile with this program's flags. Copies of a variable are equal to the bit only without contraction (fused
+        multiply-adds round once). gcc takes ``x + 1 > x`` of signed integers for true unless ``-fwrapv``, which slows
+        loops over floats."""
         flags = ["-ffp-contract=off"] * copies(graph) + ["-fwrapv"] * computes_integers(graph.program)
         name = f"gcc{self.separator}cxxflags"
-        present = functools.reduce(getattr, name.split("."), self.framework.config)
+        present = reduce(getattr, name.split("."), self.framework.config)
         with self.changed_flags(**{name: " ".join([present, *flags]).strip()}):
             return super()._compile(graph)
 
@@ -177,14 +157,12 @@ class CMode(HostMode):
 
 
 def copies(graph: Lowered) -> bool:
-    """Whether the program updates variables on several devices: copies of one must be equal to the bit. Stages decide
-    which ops are fused into one loop, and the compiler's rounding depends on the loop."""
+    """Whether it updates variables on several devices, where copies must be equal to the bit, whatever is fused."""
     return len({graph.program.values[target].device for target in graph.program.updates}) > 1
 
 
 def call_of(machine: Any, given: Sequence[list[Any]], results: Sequence[list[Any]], alone: Any) -> Call:
-    """A virtual machine as a function of the contents of its input storages, ``given``. Inputs and results are in the
-    machine's storages during a call, so it holds the lock ``alone``."""
+    """A virtual machine as a function of the contents of its input storages, ``given``, under the lock ``alone``."""
 
     def call(*values: Value) -> Sequence[Value]:
         with alone:
@@ -212,10 +190,15 @@ def product_of_integers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return product
 
 
+def one_dtype(node: Any) -> str:
+    """The dtype of all inputs and outputs of an apply node; empty if there are several."""
+    dtypes = {v.type.dtype for v in (*node.inputs, *node.outputs)}
+    return "" if len(dtypes) > 1 else str(*dtypes)
+
+
 def multiplies_integers(node: Any) -> bool:
     """Whether an apply node is a product of two integer matrices of one dtype."""
-    types = [v.type for v in (*node.inputs, *node.outputs)]
-    return {t.ndim for t in types} == {2} and len({t.dtype for t in types}) == 1 and types[0].dtype.startswith("int")
+    return one_dtype(node).startswith("int") and {v.type.ndim for v in (*node.inputs, *node.outputs)} == {2}
 
 
 def power_of_integers(node: Any) -> Callable[[Any, Any], Any]:
@@ -235,23 +218,20 @@ def power_of_integers(node: Any) -> Callable[[Any, Any], Any]:
 
 
 def is_of_integers(node: Any) -> bool:
-    """Whether all inputs and outputs of an apply node are integers."""
     return all("int" in v.type.dtype for v in (*node.inputs, *node.outputs))
 
 
 def wrapping(symbol: str) -> Callable[[Any], Callable[..., Any]]:
-    """Sums, differences or products of integers for an apply node, for Numba to compile: unsigned, then truncated to
-    the node's dtype. Numba's own are signed and 64 bits wide, and LLVM assumes that they do not overflow (``nsw``): it
-    takes ``x + 1 > x`` for true (numba/cpython/numbers.py: _int_arith_flags)."""
+    """Sums, differences or products of integers for an apply node, for Numba to compile, in its dtype: LLVM assumes
+    that signed ones do not overflow (numba/cpython/numbers.py: _int_arith_flags)."""
 
     def function(node: Any) -> Callable[..., Any]:
         names = [f"x{i}" for i in range(len(node.inputs))]
         result = symbol.join(f"unsigned({name})" for name in names)
         source = f"def wrapped({', '.join(names)}):\n return kind({result})\n"
-        found: dict[str, Any] = {}
-        exec(source, {"kind": getattr(np, node.outputs[0].type.dtype), "unsigned": np.uint64}, found)
-        made: Callable[..., Any] = found["wrapped"]
-        return made
+        found: dict[str, Any] = {"kind": getattr(np, node.outputs[0].type.dtype), "unsigned": np.uint64}
+        exec(source, found)
+        return found["wrapped"]  # type: ignore[no-any-return]
 
     return function
 
@@ -272,8 +252,6 @@ def _compiled_by_numba() -> Counter[str]:
 
 
 class NumbaMode(HostMode):
-    """One function compiled by Numba."""
-
     linker_name = "numba"
     finds_lengths = True
     mode_added: ClassVar[tuple[str, ...]] = (
@@ -286,15 +264,10 @@ class NumbaMode(HostMode):
     unchecked = INDEXED
     overlap = "those on different devices overlap: each device has a thread, and compiled code gives up Python's lock"
 
-    @property
-    def common_pool(self) -> str:
-        return "" if self.settings.cores_per_device == 1 else "the BLAS"
-
     def make_mode(self) -> Any:
         numba = self.needed("numba")
         _compiled_by_numba()
-        self._typeof, self._jit = numba.typeof, numba.njit
-        self._array, self._tuple = numba.types.Array, numba.types.Tuple
+        self._numba, self.common_pool = numba, "" if self.settings.cores_per_device == 1 else "the BLAS"
         if self.settings.threads is not None:
             numba.set_num_threads(min(self.settings.threads, numba.config.NUMBA_NUM_THREADS))
         if self.blas is not None:
@@ -315,33 +288,25 @@ class NumbaMode(HostMode):
 
     @abc.abstractmethod
     def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:
-        """Let Numba compile ``function(node)`` for the apply nodes of an op that satisfy ``concerns``, and the
-        framework's function for the others."""
+        """Let Numba compile ``function(node)`` for the apply nodes that satisfy ``concerns``, else the framework's."""
 
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
-        call = function.vm.jit_fn
+        call, outputs, exact = function.vm.jit_fn, function.maker.fgraph.outputs, False
         if not self.plain:
             # Compiled again: the framework's function keeps Python's lock, and Numba's cache confuses the two.
             options = {name: value for name, value in call.targetoptions.items() if name != "nopython"}
-            call = self._jit(**options, nogil=True)(call.py_func)
-        if any(None in t.shape for t in inputs):
-            return CompiledStage(self._arrays(call, function.maker.fgraph.outputs), device)
-        # Compiled now, not by the first call, for arrays as `put` makes them.
-        types = tuple(self._typeof(np.empty(t.shape, t.dtype)) for t in inputs)
-        signature = (self._tuple(types),) if call.py_func.__code__.co_flags & inspect.CO_VARARGS else types
-        call.compile(signature)
-        returned = call.overloads[signature].signature.return_type
-        wanted = [str(v.type.dtype) for v in function.maker.fgraph.outputs]
-        if all(isinstance(t, self._array) and str(t.dtype) == d for t, d in zip(returned, wanted, strict=True)):
-            return CompiledStage(call, device)
-        return CompiledStage(self._arrays(call, function.maker.fgraph.outputs), device)
+            call = self._numba.njit(**options, nogil=True)(call.py_func)
+        if all(None not in t.shape for t in inputs):
+            # Compiled now, not by the first call, for arrays as `put` makes them.
+            types, kinds = tuple(self._numba.typeof(np.empty(t.shape, t.dtype)) for t in inputs), self._numba.types
+            signature = (kinds.Tuple(types),) if call.py_func.__code__.co_flags & inspect.CO_VARARGS else types
+            call.compile(signature)
+            made = zip(call.overloads[signature].signature.return_type, outputs, strict=True)
+            exact = all(isinstance(t, kinds.Array) and str(t.dtype) == str(v.type.dtype) for t, v in made)
+        return CompiledStage(call if exact else self._arrays(call, outputs), device)
 
     @staticmethod
     def _arrays(call: Call, outputs: Sequence[Any]) -> Call:
         """Results in the graph's dtypes: Aesara returns Numba's, Python numbers for rank 0 and int64 for int32."""
         dtypes = [v.type.dtype for v in outputs]
-
-        def arrays(*values: Value) -> Sequence[Value]:
-            return [np.asarray(r, dtype) for r, dtype in zip(call(*values), dtypes, strict=True)]
-
-        return arrays
+        return lambda *values: [np.asarray(r, dtype) for r, dtype in zip(call(*values), dtypes, strict=True)]

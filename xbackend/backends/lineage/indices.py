@@ -1,8 +1,5 @@
-"""Bounds checks of indices where the framework would read or write outside of the array.
-
-Numba compiles loops without them (``boundscheck``). With several indexed axes, a position in the merged axis may be in
-another row.
-"""
+"""Bounds checks of indices where the framework would read or write outside of the array: Numba compiles loops without
+them (``boundscheck``), and with several indexed axes a position may be in another row."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ INDEXED = READ | {"take", "take_set", "take_add"}
 
 
 def said(length: int) -> str:
-    """The message of an error for an index that is out of range."""
     clip = f"xb.clip(i, {-length}, {length - 1})"
     return f"an index is out of bounds for an axis with size {length}; if it may be, write {clip}"
 
@@ -31,14 +27,13 @@ def clipped(T: Any, indices: Any, length: int) -> Any:
 
 
 def known_inside(node: Node | Value, length: int) -> bool:
-    """Whether the indices are constants in the range of the axis."""
     value = node.params.get("value")
     return value is not None and (not value.size or (-length <= value.min() and value.max() < length))
 
 
 def in_range_op(op_class: type, apply_class: type) -> type:
     """An op that returns its indices, and raises `IndexError` for one out of range of an axis of ``length`` elements.
-    The arguments are the framework's `Op` and `Apply` classes."""
+    It is made of the framework's `Op` and `Apply`."""
 
     class InRange(op_class):  # type: ignore[misc]
         __props__ = ("length",)

@@ -51,41 +51,32 @@ class JAXMode(JAXDevices, LineageBackend):
         jnp, module = self.jax.numpy, self.module
         basic = module("link.jax.dispatch.basic")
 
-        # Else constants of rank 0 become Python numbers, int64 or float64 unless the op decides otherwise.
-        @basic.jax_typify.register(np.ndarray)  # type: ignore[untyped-decorator]
-        def typify(data: np.ndarray, dtype: Any = None, **_: Any) -> Any:
-            return jnp.array(data, dtype=dtype or data.dtype)
+        register, theirs = basic.jax_funcify.register, basic.jax_funcify.dispatch
+        reduction, loop = module("tensor.elemwise").CAReduce, module("scan.op").Scan
+        constant = module("graph.basic").Constant
+        their_reduction, their_loop = theirs(reduction), theirs(loop)
 
-        # Else sums of float32 have the accumulator's dtype, float64.
-        reduction = module("tensor.elemwise").CAReduce
-        theirs = basic.jax_funcify.dispatch(reduction)
-
-        @basic.jax_funcify.register(reduction)  # type: ignore[untyped-decorator]
         def reduce(op: Any, node: Any = None, **options: Any) -> Any:
-            function, dtype = theirs(op, node=node, **options), node.outputs[0].dtype
+            function, dtype = their_reduction(op, node=node, **options), node.outputs[0].dtype
             return lambda x: function(x).astype(dtype)
 
-        # A loop needs Python numbers for its lengths, which are constants of rank 0.
-        loop, constant = module("scan.op").Scan, module("graph.basic").Constant
-        their_loop = basic.jax_funcify.dispatch(loop)
-
-        @basic.jax_funcify.register(loop)  # type: ignore[untyped-decorator]
         def scan(op: Any, node: Any = None, **options: Any) -> Any:
             function, inputs = their_loop(op, node=node, **options), node.inputs
             lengths = [0, *op.outer_nitsot(range(len(inputs)))]
             known = {k: int(inputs[k].data) for k in lengths if isinstance(inputs[k], constant)}
             return lambda *given: function(*[known.get(k, value) for k, value in enumerate(given)])
 
-        # Part of the gradient of a product; JAX has no function of that name.
-        @basic.jax_funcify.register(module("tensor.math").ProdWithoutZeros)  # type: ignore[untyped-decorator]
         def product(op: Any, node: Any = None, **_: Any) -> Any:
             axis, dtype = None if op.axis is None else tuple(op.axis), node.outputs[0].dtype
             return lambda x: jnp.prod(jnp.where(x == 0, 1, x), axis=axis).astype(dtype)
 
+        # Else constants of rank 0 become Python numbers, int64 or float64 unless the op decides otherwise.
+        basic.jax_typify.register(np.ndarray)(lambda data, dtype=None, **_: jnp.array(data, dtype=dtype or data.dtype))
+        register(reduction)(reduce)  # else sums of float32 have the accumulator's dtype, float64
+        register(loop)(scan)  # it needs Python numbers for its lengths, which are constants of rank 0
+        register(module("tensor.math").ProdWithoutZeros)(product)  # of the gradient of a product; JAX has none
         # The framework's compares the shape with traced values. The shapes of a program are static and were checked.
-        @basic.jax_funcify.register(module("tensor.shape").SpecifyShape)  # type: ignore[untyped-decorator]
-        def specify_shape(op: Any, **_: Any) -> Any:
-            return lambda x, *shape: x
+        register(module("tensor.shape").SpecifyShape)(lambda op, **_: lambda x, *shape: x)
 
     def in_range(self, indices: Variable, length: int) -> Variable:
         return clipped(self.T, indices, length)

@@ -1,8 +1,5 @@
-"""Linear algebra lowered to the Theano lineage: rows as those of `ops`.
-
-PyTensor has them for stacks of matrices; Aesara and Theano for single ones, so that there a stack becomes one matrix
-after the other. What a generation lacks is an op of ours, made of the generation's classes: it computes with NumPy.
-"""
+"""Linear algebra lowered to the Theano lineage: rows as those of `ops`. PyTensor has it for stacks of matrices, Aesara
+and Theano for single ones. What a generation lacks is an op of ours, made of its classes."""
 
 from __future__ import annotations
 
@@ -23,12 +20,10 @@ from xbackend.program.aval import Aval
 from xbackend.program.ops import OPS
 from xbackend.program.program import Node
 
-# Matrices of a stack that are lowered one after the other: each is a part of the graph that is compiled. Those of a
-# larger stack are the steps of a loop.
-MOST_MATRICES = 64
-ONE_BY_ONE = "a stack of matrices as one matrix after the other"  # in `Backend.added`
-SLOGDET = "slogdet with a gradient"
-SYMMETRIC = "the gradient of cholesky as a symmetric matrix"
+MOST_MATRICES = 64  # of a stack, lowered one after the other: those of a larger one are the steps of a loop
+# In `Backend.added`, of generations with linear algebra of stacks, and of single matrices.
+OF_STACKS = ("slogdet with a gradient", "the gradient of cholesky as a symmetric matrix")
+OF_SINGLE = ("a stack of matrices as one matrix after the other", *OF_STACKS, factors.FACTORS)
 
 Matrices = Callable[[Any, Node, Sequence[Any]], Sequence[Any]]
 
@@ -48,7 +43,6 @@ def found(T: Any, *names: str) -> Any:
 
 
 def has_stacks(T: Any) -> bool:
-    """Whether this generation has linear algebra of stacks of matrices."""
     return hasattr(T, "blockwise")
 
 
@@ -63,104 +57,84 @@ def of_single_matrices(T: Any) -> list[Any]:
 
 
 def _shapes(node: Node, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The shape of each result of an op of these inputs."""
     avals = [Aval(shape, node.results[0].dtype) for shape in shapes]
     return [result.shape for result in OPS[node.op].results(avals, node.params)]
 
 
-def _single(matrix: Any, shape: tuple[int, ...]) -> Any:
-    matrix.tag.lengths = shape[-2:]
-    return matrix
-
-
-def _looped(  # noqa: PLR0917
-    matrices: Matrices, T: Any, node: Node, stacks: Sequence[Any], shapes: Sequence[tuple[int, ...]], count: int
-) -> Sequence[Any]:
-    """All results (``count``) for stacks of matrices, by the framework's loop, as its users write it."""
-
-    def step(*each: Any) -> list[Any]:
-        return [*matrices(T, node, [_single(x, s) for x, s in zip(each, shapes, strict=True)])]
-
-    scan = import_module(T.__name__.partition(".")[0]).scan
-    made, _ = scan(step, sequences=list(stacks), outputs_info=[None] * count, return_list=True)
-    return list(made)
-
-
-def few(name: str) -> Row:
+def few(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """A row for a mode without loops, which refuses large stacks."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        count = prod(lengths(inputs[0])[:-2])
-        if count > MOST_MATRICES:
-            raise UnsupportedOperation(
-                f"{T.__name__} has linear algebra of single matrices only, and of the {count} in this stack one after "
-                f"the other would be compiled, for which {MOST_MATRICES} is the most that xbackend does; take another "
-                "mode, or pytensor: https://github.com/pymc-devs/pytensor/pull/306"
-            )
-        return ROWS[name](T, node, inputs)
-
-    return row
+    count = prod(lengths(inputs[0])[:-2])
+    if count > MOST_MATRICES:
+        raise UnsupportedOperation(
+            f"{T.__name__} has linear algebra of single matrices only, and of the {count} in this stack one after "
+            f"the other would be compiled, for which {MOST_MATRICES} is the most that xbackend does; take another "
+            "mode, or pytensor: https://github.com/pymc-devs/pytensor/pull/306"
+        )
+    return ROWS[name](T, node, inputs)
 
 
-def _several(matrices: Matrices) -> Matrices:
+def _several(matrices: Matrices, T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
     """All results for stacks of matrices, of a function for single ones."""
+    shapes = [lengths(x) for x in inputs]
+    leading = shapes[0][:-2]
+    count = prod(leading)
+    if not leading or has_stacks(T):
+        return matrices(T, node, inputs)
+    wanted = _shapes(node, shapes)
+    if not count:
+        nothing = T.constant(0, dtype=node.results[0].dtype.value)
+        return [T.alloc(nothing, *shape) for shape in wanted]
+    flat = [T.reshape(x, (count, *s[-2:]), ndim=3) for x, s in zip(inputs, shapes, strict=True)]
 
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-        shapes = [lengths(x) for x in inputs]
-        leading = shapes[0][:-2]
-        count = prod(leading)
-        if not leading or has_stacks(T):
-            return matrices(T, node, inputs)
-        wanted = _shapes(node, shapes)
-        if not count:
-            nothing = T.constant(0, dtype=node.results[0].dtype.value)
-            return [T.alloc(nothing, *shape) for shape in wanted]
-        flat = [T.reshape(x, (count, *s[-2:]), ndim=3) for x, s in zip(inputs, shapes, strict=True)]
-        if count > MOST_MATRICES:
-            stacks = _looped(matrices, T, node, flat, shapes, len(wanted))
-        else:
-            singles = [[_single(x[i], s) for x, s in zip(flat, shapes, strict=True)] for i in range(count)]
-            stacks = [T.stack(list(results)) for results in zip(*(matrices(T, node, s) for s in singles), strict=True)]
-        return [T.reshape(s, shape, ndim=len(shape)) for s, shape in zip(stacks, wanted, strict=True)]
+    def single(*each: Any) -> list[Any]:
+        for matrix, shape in zip(each, shapes, strict=True):
+            matrix.tag.lengths = shape[-2:]
+        return [*matrices(T, node, each)]
 
-    return row
+    if count > MOST_MATRICES:  # by the framework's loop, as its users write it
+        scan = import_module(T.__name__.partition(".")[0]).scan
+        stacks, _ = scan(single, sequences=flat, outputs_info=[None] * len(wanted), return_list=True)
+    else:
+        each = [single(*(x[i] for x in flat)) for i in range(count)]
+        stacks = [T.stack(list(results)) for results in zip(*each, strict=True)]
+    return [T.reshape(s, shape, ndim=len(shape)) for s, shape in zip(stacks, wanted, strict=True)]
 
 
-def _one(matrices: Callable[..., Any]) -> Row:
-    every = _several(lambda T, node, inputs: [matrices(T, node, *inputs)])
-    return lambda T, node, inputs: every(T, node, inputs)[0]
+def _one(matrix: Callable[..., Any], T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return _several(lambda T, node, inputs: [matrix(T, node, *inputs)], T, node, inputs)[0]
+
+
+def gradient_of(kind: Any) -> str:
+    """The name of the method that is the gradient of a class of ops, which PyTensor 3 changed."""
+    return "pullback" if hasattr(kind, "pullback") else "L_op"
+
+
+def _with_gradient(kind: Any, gradient: Callable[..., Any]) -> Any:
+    return type(kind)(kind.__name__, (kind,), {gradient_of(kind): gradient})
 
 
 @cache
 def _with_symmetric_gradient(kind: Any) -> Any:
     """The generation's Cholesky, whose gradient is that of the lower triangle only."""
-    name = "pullback" if hasattr(kind, "pullback") else "L_op"  # its name before PyTensor 3
-    theirs = getattr(kind, name)
-
-    class Cholesky(kind):  # type: ignore[misc]
-        pass
+    theirs = getattr(kind, gradient_of(kind))
 
     def gradient(self: Any, inputs: Any, outputs: Any, cotangents: Any) -> Any:
         (lower,) = theirs(self, inputs, outputs, cotangents)
         return [(lower + lower.T) * 0.5]
 
-    setattr(Cholesky, name, gradient)
-    return Cholesky
+    return _with_gradient(kind, gradient)
 
 
 def _cholesky(T: Any, node: Node, x: Any) -> Any:
-    op = found(T, "cholesky")
+    op: Any = found(T, "cholesky")
     if not has_stacks(T):
-        single: Any = type(op)
-        return _with_symmetric_gradient(single)()(x)
+        return _with_symmetric_gradient(op.__class__)()(x)
     theirs = op(x).owner.op
-    kind: Any = type(theirs.core_op)
-    return type(theirs)(_with_symmetric_gradient(kind)())(x)
+    return type(theirs)(_with_symmetric_gradient(theirs.core_op.__class__)())(x)
 
 
 def _solve(T: Any, node: Node, a: Any, b: Any) -> Any:
-    options = {"b_ndim": 2} if has_stacks(T) else {}
-    return found(T, "solve")(a, b, **options)
+    return found(T, "solve")(a, b, **({"b_ndim": 2} if has_stacks(T) else {}))
 
 
 def _solve_triangular(T: Any, node: Node, a: Any, b: Any) -> Any:
@@ -173,11 +147,8 @@ def _solve_triangular(T: Any, node: Node, a: Any, b: Any) -> Any:
 
 @cache
 def logarithm_of_determinant(T: Any) -> Any:
-    """An op of the sign and the logarithm of the determinant, with a gradient.
-
-    PyTensor's has none, and what it writes instead, log(abs(det(x))), overflows where the determinant does; the others
-    have none at all.
-    """
+    """An op of the sign and the logarithm of the determinant, with a gradient. PyTensor's has none, and its
+    log(abs(det(x))) overflows; the others have none at all."""
     inverse = found(T, "matrix_inverse")
 
     def gradient(self: Any, inputs: Any, outputs: Any, cotangents: Any) -> Any:
@@ -187,20 +158,12 @@ def logarithm_of_determinant(T: Any) -> Any:
         return [by_logarithm * T.transpose(inverse(x))]
 
     if has_stacks(T):
-        theirs = found(T, "SLogDet")
-
-        class SLogDet(theirs):  # type: ignore[misc, valid-type]
-            pass
-
-        setattr(SLogDet, "pullback" if hasattr(theirs, "pullback") else "L_op", gradient)
-        return T.blockwise.Blockwise(SLogDet())
+        return T.blockwise.Blockwise(_with_gradient(found(T, "SLogDet"), gradient)())
     det = found(T, "det")(T.matrix()).owner
     return _own(type(det.op).__mro__[1], type(det), T, gradient)()
 
 
 def _own(op: type, apply: type, T: Any, gradient: Callable[..., Any]) -> type:
-    """The class of an op that computes with NumPy."""
-
     class SLogDet(op):  # type: ignore[misc]
         __props__ = ()
 
@@ -225,13 +188,13 @@ def _factors(T: Any, function: Any, x: Any, **options: Any) -> Sequence[Any]:
     """All results of a factorization, with a gradient where the generation has none."""
     results: Sequence[Any] = function(x, **options)
     if not has_stacks(T):
-        results = factors.differentiable(T, results[0].owner.op, lengths(x), _upper(T))(x)
+        op = results[0].owner.op
+        results = factors.differentiable(T, op.__class__, _upper(T))(op, lengths(x))(x)
     return results
 
 
 @cache
 def _upper(T: Any) -> Callable[[Any, Any], Any]:
-    """The solution of equations of an upper triangle."""
     solve = found(T, "solve_triangular", "solve_upper_triangular")
     return solve if hasattr(solve, "make_node") else partial(solve, lower=False)
 
@@ -282,18 +245,18 @@ def _svdvals(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 ROWS: Mapping[str, Row] = {
-    "cholesky": _one(_cholesky),
-    "inv": _one(lambda T, node, x: found(T, "matrix_inverse")(x)),
-    "det": _one(lambda T, node, x: found(T, "det")(x)),
-    "slogdet": _several(lambda T, node, inputs: logarithm_of_determinant(T)(inputs[0])),
-    "solve": _one(_solve),
-    "solve_triangular": _one(_solve_triangular),
-    "eigh": _several(_eigh),
+    "cholesky": partial(_one, _cholesky),
+    "inv": partial(_one, lambda T, node, x: found(T, "matrix_inverse")(x)),
+    "det": partial(_one, lambda T, node, x: found(T, "det")(x)),
+    "slogdet": partial(_several, lambda T, node, inputs: logarithm_of_determinant(T)(inputs[0])),
+    "solve": partial(_one, _solve),
+    "solve_triangular": partial(_one, _solve_triangular),
+    "eigh": partial(_several, _eigh),
     "eigvalsh": _eigvalsh,
-    "qr": _several(_qr),
-    "svd": _several(_svd),
+    "qr": partial(_several, _qr),
+    "svd": partial(_several, _svd),
     "svdvals": _svdvals,
     "diagonal": _diagonal,
 }
-WITHOUT_LOOPS: Mapping[str, Row] = {name: few(name) for name in ROWS}
+WITHOUT_LOOPS: Mapping[str, Row] = {name: partial(few, name) for name in ROWS}
 """Those of a mode that has no loops."""

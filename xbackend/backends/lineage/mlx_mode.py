@@ -1,8 +1,5 @@
-"""PyTensor's MLX mode: a graph becomes a function of MLX, which fuses elementwise ops with the C++ compiler.
-
-On Linux MLX computes on the CPU, with the reference BLAS. It is lazy: its functions return what is not computed, so
-each call here asks for all its results.
-"""
+"""PyTensor's MLX mode: a graph becomes a function of MLX, which fuses elementwise ops with the C++ compiler. On Linux
+it computes on the CPU, with the reference BLAS. It is lazy, so each call here asks for all its results."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -35,10 +33,8 @@ from xbackend.program.program import Node
 
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """MLX multiplies matrices of floating point only."""
-    if not node.dtype.is_integer:
-        return T.matmul(*inputs)
     a, b = inputs
-    return sum_of_products(T, a, b, node.dtype.value)
+    return sum_of_products(T, a, b, node.dtype.value) if node.dtype.is_integer else T.matmul(a, b)
 
 
 def _erfinv(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -49,18 +45,14 @@ def _erfinv(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 def _sign(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """MLX's of NaN is 0."""
-    (x,) = inputs
-    return sign(T, node, inputs) if node.dtype.is_integer else T.switch(T.isnan(x), x, sign(T, node, inputs))
+    (x,), found = inputs, sign(T, node, inputs)
+    return found if node.dtype.is_integer else T.switch(T.isnan(x), x, found)
 
 
-def _of_nothing(name: str, value: float) -> Row:
+def _of_nothing(name: str, value: float, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """A reduction, which is ``value`` where there is nothing: MLX reads behind the array then, or refuses it."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        nothing = 0 in lengths(inputs[0])
-        return T.full(node.shape, np.array(value, node.dtype.value)) if nothing else TABLE[name](T, node, inputs)
-
-    return row
+    nothing = 0 in lengths(inputs[0])
+    return T.full(node.shape, np.array(value, node.dtype.value)) if nothing else TABLE[name](T, node, inputs)
 
 
 _NOTHING = {"sum": 0, "prod": 1, "mean": math.nan, "any": False, "all": True, "argmax": 0, "argmin": 0}
@@ -68,13 +60,12 @@ ROWS: Mapping[str, Row] = {
     "matmul": _matmul,
     "sign": _sign,
     "erfinv": _erfinv,
-    **{name: _of_nothing(name, value) for name, value in _NOTHING.items()},
+    **{name: partial(_of_nothing, name, value) for name, value in _NOTHING.items()},
 }
 
 
 def exact(mlx: ModuleType) -> ModuleType:
-    """MLX with functions of float64 that are: its own are those of float32 there (mlx/backend/cpu/simd/math.h). What is
-    made of powers and tangents is exact, as PyTensor makes special functions (link/mlx/dispatch/scalar/helpers.py)."""
+    """MLX with functions of float64 that are, made of powers and tangents: its own are of float32 (cpu/simd/math.h)."""
 
     def wide(theirs: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
         return lambda x, **options: (ours if x.dtype == mlx.float64 else theirs)(x, **options)
@@ -226,23 +217,11 @@ class MLXMode(HostMode):
         refusal = isinstance(error, RuntimeError) and "failed with error code" in str(error)
         return super().refused(ValueError(str(error)) if refusal else error)
 
-    def _made(self, array: Any) -> Any:
-        """A copy as an array of MLX."""
-        return self._typify(np.array(array, order="C"))
-
     def put(self, array: np.ndarray, device: Device) -> Value:
-        return self.value(self._made(native(array)), device)
+        return self.value(self.copier(device)(native(array)), device)
 
-    def mover(self, device: Device) -> Callable[[Value], Value]:
-        submit = self._threads.submit
-
-        def move(value: Value) -> Value:
-            return submit(device, lambda content: (self.copy(content, device),), (value,), 1)[0]
-
-        return move
-
-    def copy(self, content: Any, device: Device) -> Any:
-        return self._made(content)
+    def copier(self, device: Device) -> Callable[[Any], Any]:
+        return lambda array: self._typify(np.array(array, order="C"))
 
     def products(self) -> Pool:
         return Pool("MLX's: the reference BLAS", threads=1)

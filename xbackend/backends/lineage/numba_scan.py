@@ -1,10 +1,6 @@
-"""The loop of Aesara's Scan for Numba, as Scan itself computes it (aesara/scan/op.py: Scan.perform).
-
-Aesara's own (aesara/link/numba/dispatch/scan.py) puts results of second gradients at wrong steps: it counts writes from
-the beginning of an array, but reads from the earliest step read. It rotates arrays of sums as if they had only the last
-steps, and overwrites carries before views of them are stored. PyTensor has mended the first two
-(pytensor/link/numba/dispatch/scan.py).
-"""
+"""The loop of Aesara's Scan for Numba, as Scan.perform computes it (aesara/scan/op.py). Aesara's own
+(link/numba/dispatch/scan.py) puts results of second gradients at wrong steps, rotates arrays of sums as if they had the
+last steps only, and overwrites carries before views of them are stored."""
 
 from __future__ import annotations
 
@@ -30,22 +26,16 @@ def _dtype(variable: Any) -> str:
 
 
 def loop_of(node: Any, step: Callable[..., Any], scalar: Callable[..., Any]) -> Callable[..., Any]:
-    """The function from the inputs of a Scan (with `has_length`) to its outputs.
-
-    ``step`` is its compiled inner function and ``scalar`` Aesara's function from an array of rank 0 to a number.
-    """
-    found: dict[str, Any] = {}
-    exec(_Source(node).text(), {"np": np, "step": step, "scalar": scalar}, found)
-    made: Callable[..., Any] = found["loop"]
-    return made
+    """The function from the inputs of a Scan (with `has_length`) to its outputs; ``step`` is its compiled inner
+    function."""
+    found: dict[str, Any] = {"np": np, "step": step, "scalar": scalar}
+    exec(_Source(node).text(), found)
+    return found["loop"]  # type: ignore[no-any-return]
 
 
 class _Source:
-    """The loop as Python source.
-
-    Step i reads and writes a state, whose array has n steps, at ``(first + i + tap) % n``; ``-first`` is its earliest
-    tap. New arrays have no state; the shape of their elements is known after the first step.
-    """
+    """The loop as Python source. Step i reads and writes a state, whose array has n steps, at ``(first + i + tap) %
+    n``; ``-first`` is its earliest tap."""
 
     def __init__(self, node: Any) -> None:
         self.op, info = node.op, node.op.info

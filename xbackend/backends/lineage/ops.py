@@ -1,13 +1,10 @@
-"""The op set lowered to a framework of the Theano lineage.
-
-The generations share names and meaning to so great a part that one table serves them all: every function here takes
-the framework's tensor module as ``T`` (`pytensor.tensor`, `aesara.tensor`). A generation that differs overrides a row
-(`LineageBackend.rows`).
-"""
+"""The op set lowered to a framework of the Theano lineage: functions of the framework's tensor module ``T``. A
+generation or mode that differs overrides a row (`LineageBackend.rows`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import copysign, prod
 from typing import Any
 
@@ -60,104 +57,74 @@ def joined(T: Any, arrays: Sequence[Any], axis: int = 0) -> Any:
 
 def _named(name: str, *older: str) -> Row:
     """The op of that name, or of the first of its older names that this generation has."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        return getattr(T, next(n for n in (name, *older) if hasattr(T, n)))(*inputs)
-
-    return row
+    return lambda T, node, inputs: getattr(T, next(n for n in (name, *older) if hasattr(T, n)))(*inputs)
 
 
 def _rounding(name: str, **options: Any) -> Row:
     """Rounding of integers is the identity; the lineage would make floats of them."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        return inputs[0] if node.dtype.is_integer else getattr(T, name)(inputs[0], **options)
-
-    return row
+    return lambda T, node, inputs: inputs[0] if node.dtype.is_integer else getattr(T, name)(inputs[0], **options)
 
 
-def wide_reduction(name: str) -> Row:
-    """Sums, products and means of float32 for Aesara's Numba mode, which accumulates them in the dtype of the result:
-    the mean of four million numbers was off by 4 % (aesara/link/numba/dispatch/elemwise.py, numba_funcify_CAReduce)."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        axes = tuple(node.params["axis"])
-        if node.dtype is not DType.float32 or not axes:
-            return TABLE[name](T, node, inputs)
-        return T.cast(getattr(T, name)(inputs[0], axis=axes, dtype="float64"), "float32")
-
-    return row
+def wide_reduction(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Reductions of float32 for Aesara's Numba mode, which accumulates in that: the mean of four million numbers was
+    off by 4 % (aesara/link/numba/dispatch/elemwise.py, numba_funcify_CAReduce)."""
+    axes = tuple(node.params["axis"])
+    if node.dtype is not DType.float32 or not axes:
+        return TABLE[name](T, node, inputs)
+    return T.cast(getattr(T, name)(inputs[0], axis=axes, dtype="float64"), "float32")
 
 
-def wide_running(name: str) -> Row:
-    """Running sums or products of int32 for PyTensor's Numba mode: those of a vector are int64 there, and what takes
-    them saw what should have overflowed (pytensor/link/numba/dispatch/extra_ops.py, numba_funcify_CumOp)."""
+def wide_running(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Running sums or products of int32 for PyTensor's Numba mode, where those of a vector are int64
+    (pytensor/link/numba/dispatch/extra_ops.py, numba_funcify_CumOp)."""
+    if node.dtype is not DType.int32:
+        return TABLE[name](T, node, inputs)
+    return T.cast(TABLE[name](T, node, [T.cast(inputs[0], "int64")]), "int32")
 
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        if node.dtype is not DType.int32:
-            return getattr(T, name)(inputs[0], axis=node.params["axis"])
-        return T.cast(getattr(T, name)(T.cast(inputs[0], "int64"), axis=node.params["axis"]), "int32")
 
-    return row
+def _along_axis(name: str) -> Row:
+    return lambda T, node, inputs: getattr(T, name)(inputs[0], axis=node.params["axis"])
 
 
 def _least(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """The lineage's min is the negative of the max of negatives; the smallest integer has none, but a complement."""
     if not node.dtype.is_integer or not node.params["axis"]:
-        return _reduction("min")(T, node, inputs)
-    return T.invert(_reduction("max")(T, node, [T.invert(inputs[0])]))
+        return _reduction("min", T, node, inputs)
+    return T.invert(_reduction("max", T, node, [T.invert(inputs[0])]))
 
 
-def _reduction(name: str, typed: bool = False) -> Row:
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        axes = tuple(node.params["axis"])
-        if not axes:
-            return inputs[0]
-        # Sums of float32 are accumulated in float64 by default where the framework computes the loop itself; integers
-        # would be widened to int64 without a word.
-        options = {"dtype": node.dtype.value} if typed else {}
-        return getattr(T, name)(inputs[0], axis=axes, **options)
-
-    return row
+def _reduction(name: str, T: Any, node: Node, inputs: Sequence[Any], *, typed: bool = False) -> Any:
+    axes = tuple(node.params["axis"])
+    options = {"dtype": node.dtype.value} if typed else {}  # integers would be widened to int64 without a word
+    return getattr(T, name)(inputs[0], axis=axes, **options) if axes else inputs[0]
 
 
-def cumulative_rows(name: str) -> Row:
-    """Running sums or products along the rows of a matrix, for Aesara's Numba mode.
-
-    Its loop fails for vectors and returns the axes of higher ranks in a wrong order:
-    aesara/link/numba/dispatch/extra_ops.py, numba_funcify_CumOp.
-    """
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        axis, rank = node.params["axis"], len(node.shape)
-        order = [*(a for a in range(rank) if a != axis), axis]
-        moved = tuple(node.shape[a] for a in order)
-        rows = T.reshape(inputs[0].dimshuffle(*order), (prod(moved[:-1]), moved[-1]), ndim=2)
-        along = T.reshape(getattr(T, name)(rows, axis=1), moved, ndim=rank)
-        return along.dimshuffle(*[order.index(a) for a in range(rank)])
-
-    return row
+def cumulative_rows(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Running sums or products along the rows of a matrix, for Aesara's Numba mode, which fails for vectors and mixes
+    the axes of higher ranks up (aesara/link/numba/dispatch/extra_ops.py, numba_funcify_CumOp)."""
+    axis, rank = node.params["axis"], len(node.shape)
+    order = [*(a for a in range(rank) if a != axis), axis]
+    moved = tuple(node.shape[a] for a in order)
+    rows = T.reshape(inputs[0].dimshuffle(*order), (prod(moved[:-1]), moved[-1]), ndim=2)
+    along = T.reshape(getattr(T, name)(rows, axis=1), moved, ndim=rank)
+    return along.dimshuffle(*[order.index(a) for a in range(rank)])
 
 
 def _argmin(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    # The lineage's argmin is argmax of the negative, which the smallest integer does not have; ~x = -x - 1 is there
-    # for all integers and turns their order around.
-    x = inputs[0]
-    turned = T.invert(x) if "int" in x.dtype else T.neg(x)
-    return T.argmax(turned, axis=node.params["axis"])
+    """Argmax of the negative, as the lineage's own; for integers of the complement, which the smallest one has."""
+    (x,) = inputs
+    return T.argmax(T.invert(x) if "int" in x.dtype else T.neg(x), axis=node.params["axis"])
 
 
 def _reshape(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Axes of length 1 are added and dropped by ``dimshuffle``, as users do with ``x[None]``: rewrites see through it,
-    and no step of a loop asks for the shape."""
+    """Axes of length 1 are added and dropped by ``dimshuffle``, which rewrites see through."""
     x = inputs[0]
     order = _order(tuple(x.type.broadcastable), lengths(x), node.shape)
     return T.reshape(x, node.shape, ndim=len(node.shape)) if order is None else _shuffled(x, order)
 
 
 def _shuffled(x: Any, order: Sequence[Any]) -> Any:
-    """``dimshuffle``, of what another one was made of: where no rewrite puts the two together (bodies of Aesara's loops
-    in mode NUMBA), each would be computed."""
+    """``dimshuffle``, of what another one was made of: in bodies of Aesara's loops for Numba each would be computed."""
     if is_shuffled(x):
         order = [a if a == "x" else x.owner.op.new_order[a] for a in order]
         x = x.owner.inputs[0]
@@ -165,8 +132,8 @@ def _shuffled(x: Any, order: Sequence[Any]) -> Any:
 
 
 def _order(ones: tuple[bool, ...], before: tuple[int, ...], after: tuple[int, ...]) -> list[int | str] | None:
-    """The axes after a reshape by their place before, ``x`` for a new one; `None` where it does more, or where the
-    type of what is reshaped (``ones``) does not tell that a dropped axis has length 1."""
+    """The axes after a reshape by their place before, ``x`` for a new one; `None` if the type (``ones``) tells no
+    order."""
     kept = [axis for axis, one in enumerate(ones) if not one]
     if [before[axis] for axis in kept] != [n for n in after if n != 1]:
         return None
@@ -179,8 +146,7 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     if len(node.shape) == 2:
         return dot(T, a, b)
     if node.dtype.is_integer:
-        # BatchedDot takes floating point only (aesara/tensor/blas.py, pytensor/tensor/blas.py: BatchedDot.c_code), and
-        # Aesara's Numba mode has no sums of int32; cut off afterwards, those of int64 are the same.
+        # BatchedDot takes floating point only (tensor/blas.py: c_code), Aesara's Numba mode has no sums of int32.
         return T.cast(sum_of_products(T, T.cast(a, "int64"), T.cast(b, "int64"), "int64"), node.dtype.value)
     batch = prod(node.shape[:-2])
     rows, columns, inner = node.shape[-2], node.shape[-1], lengths(a)[-1]
@@ -240,71 +206,49 @@ def _full(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.alloc(value, *node.shape) if node.shape else value
 
 
-def pick(comparison: str, otherwise: str) -> Row:
-    """Maximum or minimum for C linkers.
-
-    Their C code has a NaN as one branch, so that C compares integers as numbers of double precision and int64 beyond
-    2**53 is rounded: pytensor/scalar/basic.py, aesara/scalar/basic.py, ScalarMaximum.c_code.
-    """
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        x, y = inputs
-        return T.switch(getattr(T, comparison)(x, y), x, y) if node.dtype.is_integer else getattr(T, otherwise)(x, y)
-
-    return row
+def pick(comparison: str, otherwise: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Maximum or minimum for C linkers, which compare integers as doubles (scalar/basic.py, ScalarMaximum.c_code)."""
+    x, y = inputs
+    return T.switch(getattr(T, comparison)(x, y), x, y) if node.dtype.is_integer else getattr(T, otherwise)(x, y)
 
 
-def best(name: str, position: str) -> Row:
+def best(name: str, position: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """Max or min of integers by position: the loop of C linkers is that of `pick`, and rounds int64."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        axes = tuple(node.params["axis"])
-        if not node.dtype.is_integer or not axes:
-            return TABLE[name](T, node, inputs)
-        x, shape = inputs[0], lengths(inputs[0])
-        kept = [a for a in range(len(shape)) if a not in axes]
-        rows = T.reshape(x.dimshuffle(*kept, *axes), (prod(node.shape), prod(shape[a] for a in axes)), ndim=2)
-        found = (Aval((prod(node.shape),), DType.int64),)
-        first = TABLE[position](T, Node(position, (), {"axis": 1}, found, ()), [rows])
-        return T.reshape(rows[T.arange(prod(node.shape)), first], node.shape, ndim=len(node.shape))
-
-    return row
+    axes = tuple(node.params["axis"])
+    if not node.dtype.is_integer or not axes:
+        return TABLE[name](T, node, inputs)
+    x, shape = inputs[0], lengths(inputs[0])
+    kept = [a for a in range(len(shape)) if a not in axes]
+    rows = T.reshape(x.dimshuffle(*kept, *axes), (prod(node.shape), prod(shape[a] for a in axes)), ndim=2)
+    found = (Aval((prod(node.shape),), DType.int64),)
+    first = TABLE[position](T, Node(position, (), {"axis": 1}, found, ()), [rows])
+    return T.reshape(rows[T.arange(prod(node.shape)), first], node.shape, ndim=len(node.shape))
 
 
 # The C code that writes rows has no booleans (``unsupported type for a``, tensor/subtensor.py): they are bytes there.
 BYTES: Mapping[DType, str] = {DType.bool: "int8"}
 
 
-def written_as(name: str, carried: Mapping[DType, str] = BYTES) -> Row:
+def written_as(name: str, T: Any, node: Node, inputs: Sequence[Any], *, carried: Mapping[DType, str] = BYTES) -> Any:
     """A row of an op that writes at places, of dtypes that are written as others."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        dtype = carried.get(node.dtype)
-        if dtype is None:
-            return TABLE[name](T, node, inputs)
-        x, indices, value = inputs
-        others = [T.cast(x, dtype), indices, T.cast(value, dtype)]
-        for one, other in zip(others, inputs, strict=True):
-            one.tag.lengths = getattr(other.tag, "lengths", None)
-        return T.cast(TABLE[name](T, node, others), node.dtype.value)
-
-    return row
+    dtype = carried.get(node.dtype)
+    if dtype is None:
+        return TABLE[name](T, node, inputs)
+    x, indices, value = inputs
+    others = [T.cast(x, dtype), indices, T.cast(value, dtype)]
+    for one, other in zip(others, inputs, strict=True):
+        one.tag.lengths = getattr(other.tag, "lengths", None)
+    return T.cast(TABLE[name](T, node, others), node.dtype.value)
 
 
-def nan_aware(name: str) -> Row:
-    """Max or min for Numba, whose loop compares only, so that a NaN gets lost.
-
-    pytensor/link/numba/dispatch/elemwise.py, aesara/link/numba/dispatch/elemwise.py: scalar_in_place_fn_ScalarMaximum.
-    """
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        plain = TABLE[name](T, node, inputs)
-        axes = tuple(node.params["axis"])
-        if not axes or node.dtype.is_integer:
-            return plain
-        return T.switch(T.any(T.isnan(inputs[0]), axis=axes), T.constant(float("nan"), dtype=node.dtype.value), plain)
-
-    return row
+def nan_aware(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Max or min for Numba, whose loop loses a NaN (link/numba/dispatch/elemwise.py:
+    scalar_in_place_fn_ScalarMaximum)."""
+    plain = TABLE[name](T, node, inputs)
+    axes = tuple(node.params["axis"])
+    if not axes or node.dtype.is_integer:
+        return plain
+    return T.switch(T.any(T.isnan(inputs[0]), axis=axes), T.constant(float("nan"), dtype=node.dtype.value), plain)
 
 
 def _first(x: Any, axis: int, rank: int = 1) -> Any:
@@ -314,7 +258,6 @@ def _first(x: Any, axis: int, rank: int = 1) -> Any:
 
 
 def _back(x: Any, axis: int, rank: int = 1) -> Any:
-    """What `_first` moved, where it was."""
     return x if axis == 0 else x.dimshuffle(*range(rank, rank + axis), *range(rank), *range(rank + axis, x.ndim))
 
 
@@ -332,19 +275,15 @@ def _slice_add(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.inc_subtensor(inputs[0][slices(node.params)], inputs[1]) if node.shape else T.add(*inputs)
 
 
-def _write(name: str) -> Row:
+def _write(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """``set_subtensor`` or ``inc_subtensor`` of what `_take` reads."""
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        x, indices, value = inputs
-        axis, count = node.params["axis"], prod(lengths(indices))
-        rows, front = _first(x, axis), _first(value, axis, len(lengths(indices)))
-        beside = (*node.shape[:axis], *node.shape[axis + 1 :])
-        values = T.reshape(front, (count, *beside), ndim=len(node.shape))
-        places = rows[T.reshape(indices, (count,), ndim=1)]
-        return _back(getattr(T, name)(places, values), axis)
-
-    return row
+    x, indices, value = inputs
+    axis, count = node.params["axis"], prod(lengths(indices))
+    rows, front = _first(x, axis), _first(value, axis, len(lengths(indices)))
+    beside = (*node.shape[:axis], *node.shape[axis + 1 :])
+    values = T.reshape(front, (count, *beside), ndim=len(node.shape))
+    places = rows[T.reshape(indices, (count,), ndim=1)]
+    return _back(getattr(T, name)(places, values), axis)
 
 
 def _along(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -378,19 +317,19 @@ TABLE = Rows(
         "expit": lambda T, node, inputs: (T if hasattr(T, "sigmoid") else T.nnet).sigmoid(inputs[0]),
         "sign": sign,
         "divide": _named("true_divide", "true_div"),
-        "floor_divide": quotient(),
-        "remainder": remainder(),
+        "floor_divide": quotient,
+        "remainder": remainder,
         "pow": power,
         "isfinite": lambda T, node, inputs: T.invert(T.or_(T.isnan(inputs[0]), T.isinf(inputs[0]))),
         **{name: _rounding(name) for name in ("floor", "ceil", "trunc")},
         "round": _rounding("round", mode="half_to_even"),
-        **{name: _reduction(name, typed=True) for name in ("sum", "prod", "mean")},
-        **{name: _reduction(name) for name in ("max", "any", "all")},
+        **{name: partial(_reduction, name, typed=True) for name in ("sum", "prod", "mean")},
+        **{name: partial(_reduction, name) for name in ("max", "any", "all")},
         "min": _least,
-        "argmax": lambda T, node, inputs: T.argmax(inputs[0], axis=node.params["axis"]),
+        "argmax": _along_axis("argmax"),
         "argmin": _argmin,
-        "cumulative_sum": lambda T, node, inputs: T.cumsum(inputs[0], axis=node.params["axis"]),
-        "cumulative_prod": lambda T, node, inputs: T.cumprod(inputs[0], axis=node.params["axis"]),
+        "cumulative_sum": _along_axis("cumsum"),
+        "cumulative_prod": _along_axis("cumprod"),
         "sort": _sorting("sort", "quicksort"),
         "argsort": _sorting("argsort", "stable"),
         "searchsorted": lambda T, node, inputs: T.extra_ops.searchsorted(
@@ -408,8 +347,8 @@ TABLE = Rows(
         "take_along_axis": _along,
         "slice_set": lambda T, node, inputs: T.set_subtensor(inputs[0][slices(node.params)], inputs[1]),
         "slice_add": _slice_add,
-        "take_set": _write("set_subtensor"),
-        "take_add": _write("inc_subtensor"),
+        "take_set": partial(_write, "set_subtensor"),
+        "take_add": partial(_write, "inc_subtensor"),
         "astype": _astype,
         **linear_algebra.ROWS,
         "full": _full,
@@ -420,17 +359,17 @@ TABLE = Rows(
 
 C_ROWS: Mapping[str, Row] = {
     "sign": _named("sign", "sgn"),
-    "floor_divide": quotient(negates=True),
-    "remainder": remainder(negates=True),
+    "floor_divide": partial(quotient, negates=True),
+    "remainder": partial(remainder, negates=True),
     "pow": power_by_squaring,
-    "maximum": pick("ge", "maximum"),
-    "minimum": pick("le", "minimum"),
-    "max": best("max", "argmax"),
-    "min": best("min", "argmin"),
+    "maximum": partial(pick, "ge", "maximum"),
+    "minimum": partial(pick, "le", "minimum"),
+    "max": partial(best, "max", "argmax"),
+    "min": partial(best, "min", "argmin"),
     "digamma": digamma,
 }
 NUMBA_ROWS: Mapping[str, Row] = {
-    "max": nan_aware("max"),
-    "min": nan_aware("min"),
+    "max": partial(nan_aware, "max"),
+    "min": partial(nan_aware, "min"),
     "argsort": _sorting("argsort", "mergesort"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -11,9 +12,9 @@ import numpy as np
 
 from xbackend.backends.contract import Built
 from xbackend.backends.lineage.adapter import LineageBackend, Lowered
-from xbackend.backends.lineage.host_modes import CMode, NumbaMode, copies
+from xbackend.backends.lineage.host_modes import CMode, NumbaMode, copies, one_dtype
 from xbackend.backends.lineage.jax_mode import JAXMode
-from xbackend.backends.lineage.linear_algebra import SLOGDET, SYMMETRIC
+from xbackend.backends.lineage.linear_algebra import OF_STACKS
 from xbackend.backends.lineage.mlx_mode import ROWS, MLXMode
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, wide_running
 from xbackend.backends.lineage.special import IN_C
@@ -24,13 +25,8 @@ from xbackend.program.stages import Variable
 
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """The product over leading axes, for which ``batched_dot`` is deprecated here."""
-    if node.dtype.is_integer or len(node.shape) == 2:
-        return TABLE["matmul"](T, node, inputs)
-    return T.matmul(*inputs)
-
-
-def _is_single(node: Any) -> bool:
-    return all(v.type.dtype == "float32" for v in (*node.inputs, *node.outputs))
+    theirs = node.dtype.is_floating and len(node.shape) > 2
+    return T.matmul(*inputs) if theirs else TABLE["matmul"](T, node, inputs)
 
 
 def _reciprocal(x: Any) -> Any:
@@ -38,11 +34,8 @@ def _reciprocal(x: Any) -> Any:
 
 
 def keep_signs_of_zeros(scalar: Any) -> None:
-    """Let Numba compile scalar functions with signed zeros; ``scalar`` is their module.
-
-    PyTensor compiles everything with LLVM's ``nsz``, which drops signs of zeros. Loops of sums need it, as LLVM
-    reorders and vectorises a sum only with it; another module compiles them, and they stay as they are.
-    """
+    """Let Numba compile scalar functions (their module: ``scalar``) with signed zeros, which LLVM's ``nsz`` drops.
+    Loops of sums, in another module, need it to be vectorised."""
     theirs, key = scalar.numba_basic, getattr(scalar, "scalar_op_cache_key", None)
     if hasattr(theirs, "signed_zeros"):
         return
@@ -61,7 +54,7 @@ def keep_signs_of_zeros(scalar: Any) -> None:
 
 class _PyTensor(LineageBackend):
     package = "pytensor"
-    added: tuple[str, ...] = (*LineageBackend.added, SLOGDET, SYMMETRIC)
+    added: tuple[str, ...] = (*LineageBackend.added, *OF_STACKS)
     flags = "PYTENSOR_FLAGS"
     # It replaces acosh(cosh(x)) by x, whatever the sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
     left_out = ("useless_Arccosh_of_Cosh",)
@@ -81,8 +74,8 @@ class PyTensorNumba(NumbaMode, _PyTensor):
     rows: ClassVar[Mapping[str, Row]] = {
         **_PyTensor.rows,
         **NUMBA_ROWS,
-        "cumulative_sum": wide_running("cumsum"),
-        "cumulative_prod": wide_running("cumprod"),
+        "cumulative_sum": partial(wide_running, "cumulative_sum"),
+        "cumulative_prod": partial(wide_running, "cumulative_prod"),
     }
     mode_added: ClassVar[tuple[str, ...]] = (
         *NumbaMode.mode_added,
@@ -96,7 +89,7 @@ class PyTensorNumba(NumbaMode, _PyTensor):
         keep_signs_of_zeros(self.module("link.numba.dispatch.scalar"))
         # 1 / sqrt(x) of float32 became an approximation that is NaN for 0 and infinity (arcp).
         inverse = self.module("scalar.basic").Reciprocal
-        self.replace(inverse, _is_single, lambda node: _reciprocal, fastmath=False)
+        self.replace(inverse, lambda node: one_dtype(node) == "float32", lambda node: _reciprocal, fastmath=False)
 
     def _compile(self, graph: Lowered) -> Built:
         """Compile without fastmath where copies must be equal to the bit: LLVM contracts and reorders loops with it."""
@@ -109,8 +102,7 @@ class PyTensorNumba(NumbaMode, _PyTensor):
         self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any], **options: Any
     ) -> None:
         basic = self.module("link.numba.dispatch.basic")
-        # Versions with a cache of Numba's code need a key, different from that of their own function. Cached code
-        # imports the function's module, so the key contains it: code from another module is not found.
+        # Versions with a cache of Numba's code need a key, with the function's module, which cached code imports.
         keyed = hasattr(basic, "numba_funcify_and_cache_key")
         before = (basic.numba_funcify_and_cache_key if keyed else basic.numba_funcify).dispatch(op)
 

@@ -1,67 +1,49 @@
-"""Rewrites of the lineage that give wrong numbers for ordinary values: mended here, or left out by name.
-
-Algebra of real numbers stays, as it is part of the frameworks: see ``tests/expected_failures/``.
-"""
+"""Rewrites of the lineage that give wrong numbers for ordinary values: mended here, or left out by name. Algebra of
+real numbers stays: see ``tests/expected_failures/``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-# local_func_inv replaces acosh(cosh(x)) by x, whatever the sign; local_log1p replaces log(x + c) by log1p(x) for c
-# within 1e-5 of 1 (aesara/tensor/rewriting/math.py, theano/tensor/opt.py).
+# They replace acosh(cosh(x)) by x, whatever the sign, and log(x + c) by log1p(x) for c within 1e-5 of 1.
 LEFT_OUT = ("local_func_inv", "local_log1p")
 
 
-def chosen(mode: Any, options: Mapping[str, str]) -> Any:
-    """The framework's mode with the rewrites of the option, as in ``Mode(optimizer="merge")``."""
-    return mode.clone(optimizer=options["rewrites"]) if "rewrites" in options else mode
+def attaching(rewriter: type, title: str, feature: Callable[[], Any]) -> Any:
+    """A rewrite without effect, to be run first, that attaches a feature to each graph; ``rewriter`` is its base."""
+
+    class Attach(rewriter):  # type: ignore[misc]
+        name = title
+
+        def add_requirements(self, graph: Any) -> None:
+            graph.attach_feature(feature())
+
+        def apply(self, graph: Any) -> None:
+            """Nothing."""
+
+    return Attach()
 
 
-def included(mode: Any) -> str:
-    """The tags that a mode's query for rewrites includes: ``fast_run, jax``; ``None`` for none."""
-    return ", ".join(sorted(mode.provided_optimizer.include)) or "None"
+def counting(feature: type, counted: Counter[str]) -> type:
+    """A feature of a graph that counts the variables that rewrites replace."""
 
+    class Replacements(feature):  # type: ignore[misc]
+        last: Any = None  # a variable that several nodes read is replaced in one after the other
 
-def fold_constants(mode: Any) -> bool:
-    """Whether the framework folds constants while it compiles (``constant_folding``)."""
-    return not {"fast_run", "fast_compile"}.isdisjoint(mode.provided_optimizer.include)
+        def on_change_input(self, graph: Any, node: Any, i: int, old: Any, *_: Any, **__: Any) -> None:
+            counted["replaced"] += old is not self.last
+            self.last = old
 
-
-class Replacements:
-    """Counts the variables that rewrites replace, by a rewrite without effect."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def rewriter(self, rewriter: type, feature: type) -> Any:
-        """The rewrite, to be run first. ``rewriter`` and ``feature`` are the framework's base classes."""
-        replacements = self
-
-        class Counter(feature):  # type: ignore[misc]
-            last: Any = None  # a variable that several nodes read is replaced in one after the other
-
-            def on_change_input(self, graph: Any, node: Any, i: int, old: Any, *_: Any, **__: Any) -> None:
-                replacements.count += old is not self.last
-                self.last = old
-
-        class Count(rewriter):  # type: ignore[misc]
-            name = "xbackend_count"
-
-            def add_requirements(self, graph: Any) -> None:
-                graph.attach_feature(Counter())
-
-            def apply(self, graph: Any) -> None:
-                """Nothing."""
-
-        return Count()
+    return Replacements
 
 
 def multiply_integers_exactly(rewriting: Any) -> None:
-    """Merge constant integer factors of a product exactly. The framework's function also divides where there is no
-    denominator: integers beyond 2**53 went through float64 (mul_calculate). ``rewriting`` is its module."""
+    """Merge constant integer factors of a product exactly: the framework's function divides even without a denominator,
+    so integers beyond 2**53 went through float64 (mul_calculate)."""
     canonizer = rewriting.local_mul_canonizer
     theirs: Callable[..., Any] = canonizer.calculate
     if getattr(theirs, "exact", False):
@@ -87,8 +69,8 @@ def multiply_integers_exactly(rewriting: Any) -> None:
 
 
 def leave_integers(rewriting: Any) -> None:
-    """For integers, which overflow, stop the rewrites of ``abs(x * y)`` to ``abs(x) * abs(y)`` and back, and of
-    ``abs(x * x)`` to ``x * x``. ``rewriting`` is the module of the rewrites."""
+    """For integers, which overflow, stop ``abs(x * y)`` to ``abs(x) * abs(y)`` and back, ``abs(x * x)`` to ``x *
+    x``."""
     for name in ("local_abs_lift", "local_abs_merge", "local_useless_abs"):
         rewrite = getattr(rewriting, name, None)
         if rewrite is None or getattr(rewrite, "exact", False):
@@ -104,9 +86,8 @@ def _of_floats(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def keep_lengths(rewriting: Any) -> None:
-    """Stop a rewrite that loses elements. It replaces ``and`` and ``or`` with a constant by the other input, or zeros
-    like it, even if that has one element and the constant three (Theano's local_useless_elemwise: its types have no
-    lengths; later generations refuse by type). ``rewriting`` is the module of the rewrite."""
+    """Stop a rewrite that loses elements: it replaces ``and`` and ``or`` with a constant by the other input, even if
+    that has one element and the constant three (Theano's local_useless_elemwise)."""
     rewrite = rewriting.local_useless_elemwise
     theirs: Callable[[Any], Any] = rewrite.transform
     if getattr(rewrite, "exact", False):
@@ -120,9 +101,8 @@ def keep_lengths(rewriting: Any) -> None:
 
 
 def tell_zeros_apart(*signatures: type) -> None:
-    """Keep 0.0 and -0.0 apart. Equal constants are merged, and 0.0 == -0.0: ``1.0 / x`` and ``atan2`` had a wrong sign.
-    ``signatures`` are the classes that compare constants (TensorConstantSignature in tensor/var.py; in later
-    generations, which fuse ops with several results, ScalarConstantSignature in scalar/basic.py)."""
+    """Keep constants 0.0 and -0.0 apart, which are equal and were merged, by the classes that compare constants
+    (TensorConstantSignature in tensor/var.py, ScalarConstantSignature in scalar/basic.py)."""
     for signature in signatures:
         theirs: Any = signature.__eq__
         if getattr(theirs, "exact", False):

@@ -7,22 +7,18 @@ from typing import Any
 
 
 def shape_of(variable: Any) -> tuple[int, ...] | None:
-    """The static shape of a variable, if all of it is known. For Theano, whose types have no lengths, and for the
-    memory of a loop it is in the variable's tag."""
+    """The static shape of a variable, if all of it is known: of its type, or, for Theano and loops, in its tag."""
     noted = getattr(variable.tag, "lengths", None)
     known = (shape for shape in (getattr(variable.type, "shape", None), noted) if shape is not None)
     return next((tuple(shape) for shape in known if None not in shape), None)
 
 
 def find_lengths(node: Any, inferred: Callable[[Any], Iterable[tuple[int, ...] | None]]) -> None:
-    """Update the static shapes of an apply node's results from those of its inputs. A gradient is built before its
-    lengths are known, and cutting a graph into stages loses their computation. ``inferred`` gives shapes that the
-    framework does not infer itself."""
+    """Update the static shapes of an apply node's results from those of its inputs, else by ``inferred``."""
     if all(None not in getattr(v.type, "shape", ()) for v in node.outputs):
         return
     if hasattr(node.op, "outer_nitsot_outs"):
-        # The type of a state's memory gets no length: the framework may shorten the memory, and a read of its last
-        # state would then be at a wrong index. Its shape is in the tag.
+        # The shape of a state's memory is in its tag: the framework may shorten it, and read the last state of it.
         memories = (node.op.outer_mitmot, node.op.outer_mitsot, node.op.outer_sitsot)
         for v, memory in zip(node.outputs, [m for of in memories for m in of(node.inputs)], strict=False):
             v.tag.lengths = memory.type.shape

@@ -19,18 +19,12 @@ _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 
 
 
 def digamma(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """The row of the op."""
     return digamma_in_ops(T, inputs[0], T.round(inputs[0], mode="half_to_even"))
 
 
 def digamma_in_ops(T: Any, x: Any, whole: Any) -> Any:
-    """6.3.18 after 6.3.5 has added 8, so nine terms are enough; 6.3.7 below 1/2.
-
-    Args:
-        T: the framework's ops of tensors, or of scalars.
-        x: a tensor or scalar variable.
-        whole: the integer nearest to it, in its dtype.
-    """
+    """6.3.18 after 6.3.5 has added 8, so nine terms are enough; 6.3.7 below 1/2. ``T`` are ops of tensors or scalars,
+    ``x`` a variable, ``whole`` the integer nearest to it, in its dtype."""
 
     def number(value: float) -> Any:
         return T.constant(value, dtype=x.dtype)
@@ -64,7 +58,6 @@ def digamma_of(x: float) -> float:
 
 
 def trigamma_of(x: float) -> float:
-    """Of one number, for Numba to compile."""
     y, steps = (1.0 - x if x < 0.5 else x), 0.0
     while y < 8.0:
         steps += 1.0 / (y * y)

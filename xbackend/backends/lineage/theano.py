@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage import rewrites
 from xbackend.backends.lineage.adapter import LineageBackend
-from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode
-from xbackend.backends.lineage.linear_algebra import ONE_BY_ONE, SLOGDET, SYMMETRIC
+from xbackend.backends.lineage.linear_algebra import OF_SINGLE
 from xbackend.backends.lineage.ops import C_ROWS, TABLE, lengths, written_as
 from xbackend.backends.lineage.special import IN_C
 from xbackend.backends.rows import Row
 from xbackend.program.aval import Aval
 from xbackend.program.program import Node
+from xbackend.program.shared import SharedVariable
 from xbackend.program.stages import Variable
 
 
@@ -36,7 +36,8 @@ class Theano(LineageBackend):
         *LineageBackend.added,
         "products of matrices without elements",
         "Theano's loops in Python, as those in C do not compile for this Python",
-        *(ONE_BY_ONE, SLOGDET, SYMMETRIC, FACTORS, IN_C),
+        *OF_SINGLE,
+        IN_C,
     )
     flags = "THEANO_FLAGS"
     separator = "."
@@ -52,31 +53,24 @@ class Theano(LineageBackend):
         "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops", "scan.utils": "scan_module.scan_utils",
         "raise_op": "tensor.opt", "graph.features": "gof.toolbox",
     }  # fmt: skip
-    rows: ClassVar[Mapping[str, Row]] = {
-        **C_ROWS,
-        "matmul": _matmul,
-        "take_set": written_as("take_set"),
-    }
+    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul, "take_set": partial(written_as, "take_set")}
 
     def _wanted(self) -> dict[str, str]:
-        # Without flags for BLAS, the import asks NumPy's old distutils and fails (theano/configdefaults.py:
-        # default_blas_ldflags). A process that waits for another one's compilation polls every second or two, not every
-        # five to ten.
+        # Without flags for BLAS, the import asks NumPy's old distutils and fails (default_blas_ldflags). A process that
+        # waits for another one's compilation polls every second or two, not every five to ten.
         return {"blas.ldflags": "", "compile.wait": "1", **super()._wanted()}
 
     def import_framework(self) -> None:
         super().import_framework()
-        # The C code of its loops (Cython of 2019) does not compile for Python 3.11 (longintrepr.h). Without the module,
-        # loops are in Python: theano/scan_module/scan_op.py, make_thunk.
+        # The C code of its loops (Cython of 2019) does not compile for Python 3.11: they are in Python (make_thunk).
         sys.modules["theano.scan_module.scan_perform_ext"] = None  # type: ignore[assignment]
 
     def prepare(self) -> None:
         super().prepare()
         rewrites.keep_lengths(self.module("tensor.opt"))
 
-    def changed_flags(self, **flags: Any) -> contextlib.AbstractContextManager[Any]:
-        changed: contextlib.AbstractContextManager[Any] = self.framework.change_flags(**flags)
-        return changed
+    def changed_flags(self, **flags: Any) -> Any:
+        return self.framework.change_flags(**flags)
 
     def variable(self, node: Node, name: str) -> Variable:
         variable = self.T.TensorType(node.dtype.value, ones(node))(name=name)
@@ -92,7 +86,7 @@ class Theano(LineageBackend):
         return variable
 
 
-def ones(value: Node | Aval) -> tuple[bool, ...]:
+def ones(value: Node | Aval | SharedVariable) -> tuple[bool, ...]:
     """The part of a shape in Theano's types: whether each axis has the length 1, and so broadcasts."""
     return tuple(length == 1 for length in value.shape)
 

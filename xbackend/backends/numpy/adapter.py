@@ -1,14 +1,12 @@
-"""NumPy as a backend: the oracle, on any number of pretend devices.
-
-A pretend device is a tag on every value. Each step takes values with the same tag: a program that lacks a transfer
-fails here. Gradients are autograd's (https://github.com/HIPS/autograd).
-"""
+"""NumPy as a backend: the oracle, on any number of pretend devices. These are tags on values, and a program that lacks
+a transfer fails here. Gradients are autograd's (https://github.com/HIPS/autograd)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,15 +18,7 @@ from xbackend.backends.description import IN_TURN, Description, versions
 from xbackend.backends.numpy import control_flow
 from xbackend.backends.numpy.gradients import UNTOLD, Gradients
 from xbackend.backends.numpy.ops import SPECIAL_FUNCTIONS, function, results
-from xbackend.backends.placement import (
-    NOTHING_TO_READ,
-    Executed,
-    Execution,
-    ProfiledCall,
-    Span,
-    Transferred,
-    with_folded,
-)
+from xbackend.backends.placement import NOTHING_TO_READ, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.backends.special_numbers import ROOTS
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import PlacementError
@@ -94,19 +84,17 @@ class NumPyBackend(Backend):
 
 
 class Linker:
-    """A placed program as straight-line Python: a call of NumPy for each node, which reuses the memory of a dead
-    operand for its result."""
+    """A placed program as straight-line Python: a call of NumPy for each node, in a dead operand's memory if that
+    fits."""
 
     def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
         self.program, self.storages, self.xp = program, storages, xp
-        self.devices = [self.place(i) for i in range(len(program.values))]
+        self.devices = devices = [self.place(i) for i in range(len(program.values))]
         for i, node in enumerate(program.values):
             for j in node.inputs if node.op not in ("transfer", "grad") else ():
-                if self.devices[j] != self.devices[i]:
-                    raise PlacementError(
-                        f"{node.op} (node {i}) runs on {self.devices[i]} but its input, node {j}, is on "
-                        f"{self.devices[j]}: a transfer is missing"
-                    )
+                if devices[j] != devices[i]:
+                    where = f"runs on {devices[i]} but its input, node {j}, is on {devices[j]}"
+                    raise PlacementError(f"{node.op} (node {i}) {where}: a transfer is missing")
         self.constants = {i: generate(n) for i, n in enumerate(program.values) if n.op in GENERATORS}
         self.gradients = Gradients(program, self.devices, xp)
         self.steps = analyses.steps(program)
@@ -116,14 +104,12 @@ class Linker:
         self.begun: list[float] = []  # times at which each step of a profile began, and the last one ended
 
     def place(self, i: int) -> Device:
-        """The tag of a value."""
         return Device.parse(self.program.values[i].device or "")
 
     def built(self) -> Built:
         return Built(self.source().compile(), self._executed, self.profile)
 
     def body(self, program: Program) -> Callable[..., Sequence[Any]]:
-        """The body of a loop or a choice as a function of arrays."""
         return Linker(program, self.xp, {}).function()
 
     def _loop(self, node: Node) -> Callable[..., Sequence[Any]]:
@@ -156,11 +142,10 @@ class Linker:
         for name, row in zip(given, rows, strict=True):
             source.line(f"{name} = {row}[i]")
         self._write(source, names, kept=closed)
-        for k, node_number in enumerate(results):
-            source.line(f"all_{k}[i] = {names[node_number]}")
-        after = [names[i] for i in program.outputs[:carries]]
+        for k, i in enumerate(results):
+            source.line(f"all_{k}[i] = {names[i]}")
         if carried:
-            source.line(f"{', '.join(carried)} = {', '.join(after)}")
+            source.line(f"{', '.join(carried)} = {', '.join(names[i] for i in program.outputs[:carries])}")
         source.end()
         made = [*(f"asarray({name})" for name in carried), *(f"all_{k}" for k in range(len(results)))]
         source.line(f"return [{', '.join(made)}]")
@@ -173,15 +158,13 @@ class Linker:
         self.constants = {i: constant[()] for i, constant in self.constants.items()}
 
     def source(self, timed: bool = False) -> Source:
-        """The program's calls. ``timed``: each one also records its start."""
         program = self.program
         source, names = self._begin([f"a{i}" for i in program.inputs])
-        objects = source.objects
-        objects |= {f"cell{i}": storage for i, storage in self.storages.items()}
-        objects |= {"linker": self, "errstate": np.errstate, "DeviceArray": DeviceArray}
-        objects |= {"began": lambda: self.begun.append(time.perf_counter())}
         kept = [*program.outputs, *program.updates.values()]
-        objects |= {f"d{i}": self.devices[i] for i in (*program.inputs, *kept)}
+        source.objects |= {f"cell{i}": storage for i, storage in self.storages.items()}
+        source.objects |= {f"d{i}": self.devices[i] for i in (*program.inputs, *kept)}
+        source.objects |= {"linker": self, "errstate": np.errstate, "DeviceArray": DeviceArray}
+        source.objects |= {"began": lambda: self.begun.append(time.perf_counter())}
         for i in program.inputs:
             source.line(f"if a{i}.device != d{i}: linker.misplaced({i}, a{i}.device)")
             source.line(f"v{i} = a{i}.array")
@@ -211,16 +194,11 @@ class Linker:
         for step in self.steps:
             if timed:
                 source.line("began()")
-            node = self.program.values[step.makes[0]]
+            node, made = self.program.values[step.makes[0]], ", ".join(names[i] for i in step.makes)
             last = [names[i] for i in step.last if i not in self.constants and names[i] not in kept]
             where = f"{node.op} (node {step.makes[0]}), {node.source}"
             call = self._call(step, names, source.objects)
-            source.step(self._made(step, names), call, last, where)
-
-    def _made(self, step: analyses.Step, names: Sequence[str]) -> str:
-        """The target of the assignment of a step's results."""
-        op, made = self.program.values[step.makes[0]].op, ", ".join(names[i] for i in step.makes)
-        return f"[{made}]" if op == "grad" or OPS[op].several else made
+            source.step(f"[{made}]" if OPS[node.op].several else made, call, last, where)
 
     def _call(self, step: analyses.Step, names: Sequence[str], objects: dict[str, Any]) -> str:
         """The expression that computes a step. Its functions are added to ``objects``."""
@@ -247,10 +225,8 @@ class Linker:
         return f"asarray({text}, {node.dtype.value})"
 
     def misplaced(self, i: int, device: Device) -> None:
-        name = self.program.values[i].params["name"]
-        raise PlacementError(
-            f"argument {name!r} of {self.program.name} is to be on {self.devices[i]} and is on {device}"
-        )
+        what = f"argument {self.program.values[i].params['name']!r} of {self.program.name}"
+        raise PlacementError(f"{what} is to be on {self.devices[i]} and is on {device}")
 
     def _executed(self) -> Execution:
         if not self.ran:
@@ -263,8 +239,8 @@ class Linker:
                 if node.op == "transfer":
                     source, size = self.devices[node.inputs[0]], node.aval.nbytes
                     transfers.append(Transferred(source, device, size, i, False, "numpy.array", _COPIED))
-        made, backward = self.gradients.executed()
-        return Execution(ops, (*transfers, *made), with_folded(self.program, backward))
+        transfers += chain(*self.gradients.transfers.values())
+        return Execution(ops, tuple(transfers), tuple(chain(*self.gradients.backward.values())))
 
     @cached_property
     def _timed(self) -> Callable[..., Sequence[Value]]:
@@ -282,10 +258,10 @@ class Linker:
             i = step.makes[0]
             node = self.program.values[i]
             device = self.devices[node.inputs[0] if node.op == "grad" else i]
-            kind, what = "compute", f"{node.op} (node {i})"
+            what = "compute", f"{node.op} (node {i})"
             if node.op == "transfer":
-                kind, what = "transfer", f"{self.devices[node.inputs[0]]} to {device}"
-            spans.append(Span(device, begun, end, kind, what))
+                what = "transfer", f"{self.devices[node.inputs[0]]} to {device}"
+            spans.append(Span(device, begun, end, *what))
         return ProfiledCall(spans, seconds)
 
 
@@ -300,7 +276,6 @@ _EXACT = {"astype", "concat", "stack", "transfer", "where", *(name for name, op 
 
 
 def _function(program: Program, i: int) -> tuple[Callable[..., Any], tuple[int, ...]]:
-    """The function for a node, and its arguments."""
     node = program.values[i].node
     if node.op == "pow":
         exponent = program.values[node.inputs[1]]
@@ -310,16 +285,9 @@ def _function(program: Program, i: int) -> tuple[Callable[..., Any], tuple[int, 
     return function(np, node), node.inputs
 
 
-def _elementwise(call: Callable[..., Any]) -> bool:
-    return isinstance(call, np.ufunc) and call.signature is None
-
-
 def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
-    """The values that may reuse the memory of an operand, and that operand.
-
-    An op of the program made the operand, not as a view. This is its last use, and the last uses of its views were
-    before. It has the shape and dtype of the result, and the op is elementwise.
-    """
+    """The values that may reuse the memory of an operand, and that operand, of an elementwise op: not a view, and
+    dying."""
     nodes = program.values
     views = [[i] for i in range(len(nodes))]  # of the memory that a node made: all values that may share it
     # `take` gives a view for a NumPy scalar, as indices of rank 0 are in a loop.
@@ -329,14 +297,15 @@ def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
             views[i] = views[node.inputs[0]]
             views[i].append(i)
     # The result of a loop or a choice may be its input.
-    lent = {views[j][0] for n in nodes if n.op in control_flow.CONTROL for j in n.inputs}
+    lent = {views[j][0] for n in nodes if n.bodies for j in n.inputs}
     made = {i for step in steps for i in step.makes if not view[i]}
-    own = {i for i in made if nodes[i].op not in {"grad"} | control_flow.CONTROL} - lent
+    own = {i for i in made if nodes[i].op != "grad" and not nodes[i].bodies} - lent
     last = {i: k for k, step in enumerate(steps) for i in step.last}
     operands: dict[int, int] = {}
     for k, step in enumerate(steps):
         i = step.makes[0]
-        if nodes[i].op == "grad" or OPS[nodes[i].op].several or not _elementwise(_function(program, i)[0]):
+        call = None if OPS[nodes[i].op].several else _function(program, i)[0]
+        if not isinstance(call, np.ufunc) or call.signature is not None:
             continue
         for j in nodes[i].inputs:
             unused = all(last.get(v, len(steps)) < k + (v == j) for v in views[j])

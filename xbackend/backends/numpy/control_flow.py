@@ -17,11 +17,6 @@ Compiler = Callable[[Program], Callable[..., Sequence[Any]]]
 NAMES = {"scan": "loop of Python", "while_loop": "loop of Python", "cond": "if of Python"}
 
 
-def function(xp: Any, node: Node, compiled: Compiler) -> Function:
-    """The function from the inputs of a loop or a choice to all its results; ``xp`` is numpy or autograd.numpy."""
-    return _MAKERS[node.op](xp, node, compiled)
-
-
 def _scan(xp: Any, node: Node, compiled: Compiler) -> Function:
     """For autograd only; `adapter` writes the loop of the forward pass."""
     body, length = node.params["body"], node.params["length"]
@@ -76,9 +71,5 @@ def _cond(xp: Any, node: Node, compiled: Compiler) -> Function:
     return choice if xp is not np else lambda *values: [*map(np.asarray, choice(*values))]
 
 
-_MAKERS: dict[str, Callable[[Any, Node, Compiler], Function]] = {
-    "scan": _scan,
-    "while_loop": _while,
-    "cond": _cond,
-}
-CONTROL = frozenset(_MAKERS)
+ROWS: dict[str, Callable[[Any, Node, Compiler], Function]] = {"scan": _scan, "while_loop": _while, "cond": _cond}
+"""From ``xp`` (numpy or autograd.numpy) and a node to the function from its inputs to all its results."""

@@ -40,7 +40,6 @@ class Gradients:
         self.going_back: list[Transferred] | None = None  # during a backward pass: its transfers
         self.handed_on = self._primitive() if any(n.op == "transfer" for n in program.values) else None
         self.bodies: dict[Program, Callable[..., Sequence[Any]]] = {}
-        # Made once for all passes.
         self.functions: dict[int, Callable[..., Any]] = {}
         self.ways: dict[tuple[int, ...], Between] = {}
 
@@ -65,19 +64,12 @@ class Gradients:
                 self.backward[first] = [self._went_back(i, first) for i in self._way_back(loss, wrt)]
         return [np.asarray(cotangents[i], dtype=dtype.value) for i, (_, dtype) in zip(each, node.results, strict=True)]
 
-    def executed(self) -> tuple[list[Transferred], list[Backward]]:
-        """The transfers and the ops of the last backward passes."""
-        made = [transfer for each in self.transfers.values() for transfer in each]
-        return made, [b for each in self.backward.values() for b in each]
-
     def body(self, program: Program) -> Callable[..., Sequence[Any]]:
-        """The body of a loop or a choice as a function for autograd."""
         if program not in self.bodies:
             self.bodies[program] = Gradients(program, self.devices, self.xp).evaluated()
         return self.bodies[program]
 
     def evaluated(self) -> Callable[..., Sequence[Any]]:
-        """The program, a body, as a function of arrays."""
         nodes = self.program.values
         constants = {i: generate(node) for i, node in enumerate(nodes) if node.op in GENERATORS}
 
@@ -89,7 +81,6 @@ class Gradients:
         return evaluated
 
     def _results(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-        """All results of a node, traced by autograd."""
         several, first = OPS[node.op].several, node.outputs[0]
         if node.op == "transfer" and self.handed_on is not None:
             return [self.handed_on(inputs[0], i=first, back=False)]
@@ -99,7 +90,6 @@ class Gradients:
         return made if several else [made]
 
     def _between(self, loss: int, wrt: Sequence[int]) -> Between:
-        """The result of `analyses.between`, and the nodes to compute again."""
         key = (loss, *wrt)
         if key not in self.ways:
             between, dependent = analyses.between(self.program, loss, wrt)
@@ -142,11 +132,7 @@ class Gradients:
         return Backward(gradient, i, None, None, f"autograd of {self.program.values[i].op}", UNTOLD, NOTHING_TO_READ)
 
     def _replay(self, loss: int, wrt: Sequence[int], leaves: Sequence[Any], env: Values) -> Any:
-        """The loss as a function of the targets ``wrt``. Values that do not depend on them are not computed again.
-
-        A target that depends on other targets has a zero as its leaf, which is added to it. So it gets a gradient, and
-        its predecessors get theirs.
-        """
+        """The loss as a function of the targets. To one that depends on other targets a zero, its leaf, is added."""
         again, dependent, nodes = self._between(loss, wrt)
         given = dict(zip(wrt, leaves, strict=True))
         values = {i: value for i, value in env.items() if i not in again}
@@ -159,7 +145,6 @@ class Gradients:
         return values[loss]
 
     def _inner_gradients(self, node: Node, values: Values) -> list[Any]:
-        """The gradients of a node inside of a function being differentiated."""
         from autograd import make_vjp
 
         def gradient(i: int) -> Any:

@@ -1,7 +1,5 @@
-"""Linear algebra of NumPy, with SciPy's triangular solve, which NumPy lacks.
-
-Where autograd has no gradient, or one that is NaN where there is one, its formula is written here with its source.
-"""
+"""Linear algebra of NumPy, with SciPy's triangular solve. Where autograd has no gradient, or one that is NaN where
+there is one, its formula is here with its source."""
 
 from __future__ import annotations
 
@@ -22,7 +20,6 @@ def _transposed(x: Any) -> Any:
 
 
 def _each(function: Function, *stacks: np.ndarray) -> np.ndarray:
-    """A function of matrices, of each in stacks of them."""
     if stacks[0].ndim == 2:
         result: np.ndarray = function(*stacks)
         return result

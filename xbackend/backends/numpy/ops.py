@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from operator import itemgetter, methodcaller
 from typing import Any
 
 import numpy as np
 
-from xbackend.backends.numpy import control_flow, linear_algebra, sorting
-from xbackend.backends.numpy.convolution import conv2d
+from xbackend.backends.numpy import control_flow, linear_algebra
+from xbackend.backends.numpy.linear_algebra import Function, Maker
+from xbackend.backends.special_numbers import by_factors
 from xbackend.program.ops import ELEMENTWISE
 from xbackend.program.program import Node
-
-Function = Callable[..., Any]
 
 
 def slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
@@ -39,14 +39,13 @@ def along(axis: int, indices: np.ndarray) -> tuple[Any, ...]:
     return tuple(places)
 
 
-def _set(x: np.ndarray, key: Any, value: np.ndarray) -> np.ndarray:
-    """``x`` with other elements where an index reads."""
+def _set(x: np.ndarray, value: np.ndarray, key: Any) -> np.ndarray:
     result = np.array(x)  # which may be a number
     result[key] = value
     return result
 
 
-def _add(x: np.ndarray, key: Any, value: np.ndarray) -> np.ndarray:
+def _add(x: np.ndarray, value: np.ndarray, key: Any) -> np.ndarray:
     """``x`` with something added where an index reads, each time that it does."""
     result = np.array(x)  # which may be a number
     np.add.at(result, key, value)
@@ -55,27 +54,13 @@ def _add(x: np.ndarray, key: Any, value: np.ndarray) -> np.ndarray:
 
 @cache
 def _differentiable() -> tuple[Function, Function]:
-    """`_set` and `_add` as autograd differentiates them."""
     from autograd.extend import defvjp, primitive
 
     written, added = primitive(_set), primitive(_add)
-    zero = partial(np.asarray, 0.0)
-    defvjp(
-        written,
-        lambda _, x, key, value: lambda g: written(g, key, zero(dtype=g.dtype)),
-        lambda _, x, key, value: lambda g: g[key],
-        argnums=(0, 2),
-    )
-    defvjp(added, lambda _, x, key, value: lambda g: g, lambda _, x, key, value: lambda g: g[key], argnums=(0, 2))
+    of_value: Function = lambda _, x, value, key: itemgetter(key)  # noqa: E731
+    defvjp(written, lambda _, x, value, key: lambda g: written(g, np.asarray(0.0, g.dtype), key), of_value)
+    defvjp(added, lambda _, x, value, key: lambda g: g, of_value)
     return written, added
-
-
-def _getter(key: Any) -> Function:
-    return lambda x: x[key]
-
-
-def _writer(write: Function, key: Any) -> Function:
-    return lambda x, value: write(x, key, value)
 
 
 def _writing(xp: Any) -> tuple[Function, Function]:
@@ -102,11 +87,7 @@ def _broadcasting() -> Function:
 
 
 def _differentiated(xp: Any, node: Node) -> Function:
-    """What autograd goes through for a node.
-
-    It sees neither integers and booleans, which have no gradient, nor that an op broadcasts, which not all of its
-    gradients undo: a broadcast is a function of its own, whose gradient is the sum over the new elements.
-    """
+    """What autograd goes through for a node: no integers and booleans, and each broadcast as a function of its own."""
     from autograd.tracer import getval, isbox
 
     if not node.dtype.is_floating:
@@ -138,20 +119,22 @@ def _power(xp: Any) -> Function:
 
 # What NumPy calls what the standard calls asin.
 ARC_NAMES = {name: name.replace("a", "arc", 1) for name in ["asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2"]}
-_NAMES = {**ARC_NAMES, "round": "rint", "transfer": "array", "bitwise_invert": "invert"}
+_NAMES = {**ARC_NAMES, "round": "rint", "transfer": "array", "bitwise_invert": "invert", "cumulative_sum": "cumsum"}
 
 
-def _product(xp: Any, x: Any, axes: Sequence[int]) -> Any:
+def _product(x: Any, axis: Sequence[int]) -> Any:
     """A product as a tree of products of two: autograd's own gradient divides by the factors, which may be 0."""
-    kept = [a for a in range(x.ndim) if a not in axes]
-    count, shape = math.prod(x.shape[a] for a in axes), tuple(x.shape[a] for a in kept)
+    import autograd.numpy as anp
+
+    kept = [a for a in range(x.ndim) if a not in axis]
+    count, shape = math.prod(x.shape[a] for a in axis), tuple(x.shape[a] for a in kept)
     if not count:
-        return xp.ones(shape, x.dtype)
-    factors = xp.reshape(xp.transpose(x, (*axes, *kept)), (count, *shape))
+        return anp.ones(shape, x.dtype)
+    factors = anp.reshape(anp.transpose(x, (*axis, *kept)), (count, *shape))
     while count > 1:
         half, odd = divmod(count, 2)
         products = factors[:half] * factors[half : 2 * half]
-        factors, count = xp.concatenate([products, factors[2 * half :]]) if odd else products, half + odd
+        factors, count = anp.concatenate([products, factors[2 * half :]]) if odd else products, half + odd
     return factors[0]
 
 
@@ -161,27 +144,12 @@ def _running_product() -> Function:
     import autograd.numpy as anp
     from autograd.extend import defvjp, primitive
 
-    def by_factors(_: Any, x: Any, axis: int, dtype: str) -> Function:
-        """The gradient of each factor is that of the next one times the next factor, and its own; times the product of
-        the factors before."""
-        x = x.swapaxes(axis, -1)
-        count = x.shape[-1]
-
-        def pullback(g: Any) -> Any:
-            if not count:
-                return g
-            g = g.swapaxes(axis, -1)
-            behind, before = [g[..., -1]], [anp.ones_like(x[..., 0])]
-            for k in range(count - 2, -1, -1):
-                behind.append(g[..., k] + x[..., k + 1] * behind[-1])
-            for k in range(count - 1):
-                before.append(before[-1] * x[..., k])
-            return (anp.stack(behind[::-1], -1) * anp.stack(before, -1)).swapaxes(axis, -1)
-
-        return pullback
+    def pullback(ans: Any, x: Any, axis: int, dtype: str) -> Function:
+        along = {"axis": axis, "length": x.shape[axis], "join": anp.concatenate}
+        return lambda g: by_factors(anp, x, ans, g, **along)
 
     cumprod = primitive(np.cumprod)
-    defvjp(cumprod, by_factors, argnums=(0,))
+    defvjp(cumprod, pullback, argnums=(0,))
     return cumprod  # type: ignore[no-any-return]
 
 
@@ -189,19 +157,50 @@ def _running_product() -> Function:
 SPECIAL_FUNCTIONS = ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")
 
 
-def _special_function(xp: Any, name: str) -> Function:
+def _special_function(xp: Any, node: Node) -> Function:
     if xp is np:
         from scipy import special
     else:
         from autograd.scipy import special
-    return getattr(special, name)  # type: ignore[no-any-return]
+    return getattr(special, node.op)  # type: ignore[no-any-return]
+
+
+@cache
+def _sorting() -> Function:
+    """`np.sort` as autograd differentiates it, also twice."""
+    from autograd.extend import defvjp, primitive
+    from autograd.tracer import getval
+
+    def put_back(_: Any, x: Any, axis: int) -> Function:
+        """Move each cotangent to the position of its element before sorting."""
+        order = np.argsort(np.argsort(getval(x), axis=axis, kind="stable"), axis=axis)
+        return itemgetter(along(axis, order))
+
+    sort = primitive(np.sort)
+    defvjp(sort, put_back, argnums=(0,))
+    return sort  # type: ignore[no-any-return]
+
+
+def _conv2d(xp: Any, node: Node) -> Function:
+    """A sum of matrix products: of each element of the kernel with the pixels that it multiplies."""
+    (down, across), padding, (_, rows, columns, _) = node.params["strides"], node.params["padding"], node.shape
+
+    def conv2d(images: Any, kernel: Any) -> Any:
+        if any(padding):
+            images = xp.pad(images, ((0, 0), tuple(padding[:2]), tuple(padding[2:]), (0, 0)), "constant")
+        result = 0.0
+        for i in range(kernel.shape[0]):
+            for j in range(kernel.shape[1]):
+                met = images[:, i : i + (rows - 1) * down + 1 : down, j : j + (columns - 1) * across + 1 : across]
+                result = result + xp.matmul(met, kernel[i, j])
+        return result
+
+    return conv2d
 
 
 def results(xp: Any, node: Node, compiled: control_flow.Compiler) -> Function:
     """The function of ``xp`` that computes all results of an op that has several."""
-    if node.op in control_flow.CONTROL:
-        return control_flow.function(xp, node, compiled)
-    return linear_algebra.ROWS[node.op](xp, node)
+    return control_flow.ROWS[node.op](xp, node, compiled) if node.bodies else ROWS[node.op](xp, node)
 
 
 def function(xp: Any, node: Node) -> Function:
@@ -210,41 +209,58 @@ def function(xp: Any, node: Node) -> Function:
 
 
 def _function(xp: Any, node: Node) -> Function:
-    p = node.params
-    rows: dict[str, Callable[[], Function]] = {
-        "astype": lambda: lambda x: x.astype(p["dtype"].value if hasattr(p["dtype"], "value") else p["dtype"]),
-        "reshape": lambda: lambda x: xp.reshape(x, p["shape"]),
-        "permute_dims": lambda: lambda x: xp.transpose(x, p["axes"]),
-        "broadcast_to": lambda: partial(np.broadcast_to if xp is np else _broadcasting(), shape=p["shape"]),
-        "concat": lambda: lambda *x: xp.concatenate(x, axis=p["axis"]),
-        "stack": lambda: lambda *x: xp.stack(x, axis=p["axis"]),
-        "slice": lambda: _getter((*index(p), ...) if node.shape else index(p)),
-        "take": lambda: lambda x, indices: x[selected(p["axis"], indices)],
-        "take_along_axis": lambda: lambda x, indices: x[along(p["axis"], indices)],
-        "slice_set": lambda: _writer(_writing(xp)[0], slices(p)),
-        "slice_add": lambda: _writer(_writing(xp)[1], slices(p)),
-        "take_set": lambda: lambda x, indices, value: _writing(xp)[0](x, selected(p["axis"], indices), value),
-        "take_add": lambda: lambda x, indices, value: _writing(xp)[1](x, selected(p["axis"], indices), value),
-        "cumulative_sum": lambda: lambda x: xp.cumsum(x, axis=p["axis"]),
-        "cumulative_prod": lambda: partial(
-            np.cumprod if xp is np else _running_product(), axis=p["axis"], dtype=node.dtype.value
-        ),
-        "argmax": lambda: lambda x: np.asarray(xp.argmax(x, axis=p["axis"])),
-        "argmin": lambda: lambda x: np.asarray(xp.argmin(x, axis=p["axis"])),
-        # NumPy warns of the mean of nothing, which is NaN as the standard says.
-        "mean": lambda: lambda x: xp.mean(x, axis=p["axis"]) if x.size else np.full(node.shape, np.nan),
-        "prod": lambda: lambda x: np.prod(x, axis=p["axis"]) if xp is np else _product(xp, x, p["axis"]),
-        "pow": lambda: _power(xp) if node.dtype.is_floating else _integer_power,
-        "conv2d": lambda: conv2d(xp, node),
-        **dict.fromkeys(SPECIAL_FUNCTIONS, lambda: _special_function(xp, node.op)),
-    }
-    if node.op in rows:
-        return rows[node.op]()
-    for others in (linear_algebra.ROWS, sorting.ROWS):
-        if node.op in others:
-            return others[node.op](xp, node)
+    if node.op in ROWS:
+        return ROWS[node.op](xp, node)
     call: Function = getattr(xp, _NAMES.get(node.op, node.op))
-    if "axis" in p:
-        axis = p["axis"]
-        return lambda x: call(x, axis=axis)
-    return call
+    return partial(call, axis=node.params["axis"]) if "axis" in node.params else call
+
+
+def _joining(name: str, xp: Any, node: Node) -> Function:
+    join, axis = getattr(xp, name), node.params["axis"]
+    return lambda *x: join(x, axis=axis)
+
+
+def _taking(place: Function, xp: Any, node: Node) -> Function:
+    axis = node.params["axis"]
+    return lambda x, indices: x[place(axis, indices)]
+
+
+def _writing_taken(which: int, xp: Any, node: Node) -> Function:
+    write, axis = _writing(xp)[which], node.params["axis"]
+    return lambda x, indices, value: write(x, value, selected(axis, indices))
+
+
+def _mean(xp: Any, node: Node) -> Function:
+    """NumPy warns of the mean of nothing, which is NaN as the standard says."""
+    axis = node.params["axis"]
+    return lambda x: xp.mean(x, axis=axis) if x.size else np.full(node.shape, np.nan)
+
+
+ROWS: Mapping[str, Maker] = {
+    "astype": lambda xp, node: methodcaller("astype", node.dtype.value),
+    "reshape": lambda xp, node: methodcaller("reshape", node.params["shape"]),
+    "permute_dims": lambda xp, node: partial(xp.transpose, axes=node.params["axes"]),
+    "broadcast_to": lambda xp, node: partial(np.broadcast_to if xp is np else _broadcasting(), shape=node.shape),
+    "concat": partial(_joining, "concatenate"),
+    "stack": partial(_joining, "stack"),
+    "slice": lambda xp, node: itemgetter((*index(node.params), ...) if node.shape else index(node.params)),
+    "take": partial(_taking, selected),
+    "take_along_axis": partial(_taking, along),
+    "slice_set": lambda xp, node: partial(_writing(xp)[0], key=slices(node.params)),
+    "slice_add": lambda xp, node: partial(_writing(xp)[1], key=slices(node.params)),
+    "take_set": partial(_writing_taken, 0),
+    "take_add": partial(_writing_taken, 1),
+    "cumulative_prod": lambda xp, node: partial(
+        np.cumprod if xp is np else _running_product(), axis=node.params["axis"], dtype=node.dtype.value
+    ),
+    "mean": _mean,
+    "prod": lambda xp, node: partial(np.prod if xp is np else _product, axis=node.params["axis"]),
+    "pow": lambda xp, node: _power(xp) if node.dtype.is_floating else _integer_power,
+    "conv2d": _conv2d,
+    **dict.fromkeys(SPECIAL_FUNCTIONS, _special_function),
+    "sort": lambda xp, node: partial(np.sort if xp is np else _sorting(), axis=node.params["axis"]),
+    "argsort": lambda xp, node: partial(np.argsort, axis=node.params["axis"], kind="stable"),
+    "searchsorted": lambda xp, node: partial(np.searchsorted, side="right" if node.params["right"] else "left"),
+    **linear_algebra.ROWS,
+}
+"""What makes the function of an op whose name, or arguments, in ``xp`` are not the standard's."""

@@ -5,25 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 
+from xbackend.backends import placement
 from xbackend.backends.contract import Built, Value
-from xbackend.backends.placement import (
-    CONSTANT,
-    LOOKED_THROUGH,
-    NOTHING_TO_READ,
-    Backward,
-    Executed,
-    Execution,
-    ProfiledCall,
-    Span,
-    Transferred,
-    with_folded,
-)
-from xbackend.backends.staged.backend import CompiledStage, StagedBackend
+from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
+from xbackend.backends.staged.backend import StagedBackend
 from xbackend.backends.staged.device_threads import DeviceThreads
 from xbackend.backends.staged.graph import cut
 from xbackend.backends.staged.schedule import Instruction, StageSchedule, State, straight_line
@@ -55,10 +44,7 @@ class Lowered:
         return [(self.variables[i], self.device(i)) for i in nodes]
 
     def own(self) -> Iterator[tuple[int, Variable]]:
-        """The computed variables, each with the first value that needs it, before its predecessors.
-
-        The variables of a gradient are those that its backward pass adds to the graph.
-        """
+        """The computed variables, each with the first value that needs it, before its predecessors."""
         seen: set[Variable] = set()
         for i, variable in enumerate(self.variables):
             todo = [variable]
@@ -70,16 +56,11 @@ class Lowered:
                     yield i, v
 
 
-def assembled(backend: StagedBackend, graph: Lowered, transfer: type) -> Built:
-    """Cut the graph at its transfers, compile its stages, and assemble them to one callable."""
-    return Assembly(backend, graph, cut(graph.sources, graph.results(), transfer)).built()
-
-
 class Assembly:
-    """The assembly of the compiled stages of a program."""
+    """The assembly of the compiled stages of a program, whose graph is cut at its transfers."""
 
-    def __init__(self, backend: StagedBackend, graph: Lowered, plan: Plan) -> None:
-        self.backend, self.graph, self.plan = backend, graph, plan
+    def __init__(self, backend: StagedBackend, graph: Lowered, transfer: type) -> None:
+        self.backend, self.graph, self.plan = backend, graph, cut(graph.sources, graph.results(), transfer)
         program = graph.program
         self.cells = {i: backend.storage(program.shared[i]) for i in graph.shared}
         self.constants = [backend.put(np.array(generate(program.values[i])), graph.device(i)) for i in graph.resident]
@@ -89,7 +70,7 @@ class Assembly:
         self.state = State(list(self.cells.values()), self.constants, targets, backend.confirm)
         self.devices: dict[Variable, Device] = {}  # read from the framework after an execution
         self.bytes: dict[Variable, int] = {}
-        self._numbers = {stage: k for k, stage in enumerate(plan.stages)}
+        self._numbers = {stage: k for k, stage in enumerate(self.plan.stages)}
 
     def built(self) -> Built:
         backend, name, stages = self.backend, self.graph.program.name, self.plan.stages
@@ -98,25 +79,25 @@ class Assembly:
             device = next(iter(self.graph.sources.values()), None) or self.graph.results()[0][1]
             outputs = self.distinct() if self._alone else self.outputs
             only = Stage(0, device, self.sources, outputs)
-            compiled, names = [backend.compile_stage(name, only, self._mutable())], [name]
+            self.names, self.compiled = [name], [backend.compile_stage(name, only, self._mutable())]
+            execute, device = self.compiled[0]
             if not backend.unread:
-                self.devices.update(dict.fromkeys((*self.outputs, *outputs), compiled[0].device))
-            schedule = StageSchedule(Plan((only,), (), (only,), {}), self.sources, outputs)
+                self.devices.update(dict.fromkeys((*self.outputs, *outputs), device))
+            self.schedule = StageSchedule(Plan((only,), (), (only,), {}), self.sources, outputs)
             # The framework's innermost callable itself, unless there is state.
-            execute = compiled[0].call
             if self.cells or self.constants:
-                execute = straight_line(schedule, [execute], {}, self.state, name)
+                execute = straight_line(self.schedule, [execute], {}, self.state, name)
         else:
-            names = [f"stage {k} of {name}" for k in range(len(stages))]
-            compiled = [backend.compile_stage(n, s) for n, s in zip(names, stages, strict=True)]
-            schedule = StageSchedule(self.plan, self.sources, self.outputs)
-            execute = self._staged(schedule, compiled)
-        return Built(execute, self._executed, partial(self._profile, schedule, compiled, names))
+            self.names = [f"stage {k} of {name}" for k in range(len(stages))]
+            self.compiled = [backend.compile_stage(n, s) for n, s in zip(self.names, stages, strict=True)]
+            self.schedule = StageSchedule(self.plan, self.sources, self.outputs)
+            execute = self._staged()
+        return Built(execute, self._executed, self._profile)
 
     @property
     def _alone(self) -> bool:
-        """Whether updated variables may be overwritten in place, as in the framework's functions with updates. With
-        several devices a value could be in two stages."""
+        """Whether updated variables may be overwritten in place: with several devices a value could be in two
+        stages."""
         return len(self.backend.devices) == 1 and self.backend.mutates
 
     def _mutable(self) -> set[Variable]:
@@ -127,58 +108,50 @@ class Assembly:
         return {self.graph.shared[i] for i in program.updates}
 
     def distinct(self) -> list[Variable]:
-        """The results, with copies in place of those equal to another one or to a shared variable: these may be
-        overwritten."""
+        """The results, with copies of those equal to another one or to a shared variable, which may be overwritten."""
         held, distinct = {*self.graph.shared.values()}, list[Variable]()
         for variable in self.outputs:
             distinct.append(self.backend.copied(variable) if variable in held else variable)
             held.add(variable)
         return distinct
 
-    def _staged(self, schedule: StageSchedule, compiled: Sequence[CompiledStage]) -> Callable[..., Sequence[Value]]:
+    def _staged(self) -> Callable[..., Sequence[Value]]:
         """All stages as straight-line code. The first run reads the device of each value."""
         backend, fresh = self.backend, True
-        calls = [backend.on_device(c, len(s.outputs)) for c, s in zip(compiled, self.plan.stages, strict=True)]
-        moves = {d: backend.mover(d) for d in dict.fromkeys(m.op.target for m in self.plan.between)}
-        run = straight_line(schedule, calls, moves, self.state, self.graph.program.name)
+        stages = zip(self.compiled, self.plan.stages, strict=True)
+        self.calls = [backend.on_device(compiled, len(stage.outputs)) for compiled, stage in stages]
+        self.moves = {d: backend.mover(d) for d in dict.fromkeys(m.op.target for m in self.plan.between)}
+        run = straight_line(self.schedule, self.calls, self.moves, self.state, self.graph.program.name)
 
         def execute(*values: Value) -> Sequence[Value]:
             nonlocal fresh
             if fresh:
-                results = self._watched(schedule, compiled, calls, moves, values)
+                results = self._watched(values)
                 fresh = False
                 return results
             return run(*values)
 
         return execute
 
-    def _watched(
-        self,
-        schedule: StageSchedule,
-        compiled: Sequence[CompiledStage],
-        calls: Sequence[Callable[..., Sequence[Value]]],
-        moves: Mapping[Device, Callable[[Value], Value]],
-        values: Sequence[Value],
-    ) -> Sequence[Value]:
+    def _watched(self, values: Sequence[Value]) -> Sequence[Value]:
         """The results of one run that reads the device of every value. Raises `PlacementError` if a stage fails and it
         or an input is on a wrong device."""
-        backend, state, slots = self.backend, self.state, dict[int, Value]()
-        given = [*values, *(cell.value for cell in state.cells), *state.constants]
-        slots.update(enumerate(given))
+        backend, state, schedule = self.backend, self.state, self.schedule
+        slots = dict(enumerate(self._given(values)))
         for step in schedule.steps:
             inputs = [slots[i] for i in step.inputs]
             if step.stage is None:
-                results: Sequence[Value] = [moves[step.device](*inputs)]
+                results: Sequence[Value] = [self.moves[step.device](*inputs)]
             else:
                 try:
-                    results = calls[step.stage](*inputs)
+                    results = self.calls[step.stage](*inputs)
                 except Exception as error:
-                    there = {backend.device_of(value) for value in inputs}
-                    if not there - {step.device} and compiled[step.stage].device == step.device:
+                    there, device = {backend.device_of(value) for value in inputs}, self.compiled[step.stage].device
+                    if not there - {step.device} and device == step.device:
                         raise
                     raise PlacementError(
                         f"stage {step.stage} of {self.graph.program.name} is to run on {step.device} on backend "
-                        f"{self.backend.name}, was compiled for {compiled[step.stage].device} and given values on "
+                        f"{self.backend.name}, was compiled for {device} and given values on "
                         f"{', '.join(sorted(map(str, there)))}: {error}"
                     ) from error
             slots.update(zip(step.outputs, results, strict=True))
@@ -191,24 +164,18 @@ class Assembly:
         return outputs[:first]
 
     def _executed(self) -> Execution:
-        return Execution(self.ops(), self._transfers(), with_folded(self.graph.program, self.backward()))
+        return Execution(self.ops(), self._transfers(), tuple(self.backward()))
 
     def _transfers(self) -> tuple[Transferred, ...]:
         """The transfers between stages. The framework's gradient inserted those that are no node of the program."""
         variables = self.graph.variables
         of_node = {variables[i]: i for i, n in enumerate(self.graph.program.values) if n.op == "transfer"}
+        ends = [(move.inputs[0], move.outputs[0], move.op) for move in self.plan.between]
+        known, said = self.devices, "devices of what was given and of what came"
         return tuple(
-            Transferred(
-                self.devices[source],
-                self.devices[target],
-                self.bytes[target],
-                of_node.get(target),
-                target not in of_node,
-                str(target.owner.op),
-                "devices of what was given and of what came",
-            )
-            for source, target in ((move.inputs[0], move.outputs[0]) for move in self.plan.between)
-            if source in self.devices and target in self.devices
+            Transferred(known[x], known[y], self.bytes[y], of_node.get(y), y not in of_node, str(op), said)
+            for x, y, op in ends
+            if x in known and y in known
         )
 
     def ops(self) -> Mapping[int, Executed]:
@@ -231,26 +198,25 @@ class Assembly:
             computed = self.backend.behind(variable)
             if stage is None and i not in constant and computed is not variable:
                 if computed.owner is None or first.get(computed, i) < i:
-                    records[i] = Executed(None, "", LOOKED_THROUGH, "folded")
+                    records[i] = Executed(None, "", placement.LOOKED_THROUGH, "folded")
                     continue
                 stage, name = self.plan.stage_of.get(computed), str(computed.owner.op)
             if stage is not None and (ran := self._ran(stage, name)) is not None:
                 records[i] = ran
             elif stage is None and i in constant:
-                evidence = f"{CONSTANT}it belongs to every stage that uses it"
+                evidence = f"{placement.CONSTANT}it belongs to every stage that uses it"
                 records[i] = Executed(None, name, evidence, "folded" if self.backend.folds else "fused")
         return records
 
     def _ran(self, stage: Stage, op: str) -> Executed | None:
         """The record of an op in a stage, on the device of the stage's outputs. `None` before the first run."""
         if self.backend.unread:
-            return Executed(None, op, self.backend.unread, NOTHING_TO_READ)
+            return Executed(None, op, self.backend.unread, placement.NOTHING_TO_READ)
         devices = {self.devices[v] for v in stage.outputs if v in self.devices}
         if len(devices) != 1:
             return None
-        return Executed(
-            devices.pop(), op, f"stage {self._numbers[stage]} of {len(self._numbers)}, {self.backend.evidence}"
-        )
+        number, count = self._numbers[stage], len(self._numbers)
+        return Executed(devices.pop(), op, f"stage {number} of {count}, {self.backend.evidence}")
 
     def backward(self) -> Iterator[Backward]:
         """The ops that gradients added to the graph, by stage. Ops that depend only on constants have no stage."""
@@ -266,18 +232,14 @@ class Assembly:
                 ran = self._ran(stage, name) or Executed(None, name)
                 yield Backward(i, None, stage.device, ran.device, name, ran.evidence, ran.status)
 
-    def _profile(
-        self, schedule: StageSchedule, compiled: Sequence[CompiledStage], names: Sequence[str], *values: Value
-    ) -> ProfiledCall:
-        """Run the stages with a thread for each device; the spans of all of them, sorted by start.
+    def _given(self, values: Sequence[Value]) -> list[Value]:
+        """The values of all sources, for these arguments."""
+        return [*values, *(cell.value for cell in self.state.cells), *self.state.constants]
 
-        A stage starts when its inputs are there and its device is free. Its device's thread waits for it, and the
-        receiving device's thread makes a transfer. Stages on different devices overlap as far as the framework and the
-        cores allow. The measurement perturbs: calls are not started ahead of the computation, a stage waits for its
-        thread (tens of microseconds), and transfers do not overlap with the receiving device's work.
-        """
-        backend, state, steps = self.backend, self.state, schedule.steps
-        given = [*values, *(cell.value for cell in state.cells), *state.constants]
+    def _profile(self, *values: Value) -> ProfiledCall:
+        """Run the stages with a thread for each device; the spans of all of them, sorted by start. It perturbs: calls
+        are not started ahead, and a stage waits tens of microseconds for its thread."""
+        backend, state, steps, given = self.backend, self.state, self.schedule.steps, self._given(values)
         backend.synchronize(given)
         spans: list[Span] = []
         with DeviceThreads(dict.fromkeys(step.device for step in steps)) as threads:
@@ -286,28 +248,26 @@ class Assembly:
             for step in steps:
                 inputs = [slots[i] for i in step.inputs]
                 source = inputs[0].device if inputs else step.device
-                what = f"{source} to {step.device}" if step.stage is None else names[step.stage]
-                call = self._timed(step, compiled, what, start, spans)
+                what = f"{source} to {step.device}" if step.stage is None else self.names[step.stage]
+                call = self._timed(step, what, start, spans)
                 made = threads.submit(step.device, call, inputs, len(step.outputs))
                 slots.update(zip(step.outputs, made, strict=True))
-            results = [slots[i] for i in schedule.outputs]
+            results = [slots[i] for i in self.schedule.outputs]
             contents = [value.wait() for value in results]
             seconds = time.perf_counter() - start
         for cell, content in zip(state.targets, contents[len(contents) - len(state.targets) :], strict=True):
             cell.value = backend.value(content, cell.device)
         return ProfiledCall(sorted(spans, key=lambda span: (span.start, str(span.device))), seconds)
 
-    def _timed(
-        self, step: Instruction, compiled: Sequence[CompiledStage], what: str, start: float, spans: list[Span]
-    ) -> Callable[..., Sequence[Any]]:
+    def _timed(self, step: Instruction, what: str, start: float, spans: list[Span]) -> Callable[..., Sequence[Any]]:
         kind = "transfer" if step.stage is None else "compute"
 
         def timed(*contents: Any) -> Sequence[Any]:
             begun = time.perf_counter() - start
             if step.stage is None:
-                results: Sequence[Any] = [self.backend.copy(contents[0], step.device)]
+                results: Sequence[Any] = [self.backend.copier(step.device)(contents[0])]
             else:
-                results = compiled[step.stage].call(*contents)
+                results = self.compiled[step.stage].call(*contents)
             self.backend.finish(results)
             spans.append(Span(step.device, begun, time.perf_counter() - start, kind, what))
             return results

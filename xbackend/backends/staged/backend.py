@@ -22,16 +22,14 @@ Call = Callable[..., Sequence[Value]]
 
 
 class CompiledStage(NamedTuple):
-    """A compiled stage: its innermost callable, and the device of its outputs as the framework says; if it does not
-    know devices and shapes, the device asked for."""
+    """The innermost callable of a stage, and its device as the framework says, or, before it knows, as asked."""
 
     call: Call
     device: Device
 
 
 class StagedBackend(Backend):
-    """A backend whose programs are graphs, cut into stages. Its class has two parts: one lowers programs to graphs; the
-    *mode*, the first of its bases, compiles stages and defines values."""
+    """A backend whose programs are graphs, cut into stages, which the *mode*, the first of its bases, compiles."""
 
     packages: tuple[str, ...] = ()  # packages to report versions of
     folds: bool = True  # whether constants are folded while compiling
@@ -39,6 +37,7 @@ class StagedBackend(Backend):
     mutates: ClassVar[bool] = False  # whether a compiled function may overwrite mutable inputs
     refuses: ClassVar[bool] = True  # whether a compiled function may raise an error for some numbers
     evidence: ClassVar[str]  # how the device of a stage is known
+    plain: bool = True  # whether a program of one stage can be executed by its innermost callable alone
     unread: str = ""  # why the device of a one-device program is unknown
     overlap: ClassVar[str]  # whether and why stages on different devices overlap
     # Before updates take effect, waits for all results and raises if one cannot be computed; `None` if calls do so.
@@ -46,10 +45,7 @@ class StagedBackend(Backend):
 
     @abc.abstractmethod
     def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> CompiledStage:
-        """Compile a stage for its device; it may overwrite ``mutable`` inputs.
-
-        Raises `UnsupportedOperation`.
-        """
+        """Compile a stage for its device; it may overwrite ``mutable`` inputs. Raises `UnsupportedOperation`."""
 
     def copied(self, variable: Variable) -> Variable:
         """A variable for a copy, if the mode may return one array for two results; else the variable."""
@@ -58,11 +54,6 @@ class StagedBackend(Backend):
     def behind(self, variable: Variable) -> Variable:
         """The variable before changes of axes, if lowering merges these; else the variable."""
         return variable
-
-    @property
-    def plain(self) -> bool:
-        """Whether a program of one stage can be executed by its innermost callable alone."""
-        return True
 
     @abc.abstractmethod
     def mover(self, device: Device) -> Callable[[Value], Value]:
@@ -88,9 +79,9 @@ class StagedBackend(Backend):
     def finish(self, contents: Sequence[Any]) -> None:
         """Return when these are computed."""
 
-    def copy(self, content: Any, device: Device) -> Any:
-        """A copy of the content on the device, possibly before it is made."""
-        return self.mover(device)(content)
+    def copier(self, device: Device) -> Callable[[Any], Any]:
+        """A function that returns a copy of a content on the device, possibly before it is made."""
+        return self.mover(device)
 
     def own_threads(self) -> dict[str, int | None]:
         """Threads of pools that threadpoolctl does not know."""

@@ -1,9 +1,5 @@
-"""One thread for each device, for frameworks that compute in the calling thread.
-
-Work submitted for a device runs in that device's thread, in the order in which its inputs become ready. Different
-devices do not wait for each other; work on one device never overlaps. The real overlap depends on whether the framework
-releases Python's interpreter lock while it computes.
-"""
+"""One thread for each device, for frameworks that compute in the calling thread: work for a device runs in its thread,
+in the order in which inputs become ready. Devices overlap as the framework releases Python's interpreter lock."""
 
 from __future__ import annotations
 
@@ -21,10 +17,7 @@ AHEAD = 32
 
 
 class Resident:
-    """A value on a device, perhaps before it is computed (a future).
-
-    ``device`` is the planned one, and once it is computed that of the thread which did it.
-    """
+    """A value on a device, perhaps before it is computed (a future); ``device`` is then the planned one."""
 
     __slots__ = ("_content", "_error", "_threads", "_waiting", "device")
 
@@ -60,7 +53,6 @@ class _Work:
         self.missing = 0
 
     def arrived(self) -> None:
-        """Count one input as computed."""
         with self.threads.lock:
             self.missing -= 1
             ready = self.missing == 0
@@ -68,7 +60,6 @@ class _Work:
             self.where.queue.put(self)
 
     def run(self, device: Device) -> None:
-        """Run the call; called by the thread of that device."""
         try:
             contents = self.call(*[value.wait() for value in self.inputs])
             for value, content in zip(self.results, contents, strict=True):
@@ -80,8 +71,6 @@ class _Work:
 
 
 class _Thread(threading.Thread):
-    """The thread of one device."""
-
     def __init__(self, device: Device) -> None:
         super().__init__(name=f"xbackend {device}", daemon=True)
         self.device = device
@@ -114,7 +103,6 @@ class DeviceThreads:
         self.close()
 
     def hold(self, content: Any, device: Device) -> Resident:
-        """A value whose content is known."""
         value = Resident(self, device)
         value._content, value._waiting = content, None
         return value
@@ -122,11 +110,9 @@ class DeviceThreads:
     def submit(
         self, device: Device, call: Callable[..., Sequence[Any]], inputs: Sequence[Resident], count: int
     ) -> list[Resident]:
-        """The ``count`` results of the call, which runs in the device's thread once the inputs are computed.
-
-        Returns at once, unless too many calls are unfinished (`AHEAD`). An error of the call is raised by `wait` of its
-        results and of their successors. Raises `DeviceUnavailable` after `close`.
-        """
+        """The ``count`` results of the call, which runs in the device's thread once the inputs are computed. Returns at
+        once, unless too many calls are unfinished (`AHEAD`). An error of the call is raised by `wait` of its results
+        and of their successors. Raises `DeviceUnavailable` after `close`."""
         work = _Work(self, self._threads[device], call, inputs, count)
         with self.lock:
             if self._closing:

@@ -1,9 +1,5 @@
-"""A framework's graph over several devices.
-
-Theano ran a graph over several devices; Aesara and PyTensor lost that with its GPU back end. An identity op with a
-source and a target device restores it. Devices follow the data from there, also in the gradient, whose transfers are
-reversed. Cutting the graph at the transfers gives stages, each compiled for its device.
-"""
+"""A framework's graph over several devices: its transfers are an identity op with a source and a target device, as
+Theano had, reversed in the gradient. The graph is cut there into stages."""
 
 from __future__ import annotations
 
@@ -17,10 +13,8 @@ from xbackend.program.stages import Plan, Variable
 
 
 def transfer_op(op_class: type, apply_class: type) -> type:
-    """The op for transfers, made from the framework's `Op` and `Apply` classes.
-
-    ``Transfer(source, target)(x)`` is x on another device. It is never compiled: the graph is cut there.
-    """
+    """The op for transfers, ``Transfer(source, target)(x)``, of the framework's `Op` and `Apply`. It is never
+    compiled."""
 
     class Transfer(op_class):  # type: ignore[misc]
         __props__ = ("source", "target")
@@ -46,10 +40,8 @@ def transfer_op(op_class: type, apply_class: type) -> type:
 
 
 def toposort(outputs: Iterable[Variable], given: Collection[Variable] = ()) -> list[Any]:
-    """The apply nodes that the outputs need, except the predecessors of ``given``, in topological order.
-
-    It does not recurse, so a graph may have any depth.
-    """
+    """The apply nodes that the outputs need, except predecessors of ``given``, in topological order; it never
+    recurses."""
     order, done = [], {v.owner for v in given}
     todo = [v.owner for v in outputs if v.owner is not None]
     todo.reverse()
@@ -67,11 +59,8 @@ def toposort(outputs: Iterable[Variable], given: Collection[Variable] = ()) -> l
 
 
 def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, Device]], transfer: Any) -> Plan:
-    """Cut the graph of the outputs at its transfers.
-
-    ``sources`` are the variables with values from outside, with their devices. ``outputs`` have the devices asked for.
-    Raises `PlacementError` where an op has inputs on two devices.
-    """
+    """Cut the graph of the outputs at its transfers. ``sources`` are the variables with values from outside;
+    ``outputs`` have the devices asked for. Raises `PlacementError` where an op has inputs on two devices."""
     order, devices = toposort([v for v, _ in outputs]), {**dict(outputs), **sources}
     moves = {k: node for k, node in enumerate(order) if isinstance(node.op, transfer)}
     for node in moves.values():

@@ -16,9 +16,8 @@ Value = Any
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The inputs of a program beside its arguments: ``cells`` hold the values of its shared variables, ``constants``
-    stay on their devices. The last outputs go into ``targets``, some of the cells, once ``confirm`` has checked that
-    all outputs exist."""
+    """The inputs of a program beside its arguments: ``cells`` of shared variables, ``constants`` on their devices. The
+    last outputs go into ``targets``, some of the cells, once ``confirm`` has checked that all outputs exist."""
 
     cells: Sequence[Any] = ()
     constants: Sequence[Value] = ()
@@ -28,10 +27,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A stage (by its number) or, with ``stage`` `None`, a transfer, with its input and output slots.
-
-    ``last`` are the slots that no later instruction reads.
-    """
+    """A stage (by its number) or a transfer, with its slots; no later instruction reads the ``last`` ones."""
 
     device: Device
     inputs: tuple[int, ...]
@@ -41,10 +37,8 @@ class Instruction:
 
 
 class StageSchedule:
-    """The stages and transfers of a plan in the order of their start, with every value in a numbered slot.
-
-    ``sources`` have the first slots; ``outputs`` are slots; ``slots`` has the slot of each variable.
-    """
+    """The stages and transfers of a plan in the order of their start, with values in numbered slots, ``sources``
+    first."""
 
     def __init__(self, plan: Plan, sources: Sequence[Variable], outputs: Sequence[Variable]) -> None:
         self.slots: dict[Variable, int] = {}
@@ -84,11 +78,9 @@ def straight_line(
     state: State,
     title: str = "stages",
 ) -> Callable[..., list[Value]]:
-    """The schedule as one straight-line Python function, which adds no cost to its calls and moves.
-
-    ``calls`` are the stages', ``moves`` copy a value to a device. The function takes the values of the first sources;
-    the others come from ``state``. A value is dropped after its last use.
-    """
+    """The schedule as one straight-line Python function of the first sources, which adds no cost to its ``calls`` (the
+    stages') and ``moves`` (copies to a device), and drops each value after its last use. Other sources are in
+    ``state``."""
     given = schedule.count - len(state.cells) - len(state.constants)
     source = Source(title, [f"v{i}" for i in range(given)])
     objects, number = source.objects, {device: k for k, device in enumerate(moves)}

@@ -1,12 +1,6 @@
-"""TensorFlow as three backends: graphs, graphs compiled by XLA, and op by op.
-
-All three build one graph with TensorFlow's own ops and gradients, and differ in its execution. A graph is executed
-through the innermost call of TensorFlow's Python layer, with values on their devices; `tf.function` adds the binding of
-arguments to a signature, the search for a trace, and the packing of results.
-
-Graphs are made by `tf.compat.v1.wrap_function`: a `tf.function` would end in an Identity per output on the first
-device, a transfer that nobody asked for. Soft placement and TensorFloat-32 are switched off in the process.
-"""
+"""TensorFlow as three backends: graphs, graphs compiled by XLA, and op by op, of one graph with TensorFlow's own ops
+and gradients, executed through the innermost call of its Python layer. `tf.compat.v1.wrap_function` makes the graph: a
+`tf.function` would end in an Identity per output on the first device. Soft placement and TensorFloat-32 are off."""
 
 from __future__ import annotations
 
@@ -16,9 +10,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -33,22 +27,17 @@ from xbackend.backends.tensorflow.reading import Observed, read_partitions, reco
 from xbackend.backends.tensorflow.settings import configure, pools
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
-from xbackend.errors import BackendError, BackendUnavailable, ComputationError, UnsupportedOperation
+from xbackend.errors import BackendError, BackendUnavailable, UnsupportedOperation
 from xbackend.program.host import native
 from xbackend.program.program import Program
-
-if TYPE_CHECKING:
-    from xbackend.program.shared import SharedVariable
+from xbackend.program.shared import SharedVariable
 
 # From the devices of the results and the `RunMetadata` of collected calls to what executed.
 Reader = Callable[[Sequence[Device], Sequence[Any]], Observed]
 
 
 class Runtime:
-    """The private parts of TensorFlow's Python layer that xbackend uses.
-
-    Raises `BackendUnavailable` if this TensorFlow lacks one of them.
-    """
+    """The private parts of TensorFlow's Python layer that xbackend uses. Raises `BackendUnavailable` if one lacks."""
 
     def __init__(self, tf: Any) -> None:
         try:
@@ -77,11 +66,7 @@ class Runtime:
 
     @contextmanager
     def collected(self) -> Iterator[list[Any]]:
-        """A list that gets `RunMetadata` at the end, also after an error: the partitioned graphs of functions first
-        called inside.
-
-        Collection has to be on before a function's first call: later calls find it already optimised.
-        """
+        """A list that gets `RunMetadata` at the end: the partitioned graphs of functions first called inside."""
         found = list[Any]()
         with self.collecting:
             self.context.enable_graph_collection()
@@ -99,34 +84,25 @@ def _is_in(device: Any, process: str) -> bool:
 
 @cache
 def _functions(context: Any) -> Counter[str]:
-    """A count of functions added to the runtime from now on: each is optimised, or compiled by XLA, at its first call.
-    The number of functions that it knows is no count, as it forgets unreferenced ones."""
+    """A count of functions added to the runtime from now on, to be optimised, or compiled by XLA, at the first call."""
     counted = Counter(tensorflow=0)
 
-    def watch(name: str) -> None:
-        right = getattr(context, name)
+    def watched(right: Callable[[Any], None], function: Any) -> None:
+        counted["tensorflow"] += 1
+        right(function)
 
-        def watched(function: Any) -> None:
-            counted["tensorflow"] += 1
-            right(function)
-
-        setattr(context, name, watched)
-
-    watch("add_c_function")
-    watch("add_function_def")
+    for name in ("add_c_function", "add_function_def"):
+        setattr(context, name, partial(watched, getattr(context, name)))
     return counted
 
 
 # Messages of TensorFlow's linear algebra kernels for matrices without a result (core/kernels/linalg).
 _NO_RESULT = ("not invertible", "decomposition was not successful", "Eigen decomposition", "did not converge")
-CARRIED = (
-    "int32 of further CPUs as uint32, the same bits, and uint32 as uint64, from and to programs"  # in `Backend.added`
-)
+# In `Backend.added`.
+CARRIED = "int32 of further CPUs as uint32, the same bits, and uint32 as uint64, from and to programs"
 
 
 class TensorFlow(Backend):
-    """The part common to the three modes."""
-
     common_pool = "TensorFlow"
     whole_graphs = False  # whether a graph of several programs executes as each of them does
 
@@ -137,10 +113,9 @@ class TensorFlow(Backend):
         "erf of large numbers in float64",
         MENDED,
     )
-    # TensorFlow copies int32 arguments and results of a graph over the memory of cpu:0, whatever CPU they are on
-    # (`GetDeviceForInput`; "working as intended": https://github.com/tensorflow/tensorflow/issues/16106), but no other
-    # dtype. So they cross as uint32 with the same bits, and are int32 inside. To differ from these, uint32 crosses as
-    # uint64, which no program has.
+    # TensorFlow copies int32 arguments and results of a graph, only, over the memory of cpu:0, whatever CPU they are on
+    # ("working as intended": https://github.com/tensorflow/tensorflow/issues/16106). So they cross as uint32 with the
+    # same bits, and, to differ, uint32 crosses as uint64, which no program has.
     carried: Mapping[str, str] = {"int32": "uint32", "uint32": "uint64"}
 
     def start(self) -> Iterable[Device]:
@@ -234,29 +209,24 @@ class TensorFlow(Backend):
 
     def traced(self, lowering: Lowering, trace: Callable[[list[Any]], Any]) -> Any:
         """A concrete function of the program's arguments. Raises `UnsupportedOperation` if TensorFlow refuses it."""
-        program, spec = lowering.program, self.tf.TensorSpec
-        nodes = [(i, program.values[i].shape) for i in program.inputs]
-        specs = [spec(shape, lowering.carried(i), name=numbered(f"{lowering.prefix}a", i)) for i, shape in nodes]
+        program, spec, name = lowering.program, self.tf.TensorSpec, f"{lowering.prefix}a"
         try:
-            return trace(specs)
+            return trace(
+                [spec(program.values[i].shape, lowering.carried(i), numbered(name, i)) for i in program.inputs]
+            )
         except (NotImplementedError, LookupError, TypeError, ValueError) as error:
             raise UnsupportedOperation(f"backend {self.name} cannot lower {program!r}: {error}") from error
 
     def failed(self, error: Any) -> BackendError:
-        """xbackend's error for an error of TensorFlow's runtime."""
         kind, errors = type(error).__name__, self.tf.errors
         # A session's error begins with the traceback of the graph's construction.
         said = [line.strip() for line in error.message.splitlines() if any(word in line for word in _NO_RESULT)]
         if isinstance(error, errors.InvalidArgumentError) and said:
-            return ComputationError(
-                f"backend {self.name} has no result for these numbers: {said[0]}; what each framework does with "
-                "singular matrices and the like is in docs/linear_algebra.md"
-            )
+            return self.no_result(said[0])
+        what, made = "failed while executing", BackendError
         if isinstance(error, errors.UnimplementedError | errors.NotFoundError | errors.InvalidArgumentError):
-            return UnsupportedOperation(
-                f"backend {self.name}: TensorFlow cannot execute this ({kind}): {error.message}"
-            )
-        return BackendError(f"backend {self.name}: TensorFlow failed while executing ({kind}): {error.message}")
+            what, made = "cannot execute this", UnsupportedOperation
+        return made(f"backend {self.name}: TensorFlow {what} ({kind}): {error.message}")
 
     def launch(self, function: Any, device: str | None, lowering: Lowering, read: Reader) -> Built:
         """A concrete function as `Built`. The input of ``read`` is collected at the first call, and read on demand."""
@@ -314,18 +284,14 @@ class TensorFlow(Backend):
         return Built(execute, lambda: records(lowering, observed()), profile)
 
     def launch_partitioned(self, lowering: Lowering) -> Built:
-        """The program as a graph that TensorFlow partitions by device."""
         function = self.graph(lowering)
-
-        def read(_: Sequence[Device], collected: Sequence[Any]) -> Observed:
-            return read_partitions(lowering, function.graph, collected, self.by_name)
-
-        return self.launch(function, None, lowering, read)
+        return self.launch(
+            function, None, lowering, lambda _, found: read_partitions(lowering, function.graph, found, self.by_name)
+        )
 
     def describe(self) -> Description:
         tf, threads = self.tf, pools(self.tf)
         file = next((p.name for p in sorted(Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc*"))), None)
-        # It is linked in, without a version.
         products = Pool(_library_of_products(), None, threads["intra_op"], file, layer="TensorFlow's own threads")
         return Description(
             versions=versions() | {"tensorflow": tf.__version__},
@@ -361,11 +327,8 @@ class TensorFlowGraph(TensorFlow):
 
 
 class TensorFlowXLA(TensorFlow):
-    """XLA: one compiled function for a program on one device, else one for each stage.
-
-    XLA compiles for one device and ignores a `tf.device` inside. So a program on several devices is cut at its
-    transfers, and a graph runs the stages.
-    """
+    """XLA: one compiled function for a program on one device, else one for each stage: it ignores a `tf.device`
+    inside."""
 
     added: tuple[str, ...] = (
         *TensorFlow.added,

@@ -11,11 +11,6 @@ from xbackend.program.program import Node, Program
 Body = Callable[[Program, Sequence[Any]], Sequence[Any]]
 
 
-def lowered(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
-    """All results of a loop or a choice."""
-    return _ROWS[node.op](tf, node, inputs, body)
-
-
 def _scan(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
     program, length, carries = node.params["body"], node.params["length"], node.params["carries"]
     first_closed, reverse = carries + node.params["sequences"], node.params["reverse"]
@@ -33,12 +28,8 @@ def _scan(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[An
         return count + 1, list(results[:carries]), written
 
     # XLA's gradient needs the number of steps.
-    _, carry, ys = tf.while_loop(
-        lambda count, *_: count < length,
-        step,
-        (tf.constant(0), list(init), made),
-        maximum_iterations=length,
-    )
+    start = tf.constant(0), list(init), made
+    _, carry, ys = tf.while_loop(lambda count, *_: count < length, step, start, maximum_iterations=length)
     stacked = [tf.ensure_shape(y.stack(), (length, *a.shape)) for y, a in zip(ys, avals, strict=True)]
     return [*carry, *stacked]
 
@@ -46,7 +37,7 @@ def _scan(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[An
 def _while(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
     carries, closed = node.params["carries"], inputs[node.params["carries"] :]
     condition, step = node.params["condition"], node.params["body"]
-    result: Sequence[Any] = tf.while_loop(
+    result = tf.while_loop(
         lambda *state: body(condition, [*state, *closed])[0],
         lambda *state: body(step, [*state, *closed]),
         list(inputs[:carries]),
@@ -62,9 +53,4 @@ def _cond(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[An
     return result if isinstance(result, list | tuple) else [result]  # `tf.cond` unpacks lists of one
 
 
-_ROWS: dict[str, Callable[[Any, Node, Sequence[Any], Body], Sequence[Any]]] = {
-    "scan": _scan,
-    "while_loop": _while,
-    "cond": _cond,
-}
-CONTROL = frozenset(_ROWS)
+ROWS: dict[str, Callable[..., Sequence[Any]]] = {"scan": _scan, "while_loop": _while, "cond": _cond}

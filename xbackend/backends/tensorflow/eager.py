@@ -1,8 +1,5 @@
-"""TensorFlow op by op: the ops of a graph as a list of prepared calls.
-
-A call of `tf.matmul` spends most of its time on examining its arguments; here they are known. The backward ops come
-from TensorFlow's gradient registry, the same that a `tf.GradientTape` would run.
-"""
+"""TensorFlow op by op: the ops of a graph, and the backward ops of TensorFlow's gradient registry, as a list of
+prepared calls. `tf.matmul` spends most of its time on examining its arguments, which are known here."""
 
 from __future__ import annotations
 
@@ -28,16 +25,11 @@ PART = 32  # steps in one function of the replay
 
 
 class Replay:
-    """The ops of a graph as prepared calls: name, attributes, device, and slots of the inputs.
-
-    Constants of the backward ops (shapes, axes) are computed here, once.
-    """
+    """The ops of a graph as prepared calls: name, attributes, device, and slots of the inputs. Constants of the
+    backward ops (shapes, axes) are computed here, once."""
 
     def __init__(self, backend: TensorFlow, lowering: Lowering, function: Any) -> None:
-        self.backend = backend
-        self.tf = backend.tf
-        self.runtime = backend.runtime
-        self.lowering = lowering
+        self.backend, self.tf, self.runtime, self.lowering = backend, backend.tf, backend.runtime, lowering
         self.devices: Mapping[str, Device] = backend.by_name
         self.slots: list[Any] = []
         self.steps: list[tuple[str, str, tuple[int, ...], tuple[Any, ...], int, int, tuple[int, ...]]] = []
@@ -51,7 +43,7 @@ class Replay:
         for outside, tensor in zip(function.captured_inputs, graph.inputs[arguments:], strict=True):
             self._slot(tensor, outside)
         self.constants = set(range(arguments, len(self.slots)))
-        needed = self._needed(graph)
+        needed = {*_in_order([*(tensor.op for tensor in graph.outputs), *graph.control_outputs])}
         for op in _in_order(op for op in graph.get_operations() if op in needed):
             if op.type != "Placeholder":
                 self._prepare(op)
@@ -61,22 +53,10 @@ class Replay:
         self.steps = [(*step[:-1], mine) for step, mine in zip(self.steps, last, strict=True)]
 
     def _slot(self, tensor: Any, value: Any = None) -> int:
-        """A slot for the value of a tensor."""
         slot = self.where[tensor.ref()] = len(self.slots)
         self.made[slot] = tensor.name
         self.slots.append(value)
         return slot
-
-    def _needed(self, graph: Any) -> set[Any]:
-        """The ops that the outputs and the updates depend on."""
-        needed = {tensor.op for tensor in graph.outputs} | set(graph.control_outputs)
-        todo = list(needed)
-        while todo:
-            for tensor in todo.pop().inputs:
-                if tensor.op not in needed:
-                    needed.add(tensor.op)
-                    todo.append(tensor.op)
-        return needed
 
     def _prepare(self, op: Any) -> None:
         tf, runtime = self.tf, self.runtime
@@ -141,16 +121,14 @@ class Replay:
         start = time.perf_counter()
         for name, (device, kind, inputs, attributes, count, first, _) in zip(self.called, self.steps, strict=True):
             given = [slots[j] for j in inputs]
-            fresh = self._copied(name, inputs, given, self.devices[device], copies)
+            fresh = self._copied(name, dict(zip(inputs, given, strict=True)), self.devices[device], copies)
             begun = time.perf_counter() - start
             slots[first : first + count] = results = run(handle, device, kind, given, attributes, count)
             self.backend.synchronize(results)
             end = time.perf_counter() - start
             where = self._where(results[0]) if results else self.devices[device]
-            if fresh and kind == "Identity":
-                spans.append(Span(where, begun, end, "transfer", f"{fresh[0]} to {where}"))
-            else:
-                spans.append(Span(where, begun, end, "compute", name))
+            moved = ("transfer", f"{fresh[0]} to {where}") if fresh and kind == "Identity" else ("compute", name)
+            spans.append(Span(where, begun, end, *moved))
             if results:
                 observed.ops[name] = (kind, where)
         seconds = time.perf_counter() - start
@@ -163,19 +141,12 @@ class Replay:
         return of_op if of_op.is_accelerator and value.dtype == self.tf.int32 else of_memory
 
     def _copied(
-        self,
-        op: str,
-        inputs: Sequence[int],
-        given: Sequence[Value],
-        device: Device,
-        copies: dict[tuple[int, Device], Received],
+        self, op: str, given: Mapping[int, Value], device: Device, copies: dict[tuple[int, Device], Received]
     ) -> list[Device]:
-        """The devices of the inputs that the runtime will copy to an op's device when it is called.
-
-        It does so silently, and keeps the copy with the value: a second op on that device reuses it.
-        """
+        """The devices of the inputs that the runtime will copy, silently, to an op's device; a second op there reuses
+        it."""
         fresh = []
-        for slot, value in zip(inputs, given, strict=True):
+        for slot, value in given.items():
             home = self._where(value)
             if value.dtype == self.tf.resource or home == device:
                 continue
@@ -189,12 +160,9 @@ class Replay:
         return fresh
 
     def _straight_line(self, run: Any, handle: Any) -> Callable[..., list[Value]]:
-        """The steps as straight-line Python functions: for small arrays a loop would cost as much as an op.
-
-        Names, attributes and constants are the functions' globals. A function has few steps, because TensorFlow asks
-        Python for the current line at each call, and Python counts lines from the function's start. The slots of a
-        single function are its local variables; several share the list ``v``.
-        """
+        """The steps as straight-line Python, of few steps each: TensorFlow asks Python for the current line at each
+        call, counted from the function's start. Slots of a single function are local variables; several share the list
+        ``v``."""
         count, outputs, title = len(self.lowering.program.inputs), self.outputs, self.lowering.program.name
         objects: dict[str, Any] = {"run": run, "handle": handle}
         if len(self.steps) <= PART:
@@ -234,8 +202,7 @@ class Replay:
 
 
 def _in_order(ops: Iterable[Any]) -> list[Any]:
-    """The ops in topological order, else in the order of their creation: the gradient of a loop adds residuals to an
-    earlier op."""
+    """The ops in topological order, else as created: the gradient of a loop adds residuals to an earlier op."""
     order: dict[Any, None] = {}
     todo = [*ops][::-1]
     while todo:
@@ -251,10 +218,8 @@ def _in_order(ops: Iterable[Any]) -> list[Any]:
 
 
 def _attributes(op: Any) -> tuple[Any, ...]:
-    """The attributes that a call of the op needs, as name, value, name, value: each one costs time.
-
-    The runtime infers types from the inputs, unless one is a list, and fills in defaults, except those of types.
-    """
+    """The attributes that a call of the op needs, as name, value, name, value: each one costs time. The runtime infers
+    types from the inputs, unless one is a list, and fills in defaults, except those of types."""
     arguments = op.op_def.input_arg
     listed = any(argument.number_attr or argument.type_list_attr for argument in arguments)
     read = set() if listed else {argument.type_attr for argument in arguments}

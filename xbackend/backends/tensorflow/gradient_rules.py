@@ -1,13 +1,11 @@
-"""Gradients of single ops that differ from `docs/numbers.md` in TensorFlow.
-
-An op made in the scope of `mended` has the name of another rule as its only change (``Graph.gradient_override_map``).
-"""
+"""Gradients of single ops that differ from `docs/numbers.md` in TensorFlow: an op made in the scope of `mended` has the
+name of another rule as its only change (``Graph.gradient_override_map``)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -15,8 +13,7 @@ import numpy as np
 
 from xbackend.backends.special_numbers import by_factors
 
-# In `Backend.added`.
-MENDED = (
+MENDED = (  # in `Backend.added`
     "gradients of equal values (max, maximum), of 0 ** 0 and of products and running products of zeros, second ones "
     "of eigenvalues and singular values in float32"
 )
@@ -32,11 +29,8 @@ def mended(tf: Any, op: str, made_as: str = "") -> AbstractContextManager[None]:
 
 @contextmanager
 def of_spectra(tf: Any) -> Iterator[None]:
-    """A scope for gradients of eigenvalues and singular values.
-
-    TensorFlow uses ``x / (x * x + 1e-20)`` for 1 / x. At 0 the square of 1e20 is infinite in float32: XLA's second
-    gradients were NaN (tensorflow/python/ops/linalg_grad.py: _SafeReciprocal).
-    """
+    """A scope for gradients of eigenvalues and singular values, where ``x / (x * x + 1e-20)`` is 1 / x: XLA's second
+    gradients at 0 were NaN in float32 (tensorflow/python/ops/linalg_grad.py: _SafeReciprocal)."""
     module: Any = import_module("tensorflow.python.ops.linalg_grad")
     theirs = module._SafeReciprocal
     module._SafeReciprocal = lambda x: theirs(x, 1e-18) if x.dtype == tf.float32 else theirs(x)
@@ -48,11 +42,10 @@ def of_spectra(tf: Any) -> Iterator[None]:
 
 @cache
 def _rules(tf: Any) -> dict[str, str]:
-    """The rules' names in TensorFlow's registry, by op."""
     rules = {
         "Pow": _of_power,
-        "Maximum": _of_larger("Greater"),
-        "Minimum": _of_larger("Less"),
+        "Maximum": partial(_of_larger, "Greater"),
+        "Minimum": partial(_of_larger, "Less"),
         "Cumprod": _of_running_product,
         "Prod": _of_product,
     }
@@ -74,35 +67,24 @@ def _of_power(tf: Any, op: Any, cotangent: Any) -> tuple[Any, Any]:
     return _summed(tf, cotangent * y * below, x), _summed(tf, cotangent * by_y, y)
 
 
-def _of_larger(before: str) -> Any:
+def _of_larger(before: str, tf: Any, op: Any, cotangent: Any) -> tuple[Any, ...]:
     """Of the larger or the smaller of two; equal ones share it, TensorFlow gives all to the first."""
-
-    def rule(tf: Any, op: Any, cotangent: Any) -> tuple[Any, ...]:
-        *condition, x, y = op.inputs
-        half, one, zero = (tf.constant(value, cotangent.dtype) for value in (0.5, 1.0, 0.0))
-        part = tf.where(tf.equal(x, y), half, tf.where(getattr(tf.raw_ops, before)(x=x, y=y), one, zero))
-        gradients = _summed(tf, cotangent * part, x), _summed(tf, cotangent * (one - part), y)
-        return (*(None for _ in condition), *gradients)
-
-    return rule
+    *condition, x, y = op.inputs
+    half, one, zero = (tf.constant(value, cotangent.dtype) for value in (0.5, 1.0, 0.0))
+    part = tf.where(tf.equal(x, y), half, tf.where(getattr(tf.raw_ops, before)(x=x, y=y), one, zero))
+    gradients = _summed(tf, cotangent * part, x), _summed(tf, cotangent * (one - part), y)
+    return (*(None for _ in condition), *gradients)
 
 
 def _of_running_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
     """TensorFlow's own divides by the factors, and is 0 where one of them is 0."""
     x, axis = op.inputs[0], int(tf.get_static_value(op.inputs[1]))
-    of_axis = (slice(None),) * axis
-
-    def ahead(a: Any, n: int) -> Any:
-        return tf.concat([a[(*of_axis, slice(n, None))], tf.zeros_like(a[(*of_axis, slice(n))])], axis)
-
-    first = tf.ones_like(x[(*of_axis, slice(1))])
-    before = tf.concat([first, op.outputs[0][(*of_axis, slice(-1))]], axis)
-    return by_factors(x, before, cotangent, x.shape[axis], ahead), None
+    length = x.shape[axis]
+    return by_factors(tf, x, op.outputs[0], cotangent, axis=axis, length=length, join=tf.concat), None
 
 
 def _of_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
-    """For each factor the product of the earlier ones times that of the later ones, as in TensorFlow's own. Its
-    cumulative products have TensorFlow's gradient: the second gradient was 0 where two factors are 0."""
+    """For each factor the product of the others. TensorFlow's second gradient is 0 where two factors are 0."""
     x, shape = op.inputs[0], op.inputs[0].shape.as_list()
     axes = {int(axis) % len(shape) for axis in np.atleast_1d(tf.get_static_value(op.inputs[1]))} if shape else set()
     order = [*(a for a in range(len(shape)) if a not in axes), *sorted(axes)]

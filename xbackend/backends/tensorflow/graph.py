@@ -1,8 +1,5 @@
-"""Lowering of a placed program to TensorFlow's graph, with names that identify its nodes in the executed graph.
-
-Every node of the program is lowered in its own name scope (``xb3_n7/`` is node 7 of the process's fourth graph) and on
-its device. The names survive TensorFlow's optimiser and partitioner: they map an executed op to its node.
-"""
+"""Lowering of a placed program to TensorFlow's graph: each node on its device, in its own name scope (``xb3_n7/`` is
+node 7 of the process's fourth graph), by which it is found in the executed graph."""
 
 from __future__ import annotations
 
@@ -36,22 +33,14 @@ _CROSSING = "Xbackend from "  # prefix of the gradients of crossings
 
 
 def numbered(kind: str, number: int) -> str:
-    """A name for a node; names sort in the order of the numbers.
-
-    TensorFlow's optimiser sorts factors by name, and moves constants into the first one. The same formula on two
-    devices has the same order only if its nodes sort equally: otherwise mirrored copies of a weight differ by rounding
-    (tensorflow/core/grappler/optimizers/common_subgraph_elimination.cc, constant_folding.cc: ConstantPushDown).
-    """
+    """A name for a node; names sort in the order of the numbers, as TensorFlow's optimiser sorts factors by name: else
+    mirrored copies of a weight would differ by rounding (grappler/optimizers/constant_folding.cc: ConstantPushDown)."""
     return f"{kind}{number:07}"
 
 
 class Lowering:
-    """The lowering of one program to a graph.
-
-    ``backend`` is a `TensorFlow` of `adapter`. With ``staged`` the ops between two transfers become functions that XLA
-    compiles. Its prefix of names is unique and identifies collected graphs. Raises `ArgumentError` for an array larger
-    than the memory: TensorFlow takes a minute to fail on such a constant (XLA may make it part of a loop).
-    """
+    """The lowering of one program to a graph. With ``staged`` the ops between two transfers become functions that XLA
+    compiles. Raises `ArgumentError` for an array larger than the memory, on which TensorFlow fails after a minute."""
 
     def __init__(self, backend: Any, program: Program, *, xla: bool = False, staged: bool = False) -> None:
         for node in () if xla else program.values:
@@ -72,7 +61,7 @@ class Lowering:
             tensors[i] = self._as(self.program.values[i].dtype.value, i, argument)
             self.values[i] = list(dict.fromkeys([tensors[i].name, argument.name]))
         if self.staged:
-            _Stages(self, tensors).build()
+            self._stages(tensors)
         else:
             self.evaluate(self.program.nodes, tensors)
         outputs = [self._as(self.carried(i), i, tensors[i]) for i in self.program.outputs]
@@ -83,7 +72,6 @@ class Lowering:
         evaluate(nodes, tensors, self.results, self._gradients)
 
     def carried(self, i: int) -> str:
-        """The dtype of a value as an argument or a result."""
         return str(self.backend.carrier(self.program.values[i].dtype.value, self.devices[i]))
 
     def _as(self, dtype: str, i: int, tensor: Any) -> Any:
@@ -96,13 +84,11 @@ class Lowering:
 
     @contextmanager
     def place(self, i: int, kind: str = "n") -> Iterator[None]:
-        """The device and the name scope of a node."""
         name = numbered(f"{self.prefix}{kind}", i)
         with self.tf.device(self.backend.names[self.devices[i]]), self.tf.name_scope(name):
             yield
 
     def results(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-        """All results of a node."""
         if OPS[node.op].several:
             return self._several(node, inputs)
         tf, (i,) = self.tf, node.outputs
@@ -122,23 +108,20 @@ class Lowering:
         return [result]
 
     def _several(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-        """The results of a node with several results."""
         with self.place(node.outputs[0]):
-            if node.op in control_flow.CONTROL:
-                results = control_flow.lowered(self.tf, node, inputs, self._body)
+            if node.bodies:
+                results = control_flow.ROWS[node.op](self.tf, node, inputs, self._body)
             else:
                 results = TABLE[node.op](self.tf, node, inputs, self.xla)
         return [self._named(i, result, "result") for i, result in zip(node.outputs, results, strict=True)]
 
     def _named(self, i: int, tensor: Any, name: str) -> Any:
-        """The tensor renamed for a value."""
         with self.place(i):
             own = self.tf.identity(tensor, name=name)
         self.values[i] = [own.name, tensor.name]
         return own
 
     def _body(self, program: Program, values: Sequence[Any]) -> list[Any]:
-        """The results of a body for these tensors, in the function under construction."""
         inner = Lowering(self.backend, program, xla=self.xla)
         tensors: Values = dict(zip(program.inputs, values, strict=True))
         with self.tf.device(self.backend.names[inner.devices[0]]):
@@ -170,27 +153,25 @@ class Lowering:
                         unconnected_gradients=tf.UnconnectedGradients.ZERO,
                     )
             except (NotImplementedError, LookupError) as error:  # an op without a gradient, or not with such parameters
-                where = f" (at {node.source})" if node.source else ""
-                told = f"{type(error).__name__}: {error}"
-                raise UnsupportedOperation(f"TensorFlow cannot do the gradient{where}: {told}") from error
+                told = f"{f' (at {node.source})' if node.source else ''}: {type(error).__name__}: {error}"
+                raise UnsupportedOperation(f"TensorFlow cannot do the gradient{told}") from error
             # The gradient of a gather is sparse: rows and indices.
             gradients = [tf.convert_to_tensor(g) if isinstance(g, tf.IndexedSlices) else g for g in gradients]
             for gradient, result in zip(gradients, node.results, strict=True):
                 gradient.set_shape(result.shape)
-        for op in graph.get_operations()[before:]:
+        made = graph.get_operations()[before:]
+        for op in made:
             if not op.device:  # the ops that add repeated rows of a gather belong to no op
                 op._set_device(self.backend.names[self.devices[group[0]]])
             self.backward[op.name] = self._asked(graph, op)
-        for op in graph.get_operations()[before:]:
-            # TensorFlow's optimiser does not merge colocated ops: it computed the sum of a gather's rows again for each
-            # use. The devices stay.
+        for op in made:  # TensorFlow's optimiser does not merge colocated ops; the devices stay
             if "_class" in op.node_def.attr:
                 op._clear_attr("_class")
         return [self._named(i, gradient, "gradient") for i, gradient in zip(group, gradients, strict=True)]
 
     def _asked(self, graph: Any, op: Any) -> tuple[int | None, Device | None]:
-        """The forward node of a backward op, and the device that it should run on: that of the forward op, or for a
-        crossing its source. An op without such a name, as a sum of gradients, belongs where TensorFlow colocates it."""
+        """The forward node of a backward op, and the device that it should run on; that of a sum is where it is
+        colocated."""
         match = _BACKWARD.search(op.name)
         if match is None:
             groups = [group.decode().removeprefix("loc:@") for group in op.colocation_groups()]
@@ -204,15 +185,13 @@ class Lowering:
         return self.owner(match[1]), self._bound(match[1])
 
     def _bound(self, name: str) -> Device | None:
-        """The device that an op of the graph should run on."""
         if name in self.backward:
             return self.backward[name][1]
         match = re.search(rf"(?:^|/){self.prefix}[ans](\d+)(?:_\d+)?(?:/|$)", name)
         return self.devices[int(match[1])] if match else None
 
     def _updates(self, tensors: Values, outputs: Sequence[Any]) -> list[Any]:
-        """The assignments. They come after all outputs, assigned values and reads of the variables: if one of these
-        fails, none is made. An assignment replaces the variable's buffer, so values read before stay."""
+        """The assignments, after all outputs, assigned values and reads: if one of these fails, none is made."""
         updates = self.program.updates
         if not updates:
             return []
@@ -226,6 +205,48 @@ class Lowering:
                 assigned.append(self.tf.raw_ops.AssignVariableOp(resource=handle, value=value))
         return assigned
 
+    def _stages(self, tensors: Values) -> None:
+        """Lower the program in stages, each a function for XLA on one device, and what is between."""
+        program, wanted = self.program, [*self.program.outputs, *self.program.updates.values()]
+        # A target of a gradient could not be referred to inside of a function.
+        ends = {i for node in program.nodes if node.op == "grad" for i in node.inputs[1:]}
+        outside = {*wanted, *(i for node in program.nodes if node.op in ("transfer", "grad") for i in node.inputs)}
+        sources, nodes = list[Node](), list[Node]()
+        for node in program.nodes:
+            # Each stage makes the generators that it uses.
+            given = node.op in ("input", "shared") or (node.op in GENERATORS and outside.intersection(node.outputs))
+            (sources if given else nodes).append(node)
+        plan = cut(
+            *(nodes, [i for node in sources for i in node.outputs], wanted),
+            devices=dict(enumerate(self.devices)),
+            transfers=[k for k, node in enumerate(nodes) if node.op == "transfer"],
+            others=[k for k, node in enumerate(nodes) if node.op == "grad"],
+            ends=ends,
+        )
+        self.evaluate(sources, tensors)
+        for item in plan.order:
+            if isinstance(item, Stage):
+                self._stage(item, tensors)
+            else:
+                self.evaluate([item], tensors)
+
+    def _stage(self, stage: Stage, tensors: Values) -> None:
+        tf, computed = self.tf, predecessors(self.program, stage.outputs, stage.inputs) - {*stage.inputs}
+        nodes = [self.program.values[i].node for i in sorted(computed)]
+
+        def function(*values: Any) -> list[Any]:
+            # The gradient of a reshape is dense: a gather's sparse one left the function with unknown rows.
+            local = {j: tf.reshape(v, v.shape) for j, v in zip(stage.inputs, values, strict=True)}
+            self.evaluate(nodes, local)
+            return [local[i] for i in stage.outputs]
+
+        compiled = tf.function(function, autograph=False, jit_compile=True)
+        with self.place(min(stage.outputs), "s"):
+            outputs = compiled(*[tensors[j] for j in stage.inputs])
+        tensors.update(zip(stage.outputs, outputs, strict=True))
+        self.values.update((i, [tensor.name]) for i, tensor in zip(stage.outputs, outputs, strict=True))
+        self.stages.update({i: outputs[0].op.name for node in nodes for i in node.outputs})
+
     def owner(self, name: str) -> int | None:
         """The node of an op of a graph, by its name."""
         match = re.search(rf"(?:^|/){self.prefix}n(\d+)(?:_\d+)?/", name)  # the optimiser may add a prefix
@@ -238,11 +259,8 @@ class Lowering:
 
 
 def _crossing(tf: Any, value: Any, source: str) -> Any:
-    """A value of the device ``source`` on that of the scope, by an op that TensorFlow's optimiser keeps.
-
-    It would remove an Identity between two devices, and then merge ops on both sides: its composition of unary ops
-    ignores devices.
-    """
+    """A value of the device ``source`` on that of the scope, by an op that TensorFlow's optimiser neither removes nor
+    merges."""
     with tf.compat.v1.get_default_graph().gradient_override_map({"Identity": _crossing_back(tf, source)}):
         result = tf.identity(value)
     result.op._set_attr("_grappler_do_not_remove", tf.compat.v1.AttrValue(b=True))
@@ -260,57 +278,3 @@ def _crossing_back(tf: Any, source: str) -> str:
             return _crossing(tf, cotangent, op.device)
 
     return name
-
-
-class _Stages:
-    """A program cut into stages, each a function for XLA on one device, and the nodes between them.
-
-    Arguments, shared variables, transfers and gradients are between stages: TensorFlow moves the data and derives the
-    backward functions, which are compiled for the same devices. A stage ends after a target of a gradient, which could
-    not be referred to inside of a function.
-    """
-
-    def __init__(self, lowering: Lowering, tensors: Values) -> None:
-        self.lowering, self.program, self.tensors = lowering, lowering.program, tensors
-
-    def build(self) -> None:
-        program, wanted = self.program, [*self.program.outputs, *self.program.updates.values()]
-        ends = {i for node in program.nodes if node.op == "grad" for i in node.inputs[1:]}
-        outside = {*wanted, *(i for node in program.nodes if node.op in ("transfer", "grad") for i in node.inputs)}
-        sources, nodes = list[Node](), list[Node]()
-        for node in program.nodes:
-            # Each stage makes the generators that it uses.
-            given = node.op in ("input", "shared") or (node.op in GENERATORS and outside.intersection(node.outputs))
-            (sources if given else nodes).append(node)
-        plan = cut(
-            *(nodes, [i for node in sources for i in node.outputs], wanted),
-            devices=dict(enumerate(self.lowering.devices)),
-            transfers=[k for k, node in enumerate(nodes) if node.op == "transfer"],
-            others=[k for k, node in enumerate(nodes) if node.op == "grad"],
-            ends=ends,
-        )
-        self.lowering.evaluate(sources, self.tensors)
-        for item in plan.order:
-            if isinstance(item, Stage):
-                self._stage(item)
-            else:
-                self.lowering.evaluate([item], self.tensors)
-
-    def _stage(self, stage: Stage) -> None:
-        lowering, tf = self.lowering, self.lowering.tf
-        computed = predecessors(self.program, stage.outputs, stage.inputs) - {*stage.inputs}
-        nodes = [self.program.values[i].node for i in sorted(computed)]
-
-        def function(*values: Any) -> list[Any]:
-            # The gradient of a reshape is dense. Without it a gather's sparse gradient left the function, with an
-            # unknown number of rows.
-            local = {j: tf.reshape(v, v.shape) for j, v in zip(stage.inputs, values, strict=True)}
-            lowering.evaluate(nodes, local)
-            return [local[i] for i in stage.outputs]
-
-        compiled = tf.function(function, autograph=False, jit_compile=True)
-        with lowering.place(min(stage.outputs), "s"):
-            outputs = compiled(*[self.tensors[j] for j in stage.inputs])
-        self.tensors.update(zip(stage.outputs, outputs, strict=True))
-        lowering.values.update((i, [tensor.name]) for i, tensor in zip(stage.outputs, outputs, strict=True))
-        lowering.stages.update({i: outputs[0].op.name for node in nodes for i in node.outputs})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from xbackend.backends.rows import Row
@@ -16,10 +17,15 @@ _NO_DETERMINANT = (
 )
 
 
-def _det(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+def raw(name: str, *arguments: str) -> Row:
+    """A raw op, by the names of the arguments that are its inputs."""
+    return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(**dict(zip(arguments, inputs, strict=True)))
+
+
+def _not_for_xla(theirs: Row, tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     if xla:
         raise UnsupportedOperation(_NO_DETERMINANT)
-    return tf.raw_ops.MatrixDeterminant(input=inputs[0])
+    return theirs(tf, node, inputs, xla)
 
 
 def _diagonal(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -28,50 +34,25 @@ def _diagonal(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.linalg.diag_part(inputs[0], k=node.params["offset"])
 
 
-def _eigh(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Sequence[Any]:
-    found = tf.raw_ops.SelfAdjointEigV2(input=inputs[0], compute_v=True)
-    return found.e, found.v
-
-
-def _eigvalsh(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    # XLA's computes the vectors in any case (tf2xla/kernels/xla_self_adjoint_eig_op.cc).
-    return tf.raw_ops.SelfAdjointEigV2(input=inputs[0], compute_v=xla).e
-
-
-def _svdvals(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    return tf.raw_ops.Svd(input=inputs[0], compute_uv=xla, full_matrices=False).s
-
-
-def _qr(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Sequence[Any]:
-    found = tf.raw_ops.Qr(input=inputs[0], full_matrices=bool(node.params["full"]))
-    return found.q, found.r
-
-
 def _svd(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Sequence[Any]:
     found = tf.raw_ops.Svd(input=inputs[0], compute_uv=True, full_matrices=bool(node.params["full"]))
     return found.u, found.s, tf.linalg.matrix_transpose(found.v)
 
 
-def _slogdet(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Sequence[Any]:
-    if xla:
-        raise UnsupportedOperation(_NO_DETERMINANT)
-    found = tf.raw_ops.LogMatrixDeterminant(input=inputs[0])
-    return found.sign, found.log_abs_determinant
-
-
 ROWS: Mapping[str, Row] = {
-    "cholesky": lambda tf, node, inputs, xla: tf.raw_ops.Cholesky(input=inputs[0]),
-    "inv": lambda tf, node, inputs, xla: tf.raw_ops.MatrixInverse(input=inputs[0]),
-    "det": _det,
-    "slogdet": _slogdet,
-    "solve": lambda tf, node, inputs, xla: tf.raw_ops.MatrixSolve(matrix=inputs[0], rhs=inputs[1]),
+    "cholesky": raw("Cholesky", "input"),
+    "inv": raw("MatrixInverse", "input"),
+    "det": partial(_not_for_xla, raw("MatrixDeterminant", "input")),
+    "slogdet": partial(_not_for_xla, raw("LogMatrixDeterminant", "input")),
+    "solve": raw("MatrixSolve", "matrix", "rhs"),
     "solve_triangular": lambda tf, node, inputs, xla: tf.raw_ops.MatrixTriangularSolve(
         matrix=inputs[0], rhs=inputs[1], lower=bool(node.params["lower"])
     ),
     "diagonal": _diagonal,
-    "eigh": _eigh,
-    "eigvalsh": _eigvalsh,
-    "qr": _qr,
+    "eigh": raw("SelfAdjointEigV2", "input"),
+    # XLA's computes the vectors in any case (tf2xla/kernels/xla_self_adjoint_eig_op.cc).
+    "eigvalsh": lambda tf, node, inputs, xla: tf.raw_ops.SelfAdjointEigV2(input=inputs[0], compute_v=xla).e,
+    "qr": lambda tf, node, inputs, xla: tf.raw_ops.Qr(input=inputs[0], full_matrices=bool(node.params["full"])),
     "svd": _svd,
-    "svdvals": _svdvals,
+    "svdvals": lambda tf, node, inputs, xla: tf.raw_ops.Svd(input=inputs[0], compute_uv=xla, full_matrices=False).s,
 }

@@ -1,14 +1,11 @@
-"""The op set lowered to TensorFlow's ops.
-
-Every row takes the module ``tf``, the node, its inputs as tensors and whether XLA will compile the result; it is used
-while a graph is under construction. TensorFlow's raw ops are used where they mean what the standard says: they add
-nothing of their own to the graph.
-"""
+"""The op set lowered to TensorFlow's ops, raw ones where they mean what the standard says. A row takes the module
+``tf``, the node, its inputs as tensors and whether XLA will compile the result, while a graph is under construction."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +15,8 @@ from xbackend.backends.rows import Row, Rows
 from xbackend.backends.special_numbers import Elementwise, is_half
 from xbackend.backends.tensorflow import linear_algebra, sorting
 from xbackend.backends.tensorflow.gradient_rules import mended
+from xbackend.backends.tensorflow.linear_algebra import raw
+from xbackend.backends.tensorflow.sorting import last
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
 
@@ -30,11 +29,8 @@ def _raw(name: str) -> str:
 # TensorFlow's raw ops with one input x, by the standard's name.
 _UNARY = {
     **{name: _raw(name) for name in ["exp", "expm1", "log", "log1p", "sqrt", "erfc", "erfinv", "digamma"]},
-    **{
-        f"{arc}{name}": _raw(f"{arc}{name}")
-        for arc in ("", "a")
-        for name in ["sin", "cos", "tan", "sinh", "cosh", "tanh"]
-    },
+    **{name: _raw(name) for name in ["sin", "cos", "tan", "sinh", "cosh", "tanh"]},
+    **{name: _raw(name) for name in ["asin", "acos", "atan", "asinh", "acosh", "atanh"]},
     "gammaln": "Lgamma",
     "expit": "Sigmoid",
     "negative": "Neg",
@@ -56,17 +52,14 @@ _BINARY = {
 }
 
 
-# From so many indices on, a choice by the least of them takes less time than three ops over all of them: 0.83 ms of a
-# `take` of 200 000 in place of 1.00, and 0.72 without either.
+# From so many indices on, a choice by the least of them takes less time than three ops over all of them.
 MANY_INDICES = 16_384
 
 
-def _unary(name: str) -> Row:
-    return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(x=inputs[0])
-
-
-def _binary(name: str) -> Row:
-    return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(x=inputs[0], y=inputs[1])
+def _mended(tf: Any, node: Node, inputs: Sequence[Any], xla: bool, *, name: str, theirs: Row) -> Any:
+    """The op with the gradient of `gradient_rules`."""
+    with mended(tf, name):
+        return theirs(tf, node, inputs, xla)
 
 
 def _erf(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -78,15 +71,11 @@ def _erf(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.where(tf.abs(x) > 1e100, tf.sign(x), result)
 
 
-def _product(theirs: Row) -> Row:
+def _product(theirs: Row, tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     """XLA takes a square of integers for positive, also where it overflows: they are multiplied without signs."""
-
-    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-        if xla and node.dtype.is_integer:
-            return _times(tf, inputs[0], inputs[-1])
-        return theirs(tf, node, inputs, xla)
-
-    return row
+    if xla and node.dtype.is_integer:
+        return _times(tf, inputs[0], inputs[-1])
+    return theirs(tf, node, inputs, xla)
 
 
 def _times(tf: Any, x: Any, y: Any) -> Any:
@@ -102,11 +91,8 @@ def _abs(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.where(x < 0, -x, x) if xla and node.dtype.is_integer else tf.raw_ops.Abs(x=x)
 
 
-def _rounding(name: str) -> Row:
-    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-        return tf.identity(inputs[0]) if node.dtype.is_integer else getattr(tf.raw_ops, name)(x=inputs[0])
-
-    return row
+def _rounding(theirs: Row) -> Row:
+    return lambda tf, node, inputs, xla: inputs[0] if node.dtype.is_integer else theirs(tf, node, inputs, xla)
 
 
 def _sign(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -116,8 +102,6 @@ def _sign(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 
 def _trunc(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     (x,) = inputs
-    if node.dtype.is_integer:
-        return tf.identity(x)
     return tf.where(x < 0, tf.raw_ops.Ceil(x=x), tf.raw_ops.Floor(x=x))
 
 
@@ -171,10 +155,8 @@ def _pow(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 
 
 def _power_by_squaring(tf: Any, base: Any, exponent: Any) -> Any:
-    """Powers of integers, of whose exponents XLA's own reads six bits (tf2xla/kernels/binary_ops.cc: IntPow).
-
-    From the 64th power on only those of 0, 1 and -1 are numbers of 64 bits, and they know odd powers from even ones.
-    """
+    """Powers of integers, of whose exponents XLA's own reads six bits (tf2xla/kernels/binary_ops.cc: IntPow): from the
+    64th on only those of 0, 1 and -1 are numbers of 64 bits."""
     exponent = tf.where(exponent > 63, 62 + tf.bitwise.bitwise_and(exponent, tf.ones_like(exponent)), exponent)
     result = tf.ones_like(base)
     for bit in range(6):
@@ -184,61 +166,42 @@ def _power_by_squaring(tf: Any, base: Any, exponent: Any) -> Any:
     return result
 
 
-def _extremum(name: str, before: str) -> Row:
-    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-        x, y = inputs
-        if xla and node.dtype.is_floating:
-            # XLA's CPU compiler drops NaN here (TensorFlow sets xla_cpu_enable_fast_min_max); comparisons keep it.
-            first = getattr(tf.raw_ops, before)(x=x, y=y) | tf.math.is_nan(x)
-            with mended(tf, name, made_as="SelectV2"):
-                return tf.raw_ops.SelectV2(condition=first, t=x, e=y)
-        with mended(tf, name):
-            return getattr(tf.raw_ops, name)(x=x, y=y)
-
-    return row
+def _extremum(tf: Any, node: Node, inputs: Sequence[Any], xla: bool, *, name: str, before: str) -> Any:
+    x, y = inputs
+    if xla and node.dtype.is_floating:
+        # XLA's CPU compiler drops NaN here (TensorFlow sets xla_cpu_enable_fast_min_max); comparisons keep it.
+        first = getattr(tf.raw_ops, before)(x=x, y=y) | tf.math.is_nan(x)
+        with mended(tf, name, made_as="SelectV2"):
+            return tf.raw_ops.SelectV2(condition=first, t=x, e=y)
+    with mended(tf, name):
+        return getattr(tf.raw_ops, name)(x=x, y=y)
 
 
-def _extreme_reduction(name: str) -> Row:
-    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-        result = _reduction(name)(tf, node, inputs, xla)
-        if xla and node.dtype.is_floating:  # for the same reason
-            missing = tf.reduce_any(tf.math.is_nan(inputs[0]), axis=list(node.params["axis"]))
-            result = tf.where(missing, tf.constant(math.nan, node.dtype.value), result)
-        return result
-
-    return row
+def _extreme_reduction(name: str, tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    result = _reduction(name, tf, node, inputs, xla)
+    if xla and node.dtype.is_floating:  # for the same reason
+        missing = tf.reduce_any(tf.math.is_nan(inputs[0]), axis=list(node.params["axis"]))
+        result = tf.where(missing, tf.constant(math.nan, node.dtype.value), result)
+    return result
 
 
-def _reduction(name: str) -> Row:
-    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-        return getattr(tf.raw_ops, name)(input=inputs[0], axis=tf.constant(list(node.params["axis"]), tf.int32))
-
-    return row
+def _along_axes(name: str, tf: Any, node: Node, inputs: Sequence[Any], xla: bool, *, argument: str = "x") -> Any:
+    return getattr(tf.raw_ops, name)(**{argument: inputs[0]}, axis=tf.constant(node.params["axis"], tf.int32))
 
 
-def _prod(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    with mended(tf, "Prod"):
-        return _reduction("Prod")(tf, node, inputs, xla)
+_reduction = partial(_along_axes, argument="input")
 
 
-def _arg_reduction(name: str) -> Row:
-    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-        (x,) = inputs
-        axis = node.params["axis"]
-        result = getattr(tf.raw_ops, name)(input=x, dimension=axis, output_type=tf.int64)
-        if x.dtype.is_floating:
-            # As everywhere else the first NaN counts as the extreme; TensorFlow would pass over it.
-            missing = tf.math.is_nan(x)
-            first = tf.raw_ops.ArgMax(input=tf.cast(missing, tf.int32), dimension=axis, output_type=tf.int64)
-            result = tf.where(tf.reduce_any(missing, axis=axis), first, result)
-        return result
-
-    return row
-
-
-def _cumulative_prod(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    with mended(tf, "Cumprod"):
-        return tf.raw_ops.Cumprod(x=inputs[0], axis=tf.constant(node.params["axis"], tf.int32))
+def _arg_reduction(name: str, tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    (x,) = inputs
+    axis = node.params["axis"]
+    result = getattr(tf.raw_ops, name)(input=x, dimension=axis, output_type=tf.int64)
+    if x.dtype.is_floating:
+        # As everywhere else the first NaN counts as the extreme; TensorFlow would pass over it.
+        missing = tf.math.is_nan(x)
+        first = tf.raw_ops.ArgMax(input=tf.cast(missing, tf.int32), dimension=axis, output_type=tf.int64)
+        result = tf.where(tf.reduce_any(missing, axis=axis), first, result)
+    return result
 
 
 def _matmul(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -246,20 +209,15 @@ def _matmul(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.raw_ops.MatMul(a=a, b=b) if len(node.shape) == 2 else tf.raw_ops.BatchMatMulV2(x=a, y=b)
 
 
-def _where(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    condition, x, y = inputs
-    return tf.raw_ops.SelectV2(condition=condition, t=x, e=y)
-
-
 def _concat(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     if len(inputs) == 1:
-        return tf.identity(inputs[0])
+        return inputs[0]
     return tf.raw_ops.ConcatV2(values=list(inputs), axis=tf.constant(node.params["axis"], tf.int32))
 
 
 def _slice(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     if not node.params["starts"]:
-        return tf.identity(inputs[0])
+        return inputs[0]
     drop = sum(1 << axis for axis in node.params["drop"])
     return tf.raw_ops.StridedSlice(input=inputs[0], **_bounds(tf, node), shrink_axis_mask=drop)
 
@@ -275,30 +233,24 @@ def _bounds(tf: Any, node: Node) -> dict[str, Any]:
     }
 
 
-def _slice_written(added: bool) -> Row:
-    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-        x, value = inputs
-        if not node.shape:
-            return x + value if added else tf.identity(value)
-        if 0 in value.shape:
-            return tf.identity(x)
-        if xla and any(abs(step) != 1 for step in node.params["steps"]):
-            return _scattered(tf, node, inputs, "TensorScatterAdd" if added else "TensorScatterUpdate")
-        if added and set(node.params["steps"]) == {1} and 2 * math.prod(value.shape) >= math.prod(node.shape):
-            return x + _padded(tf, node, value)
-        where = _bounds(tf, node)
-        if added:
-            value = tf.raw_ops.StridedSlice(input=x, **where) + value
-        return tf.raw_ops.TensorStridedSliceUpdate(input=x, value=value, **where)
-
-    return row
+def _slice_written(tf: Any, node: Node, inputs: Sequence[Any], xla: bool, *, added: bool) -> Any:
+    x, value = inputs
+    if not node.shape:
+        return x + value if added else value
+    if 0 in value.shape:
+        return x
+    if xla and any(abs(step) != 1 for step in node.params["steps"]):
+        return _scattered(tf, node, inputs, "TensorScatterAdd" if added else "TensorScatterUpdate")
+    if added and set(node.params["steps"]) == {1} and 2 * math.prod(value.shape) >= math.prod(node.shape):
+        return x + _padded(tf, node, value)
+    where = _bounds(tf, node)
+    if added:
+        value = tf.raw_ops.StridedSlice(input=x, **where) + value
+    return tf.raw_ops.TensorStridedSliceUpdate(input=x, value=value, **where)
 
 
 def _padded(tf: Any, node: Node, value: Any) -> Any:
-    """The value at its place, around it what changes nothing when it is added: of all zeros only the negative one.
-
-    Of most of an array it takes half as long as writing into a copy, in which TensorFlow goes from element to element.
-    """
+    """The value at its place, among -0.0: of most of an array adding it takes half as long as writing into a copy."""
     starts, lengths = node.params["starts"], value.shape
     around = [[start, n - start - length] for start, n, length in zip(starts, node.shape, lengths, strict=True)]
     nothing = tf.constant(-0.0 if node.dtype.is_floating else 0, node.dtype.value)
@@ -341,28 +293,23 @@ def _take(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 def _along(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     x, indices = inputs
     axis, rank = node.params["axis"], len(node.shape)
-    last = [*(a for a in range(rank) if a != axis), axis]
-    back = [last.index(a) for a in range(rank)]
-    rows, places = tf.transpose(x, last), tf.transpose(_inside(tf, indices, x.shape[axis], xla), last)
-    return tf.transpose(tf.gather(rows, places, axis=rank - 1, batch_dims=rank - 1), back)
+    rows, places = last(tf, x, axis), last(tf, _inside(tf, indices, x.shape[axis], xla), axis)
+    return last(tf, tf.gather(rows, places, axis=rank - 1, batch_dims=rank - 1), axis)
 
 
-def _take_written(name: str) -> Row:
-    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-        x, indices, value = inputs
-        if 0 in node.shape:  # into which TensorFlow writes nothing at any index
-            return tf.identity(x)
-        axis, rank, inner = node.params["axis"], len(node.shape), len(indices.shape)
-        first = [axis, *(a for a in range(rank) if a != axis)]
-        moved = range(axis, axis + inner)
-        of_value = [*moved, *(a for a in range(len(value.shape)) if a not in moved)]
-        places, updates = tf.expand_dims(_inside(tf, indices, x.shape[axis], xla), -1), tf.transpose(value, of_value)
-        if not inner:  # updates of rank 0 are refused ("must have rank at least one")
-            places, updates = tf.expand_dims(places, 0), tf.expand_dims(updates, 0)
-        written = getattr(tf.raw_ops, name)(tensor=tf.transpose(x, first), indices=places, updates=updates)
-        return tf.transpose(written, [first.index(a) for a in range(rank)])
-
-    return row
+def _take_written(name: str, tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    x, indices, value = inputs
+    if 0 in node.shape:  # into which TensorFlow writes nothing at any index
+        return x
+    axis, rank, inner = node.params["axis"], len(node.shape), len(indices.shape)
+    first = [axis, *(a for a in range(rank) if a != axis)]
+    moved = range(axis, axis + inner)
+    of_value = [*moved, *(a for a in range(len(value.shape)) if a not in moved)]
+    places, updates = tf.expand_dims(_inside(tf, indices, x.shape[axis], xla), -1), tf.transpose(value, of_value)
+    if not inner:  # updates of rank 0 are refused ("must have rank at least one")
+        places, updates = tf.expand_dims(places, 0), tf.expand_dims(updates, 0)
+    written = getattr(tf.raw_ops, name)(tensor=tf.transpose(x, first), indices=places, updates=updates)
+    return tf.transpose(written, [first.index(a) for a in range(rank)])
 
 
 def _astype(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -375,37 +322,35 @@ def _astype(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 TABLE = Rows(
     "TensorFlow",
     {
-        **{name: _unary(theirs) for name, theirs in _UNARY.items()},
-        **{name: _binary(theirs) for name, theirs in _BINARY.items()},
-        **{name: _reduction(_raw(name)) for name in ("sum", "mean", "any", "all")},
-        "prod": _prod,
+        **{name: raw(theirs, "x") for name, theirs in _UNARY.items()},
+        **{name: raw(theirs, "x", "y") for name, theirs in _BINARY.items()},
+        **{name: partial(_reduction, _raw(name)) for name in ("sum", "mean", "any", "all")},
+        "prod": partial(_mended, name="Prod", theirs=partial(_reduction, "Prod")),
         "abs": _abs,
         "erf": _erf,
-        "multiply": _product(_binary("Mul")),
-        "square": _product(_unary("Square")),
-        "floor": _rounding("Floor"),
-        "ceil": _rounding("Ceil"),
-        "round": _rounding("Round"),  # halves to the even one
+        "multiply": partial(_product, raw("Mul", "x", "y")),
+        "square": partial(_product, raw("Square", "x")),
+        "floor": _rounding(raw("Floor", "x")),
+        "ceil": _rounding(raw("Ceil", "x")),
+        "round": _rounding(raw("Round", "x")),  # halves to the even one
         "sign": _sign,
-        "trunc": _trunc,
+        "trunc": _rounding(_trunc),
         "log2": _logarithm(2.0),
         "log10": _logarithm(10.0),
-        "atan2": lambda tf, node, inputs, xla: tf.raw_ops.Atan2(y=inputs[0], x=inputs[1]),
+        "atan2": raw("Atan2", "y", "x"),
         # Its optimiser writes `x <= y` for the LogicalNot of `x > y`, which a NaN is not.
         "logical_not": lambda tf, node, inputs, xla: tf.raw_ops.Equal(x=inputs[0], y=tf.constant(False)),
         "floor_divide": _floor_divide,
         "remainder": _remainder,
         "pow": _pow,
-        "maximum": _extremum("Maximum", "GreaterEqual"),
-        "minimum": _extremum("Minimum", "LessEqual"),
-        "max": _extreme_reduction("Max"),
-        "min": _extreme_reduction("Min"),
-        "argmax": _arg_reduction("ArgMax"),
-        "argmin": _arg_reduction("ArgMin"),
-        "cumulative_sum": lambda tf, node, inputs, xla: tf.raw_ops.Cumsum(
-            x=inputs[0], axis=tf.constant(node.params["axis"], tf.int32)
-        ),
-        "cumulative_prod": _cumulative_prod,
+        "maximum": partial(_extremum, name="Maximum", before="GreaterEqual"),
+        "minimum": partial(_extremum, name="Minimum", before="LessEqual"),
+        "max": partial(_extreme_reduction, "Max"),
+        "min": partial(_extreme_reduction, "Min"),
+        "argmax": partial(_arg_reduction, "ArgMax"),
+        "argmin": partial(_arg_reduction, "ArgMin"),
+        "cumulative_sum": partial(_along_axes, "Cumsum"),
+        "cumulative_prod": partial(_mended, name="Cumprod", theirs=partial(_along_axes, "Cumprod")),
         "matmul": _matmul,
         "conv2d": lambda tf, node, inputs, xla: tf.raw_ops.Conv2D(
             input=inputs[0],
@@ -414,7 +359,7 @@ TABLE = Rows(
             padding="EXPLICIT",
             explicit_paddings=[0, 0, *node.params["padding"], 0, 0],
         ),
-        "where": _where,
+        "where": raw("SelectV2", "condition", "t", "e"),
         "reshape": lambda tf, node, inputs, xla: tf.raw_ops.Reshape(
             tensor=inputs[0], shape=tf.constant(list(node.shape), tf.int64)
         ),
@@ -429,10 +374,10 @@ TABLE = Rows(
         "slice": _slice,
         "take": _take,
         "take_along_axis": _along,
-        "slice_set": _slice_written(added=False),
-        "slice_add": _slice_written(added=True),
-        "take_set": _take_written("TensorScatterUpdate"),
-        "take_add": _take_written("TensorScatterAdd"),
+        "slice_set": partial(_slice_written, added=False),
+        "slice_add": partial(_slice_written, added=True),
+        "take_set": partial(_take_written, "TensorScatterUpdate"),
+        "take_add": partial(_take_written, "TensorScatterAdd"),
         "astype": _astype,
         **linear_algebra.ROWS,
         **sorting.ROWS,

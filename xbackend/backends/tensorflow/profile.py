@@ -1,8 +1,5 @@
-"""The timeline of one execution, from TensorFlow's own profiler.
-
-``RunMetadata.step_stats``, the former source, is empty for functions. The profiler's trace of the host has an event for
-every op of a graph, under its name in the partitioned graph, which has its device.
-"""
+"""The timeline of one execution, from TensorFlow's own profiler: its trace of the host has an event for every op of a
+graph, under its name in the partitioned graph, which has its device."""
 
 from __future__ import annotations
 
@@ -19,10 +16,8 @@ OPTIONS = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_leve
 
 
 def events_during(tf: Any, call: Callable[[], Any]) -> tuple[list[Any], float]:
-    """The events of TensorFlow's profiler during a call, and the seconds of the call.
-
-    Raises `UnsupportedOperation` if this TensorFlow has no such profiler, `BackendError` while it is in use.
-    """
+    """The events of TensorFlow's profiler during a call, and the seconds of the call. Raises `UnsupportedOperation` if
+    this TensorFlow has no such profiler, `BackendError` while it is in use."""
     try:
         from tensorflow.python.profiler.internal import _pywrap_profiler
         from tensorflow.tsl.profiler.protobuf import trace_events_pb2
@@ -48,16 +43,13 @@ def events_during(tf: Any, call: Callable[[], Any]) -> tuple[list[Any], float]:
 
 
 def spans(observed: Observed, events: list[Any]) -> list[Span]:
-    """The spans of a program's ops, in seconds after the first event, the start of the call.
-
-    A transfer lasts from the sender's op until the value has arrived. An asynchronous op has one event for its start
-    and one for its end.
-    """
+    """The spans of a program's ops, in seconds after the first event. A transfer lasts from the sender's op on; an
+    asynchronous op has one event for its start and one for its end."""
     started = min((event.timestamp_ps for event in events), default=0)
     sent = {received.sender for received in observed.received}
     arriving = {received.name: received for received in observed.received}
     begun: dict[str, float] = {}  # starts of spans that end in another event
-    result: list[Span] = []
+    result = list[Span]()
 
     def computed(name: str, start: float, end: float) -> None:
         kind, device = observed.ops[name]

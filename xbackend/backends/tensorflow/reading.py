@@ -1,8 +1,5 @@
-"""The execution of a program, read back from TensorFlow: the device of each op, and the transfers.
-
-A lowering's names of ops survive TensorFlow's optimiser and partitioner: they map an executed op to its node. The
-partitioner makes a pair of ``_Send`` and ``_Recv`` for each transfer.
-"""
+"""The execution of a program, read back from TensorFlow by the names of a lowering's ops. The partitioner makes a pair
+of ``_Send`` and ``_Recv`` for each transfer."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from xbackend.backends.placement import Backward, Executed, Execution, Transferred, with_folded
+from xbackend.backends.placement import Backward, Executed, Execution, Transferred
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.devices import Device
 from xbackend.errors import BackendError
@@ -23,10 +20,8 @@ from xbackend.program.ops import GENERATORS
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A received value: the name of its tensor, source, target, bytes, and the ops that use it on the target.
-
-    ``op`` is the type of TensorFlow's op that received it, ``name`` its name, ``sender`` the name of the sending op.
-    """
+    """A received value: the name of its tensor, source, target, bytes, and the ops that use it on the target. ``op`` is
+    the type of TensorFlow's op that received it, ``name`` its name, ``sender`` the name of the sending op."""
 
     tensor: str
     source: Device
@@ -43,11 +38,8 @@ class Received:
 
 @dataclass
 class Observed:
-    """The executed ops, by TensorFlow's names.
-
-    ``ops``: name to type and device. ``compiled``: the ops that XLA compiled. ``composed``: the number of ops that the
-    optimiser fused into one, by its name. ``returned``: the devices of the outputs, by position.
-    """
+    """The executed ops by TensorFlow's names; those that XLA ``compiled``; ``composed``, how many ops the optimiser
+    fused into one; and the devices of the ``returned`` outputs, by position."""
 
     evidence: str
     ops: dict[str, tuple[str, Device]] = field(default_factory=dict)
@@ -60,10 +52,8 @@ class Observed:
 def read_partitions(
     lowering: Lowering, traced: Any, collected: Iterable[Any], devices: Mapping[str, Device]
 ) -> Observed:
-    """The execution of a program, from its partitioned graphs (``RunMetadata`` of collected calls).
-
-    ``traced`` is the lowered graph. Raises `BackendError` if the size of a transfer is unknown.
-    """
+    """The execution of a program, from its partitioned graphs. Raises `BackendError` if a transfer's size is
+    unknown."""
     observed = Observed("partitioned graph")
     for graph in (graph for metadata in collected for graph in metadata.function_graphs):
         nodes = [node for part in graph.partition_graphs for node in part.node]
@@ -123,8 +113,8 @@ def _is_signal(node: Any) -> bool:
 
 
 class _Sizes:
-    """The bytes of tensors: from the traced graph; for the optimiser's own tensors from the optimised graph; for later
-    ones, as the exits of a loop, from the inputs of their users in the traced graph."""
+    """The bytes of tensors: from the traced or the optimised graph, or, of exits of a loop, from the inputs of their
+    users."""
 
     def __init__(self, tf: Any, traced: Any, optimised: Any) -> None:
         self.tf, self.traced, self.optimised = tf, traced, optimised
@@ -153,7 +143,6 @@ class _Sizes:
 
 
 def op_of(tensor: str) -> str:
-    """The name of the op that makes a tensor."""
     return tensor.rpartition(":")[0]
 
 
@@ -165,8 +154,6 @@ def records(lowering: Lowering, observed: Observed) -> Execution:
 
 
 class _Records:
-    """The records of one execution."""
-
     def __init__(self, lowering: Lowering, observed: Observed) -> None:
         self.lowering, self.program, self.observed = lowering, lowering.program, observed
         self.transfers: dict[int, Received] = {}  # transfer node -> its received value
@@ -188,20 +175,18 @@ class _Records:
                 self._claim(i, [r for r in self._received(i) if r not in self.claimed][:1])
 
     def execution(self) -> Execution:
-        made = (self._transferred(received, self.claimed.get(received)) for received in self.observed.received)
-        return Execution(self._ops(), tuple(made), with_folded(self.program, self._backward()))
+        made = tuple(map(self._transferred, self.observed.received))
+        return Execution(self._ops(), made, tuple(self._backward()))
 
-    def _transferred(self, value: Received, node: int | None) -> Transferred:
-        backward, evidence = self.lowering.is_backward, self.observed.evidence
+    def _transferred(self, value: Received) -> Transferred:
+        node, backward, evidence = self.claimed.get(value), self.lowering.is_backward, self.observed.evidence
         gradient = backward(op_of(value.tensor)) or (bool(value.users) and all(map(backward, value.users)))
         of_itself = node is None and gradient
         return Transferred(value.source, value.target, value.bytes, node, of_itself, str(value), evidence)
 
     def _came(self, i: int) -> list[Received]:
-        """The candidates for a transfer of the program: values received on the device that it asked for.
-
-        Its op uses the received value, or the optimiser removed that op, and the value has the name of a predecessor.
-        """
+        """The values received for a transfer where it asked for: used by its op, or, without it, with a predecessor's
+        name."""
         taken = self.by_user.get(op_of(self._value(i)))
         return taken or [r for r in self._received(i) if r.target == self.lowering.devices[i]]
 
@@ -280,8 +265,7 @@ class _Records:
         return result
 
     def _merged(self, node: int) -> bool:
-        """Whether a fused op may contain the node. It contains no node with an op of its own, and no loop or choice:
-        there the op is a part of the body, whose ops are no nodes."""
+        """Whether a fused op may contain the node: without an op of its own, and no loop, whose ops are no nodes."""
         return not self.program.values[node].bodies and op_of(self._value(node)) not in self.observed.ops
 
     def _backward(self) -> Iterator[Backward]:
@@ -299,7 +283,6 @@ class _Records:
                 yield Backward(group[0], None, None, whole.device, whole.framework_op, whole.evidence, whole.status)
 
     def _compiled(self, call: str) -> Executed:
-        """A node in a stage, which the name of the call identifies."""
         kind, device = self.observed.ops[call]
         by = "XLA computation" if call in self.observed.compiled else kind
         return Executed(device, f"{by} {call}", self.observed.evidence, "fused")

@@ -15,18 +15,14 @@ if TYPE_CHECKING:
 
 
 def configure(tf: Any, wanted: Settings, name: str, *, overlap: bool = True) -> None:
-    """Apply the settings of the backend ``name``; it may be called again. ``overlap``: its devices compute at the same
-    time.
-
-    Raises `BackendUnavailable` where TensorFlow is in use with other settings.
-    """
+    """Apply the settings of the backend ``name``; ``overlap``: its devices compute at the same time. Raises
+    `BackendUnavailable` where TensorFlow is in use with other settings."""
     before = partial(_before_start, name)
     tf.config.set_soft_device_placement(False)
     tf.config.experimental.enable_tensor_float_32_execution(False)
     if wanted.threads is not None:
-        # An op computes with the intra-op pool. The inter-op pool starts ops, with a thread for each device, and one
-        # more that waits if there are several devices; with one thread less devices take turns. All devices share both
-        # pools. With one thread an op computes in its starting thread, without the pool.
+        # An op computes with the intra-op pool, or, if that has one thread, in its starting thread. The inter-op pool
+        # starts ops: with a thread for each device, and one more that waits, several devices take no turns.
         computing = starting = wanted.threads
         if wanted.cores_per_device is not None:
             starting = wanted.virtual_devices + (wanted.virtual_devices > 1)
@@ -34,15 +30,17 @@ def configure(tf: Any, wanted: Settings, name: str, *, overlap: bool = True) -> 
                 computing *= wanted.virtual_devices
         for pool, count in (("intra_op", computing), ("inter_op", starting)):
             setter = getattr(tf.config.threading, f"set_{pool}_parallelism_threads")
-            before(f"threads={count}", setter, count, met=partial(_has_threads, tf, pool, count))
+            before(f"threads={count}", setter, count, met=partial(lambda p, n: pools(tf)[p] == n, pool, count))
     cpus = tf.config.list_physical_devices("CPU")
     if wanted.virtual_devices > 1 and cpus:
         pretend = [tf.config.LogicalDeviceConfiguration()] * wanted.virtual_devices
         before(
-            f"virtual_devices={wanted.virtual_devices}",
-            tf.config.set_logical_device_configuration,
-            cpus[0],
-            pretend,
+            *(
+                f"virtual_devices={wanted.virtual_devices}",
+                tf.config.set_logical_device_configuration,
+                cpus[0],
+                pretend,
+            ),
             met=lambda: len(tf.config.list_logical_devices("CPU")) >= wanted.virtual_devices,
         )
     gpus = tf.config.list_physical_devices("GPU")
@@ -55,10 +53,7 @@ def configure(tf: Any, wanted: Settings, name: str, *, overlap: bool = True) -> 
 
 
 def _before_start(name: str, what: str, setter: Callable[..., None], *arguments: Any, met: Callable[[], bool]) -> None:
-    """Apply a setting that TensorFlow accepts only before its first use in a process.
-
-    Raises `BackendUnavailable` if it is too late and the setting is not ``met`` anyway.
-    """
+    """Apply a setting that TensorFlow accepts before its first use. Raises `BackendUnavailable` if that is over."""
     try:
         setter(*arguments)
     except RuntimeError as error:
@@ -69,14 +64,6 @@ def _before_start(name: str, what: str, setter: Callable[..., None], *arguments:
             ) from error
 
 
-def _has_threads(tf: Any, pool: str, count: int) -> bool:
-    return pools(tf)[pool] == count
-
-
 def pools(tf: Any) -> dict[str, int]:
-    """The size of each of TensorFlow's thread pools."""
-    threading = tf.config.threading
-    return {  # 0 means the number of cores
-        "inter_op": threading.get_inter_op_parallelism_threads() or cores.count(),
-        "intra_op": threading.get_intra_op_parallelism_threads() or cores.count(),
-    }
+    sizes = {p: getattr(tf.config.threading, f"get_{p}_parallelism_threads")() for p in ("inter_op", "intra_op")}
+    return {pool: size or cores.count() for pool, size in sizes.items()}  # 0 means the number of cores

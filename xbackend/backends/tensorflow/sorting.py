@@ -12,8 +12,7 @@ from xbackend.program.program import Node
 
 
 def _keys(tf: Any, x: Any) -> Any:
-    """Integer keys in the order of the numbers, NaN last, as TensorFlow's comparisons with NaN are false. Keys are the
-    bits of a floating-point number, inverted below the sign if it is negative."""
+    """Integer keys in the order of the numbers, NaN last: the bits, inverted below the sign of negative ones."""
     if not x.dtype.is_floating:
         return x
     whole = tf.int32 if x.dtype == tf.float32 else tf.int64
@@ -23,16 +22,14 @@ def _keys(tf: Any, x: Any) -> Any:
     return tf.where(bits < 0, tf.bitwise.bitwise_xor(bits, tf.constant(whole.max, whole)), bits)
 
 
-def _order(tf: Any, node: Node, x: Any) -> Any:
+def _order(tf: Any, x: Any) -> Any:
     """A stable argsort along the last axis, NaN last, by TensorFlow's only such op: `TopKV2`, the largest first."""
     if not x.shape[-1]:
         return tf.zeros(x.shape, tf.int32)
-    largest_first = tf.bitwise.invert(_keys(tf, x))
-    k = tf.constant(x.shape[-1], tf.int32)
-    return tf.raw_ops.TopKV2(input=largest_first, k=k, sorted=True).indices
+    return tf.math.top_k(tf.bitwise.invert(_keys(tf, x)), x.shape[-1]).indices
 
 
-def _last(tf: Any, x: Any, axis: int) -> Any:
+def last(tf: Any, x: Any, axis: int) -> Any:
     """The array with ``axis`` and the last axis exchanged."""
     rank = len(x.shape)
     if axis == rank - 1:
@@ -44,13 +41,13 @@ def _last(tf: Any, x: Any, axis: int) -> Any:
 
 def _sort(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     axis, rank = node.params["axis"], len(node.shape)
-    x = _last(tf, inputs[0], axis)
-    return _last(tf, tf.gather(x, _order(tf, node, x), axis=rank - 1, batch_dims=rank - 1), axis)
+    x = last(tf, inputs[0], axis)
+    return last(tf, tf.gather(x, _order(tf, x), axis=rank - 1, batch_dims=rank - 1), axis)
 
 
 def _argsort(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     axis = node.params["axis"]
-    return tf.cast(_last(tf, _order(tf, node, _last(tf, inputs[0], axis)), axis), tf.int64)
+    return tf.cast(last(tf, _order(tf, last(tf, inputs[0], axis)), axis), tf.int64)
 
 
 def _searchsorted(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
