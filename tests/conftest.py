@@ -53,6 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
         precompiled.make_room()
         os.environ["PATH"] = os.pathsep.join([folder.name, os.environ.get("PATH", os.defpath)])
     os.environ.setdefault("NUMBA_OPT", "1")  # all of LLVM's optimisation is half of Numba's compile time
+    if tiers.chosen != tiers.TIERS[-1]:
+        os.environ.setdefault("XLA_FLAGS", tiers.LITTLE_OPTIMISED)
+        os.environ.setdefault(precompiled.LEVEL, "-O1")
     os.environ.setdefault(VARIABLE, "0")  # tests of `pytest -n` disturb each other: no session waits for quiet
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
@@ -62,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "parent_decides: refused before a backend is asked",
         "variant: much like another test",
         "takes_turns: all but the backends of the quick tier take turns with these tests",
+        "heavy: below the exhaustive tier not on the backends that compile large programs for longest",
         "shared_out: in the exhaustive tier backends take turns with these tests",
         "one_each(number, count): one of so many tests that each backend runs one of",
         "needs(name, ...): a backend that it runs, or 'browser', where its parameters do not say so",

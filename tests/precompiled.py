@@ -10,6 +10,8 @@ Compiled modules are kept, by the content of the source and all options, in a fo
 of an earlier one. A module linked to a library of an environment holds that library's path, and is found again in the
 same home only.
 
+``XBACKEND_TEST_OPTIMISED=-O1`` takes the place of the frameworks' ``-O3`` for modules.
+
 Only the tests use it, first in their ``PATH``. Benchmarks time the frameworks' own compiling.
 """
 
@@ -37,7 +39,7 @@ HEADER = """#include <Python.h>
 #include <vector>
 """
 NAME, REAL = "module.h", "compiler"
-KEPT = "XBACKEND_TEST_MODULES"
+KEPT, LEVEL = "XBACKEND_TEST_MODULES", "XBACKEND_TEST_OPTIMISED"
 MOST = 2 << 30  # bytes of kept modules
 
 
@@ -163,7 +165,8 @@ def main(folder: Path, arguments: list[str]) -> None:
     """Become the compiler."""
     compiler = (folder / REAL).read_text()
     if any(os.path.basename(argument) == "mod.cpp" for argument in arguments):
-        sys.exit(module(compiler, folder, arguments))
+        level = os.environ.get(LEVEL, "-O3")
+        sys.exit(module(compiler, folder, [level if argument == "-O3" else argument for argument in arguments]))
     os.execv(compiler, [compiler, *arguments])
 
 

@@ -22,7 +22,7 @@ SINGLE = dict.fromkeys(LIMITS, LIMITS["float32"])  # results of single precision
 EACH = [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("pytensor", "tensorflow", "jax")]
 FLAGS = {"JAX_PLATFORMS": "cpu", "PYTENSOR_FLAGS": "cxx=", "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"}
 # JAX compiles each function for each shape.
-FLAGS |= {"XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"}
+FLAGS |= {"XLA_FLAGS": tiers.LITTLE_OPTIMISED}
 
 
 @pytest.fixture(scope="module")

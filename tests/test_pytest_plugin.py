@@ -32,6 +32,8 @@ pytestmark = pytest.mark.tier("standard")
 
 
 ROOT = Path(__file__).resolve().parents[1]
+# Importing hypothesis, of which the small suites have nothing, takes two thirds of a start.
+PYTEST = (sys.executable, "-m", "pytest", "-p", "no:hypothesispytest")
 
 
 @given(st.lists(st.floats(0, 1e6, allow_nan=False), min_size=1, max_size=30), st.integers(1, 1000))
@@ -98,7 +100,7 @@ def run_bench(folder: Path, *options: str, saved: bool = True) -> tuple[int, str
     """Exit status, output and saved runs of a small suite."""
     (folder / "test_it.py").write_text(BENCH)
     (folder / "conftest.py").write_text(CONFTEST)
-    command = [sys.executable, "-m", "pytest", str(folder), "--rootdir", str(folder), *options]
+    command = [*PYTEST, str(folder), "--rootdir", str(folder), *options]
     done = subprocess.run(
         [*command, f"--benchmark-storage={folder}/saved", "-p", "no:cacheprovider"],
         cwd=folder,
@@ -377,7 +379,7 @@ def test_wrong(xbackend_benchmark):
 
 def run_pytest(folder: Path, *options: str, **variables: str) -> tuple[int, str]:
     """Exit status and output of pytest in a project without this repository's files, with xbackend installed."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+    command = [*PYTEST, "-p", "no:cacheprovider", *options]
     environment = {k: v for k, v in {**os.environ, **variables}.items() if k != "PYTHONPATH"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr

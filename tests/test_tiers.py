@@ -112,6 +112,12 @@ def test_backends_take_turns_with_the_core_and_each_check_is_made_by_some_of_the
     assert {name for name in registry.names() if "standard" in found(Item(name, takes_turns=()))} < {*registry.names()}
 
 
+def test_what_is_heavy_is_left_to_those_that_compile_it_fast() -> None:
+    made = [name for name in registry.names() if "standard" in found(Item(name, heavy=()))]
+    assert set(made) == set(registry.names()) - set(tiers.LONGEST)
+    assert all(found(Item(name, heavy=())) == ["exhaustive"] for name in tiers.LONGEST)
+
+
 def test_what_an_adapter_has_for_itself_is_checked_on_it() -> None:
     every = [*CHECKS, *(check for batch in control_flow.BATCHES for check in batch.checks)]
     for name, labels in tiers.OWN.items():

@@ -15,6 +15,8 @@ A test is in every tier, except by these marks:
 - ``@pytest.mark.one_each(number)``: below the exhaustive tier every backend runs one of the tests with this mark, and
   some backend runs each test.
 - ``@pytest.mark.takes_turns``: below the exhaustive tier all but the backends of `QUICK` take turns with these tests.
+- ``@pytest.mark.heavy``: a program compiled for tens of seconds by the backends of `LONGEST`, which make it in the
+  exhaustive tier only.
 - ``@pytest.mark.shared_out``: in the exhaustive tier the backends of `COMPILED` take turns with these tests by their
   ``number``, and so do the others of each environment: all tests on one backend take hours.
 - ``@pytest.mark.variant``, or a parameter ``check`` whose ``core`` is false: much like another test. The quick tier has
@@ -37,6 +39,7 @@ from xbackend.backends import registry
 TIERS = ("quick", "standard", "exhaustive")
 QUICK = ("numpy", "tensorflow", "pytensor-jax")  # the oracle, and the fastest compilers of two other environments
 SLOW = ("aesara-numba", "theano-gpuarray", "pytensor-mlx")  # compile longest, and take half as many turns
+LONGEST = ("pytensor", "aesara-numba", "theano-gpuarray")  # large programs: by Numba, and by OpenCL's compiler
 # The rows that an adapter has for itself are checked on it, whoever's turn it is: labels of checks. They are
 # those without which lines of an adapter were not reached by this tier, and were by a larger one.
 OWN = {
@@ -48,6 +51,8 @@ OWN = {
     "pytensor-mlx": ("while_loop_never-0",),
 }
 COMPILED = ("pytensor", "pytensor-c", "aesara", *SLOW, "theano")  # by gcc or Numba: seconds for each program
+# Below the exhaustive tier XLA's compiler optimises little: that is a third of the time of a small program.
+LITTLE_OPTIMISED = "--xla_backend_optimization_level=0"
 # Set before the modules of the tests are imported: the tier, and the backends that are named on the command line.
 chosen, named = TIERS[-1], tuple[str, ...]()
 
@@ -123,6 +128,9 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
     if tier == "quick" and backend not in (backends or QUICK):
         return False
     if item.get_closest_marker("parent_decides") and backend != registry.names()[0]:
+        return False
+    left = not exhaustive and backend not in backends and registry.base(backend) in LONGEST
+    if left and item.get_closest_marker("heavy"):
         return False
     turn = item.get_closest_marker("one_each")
     place = registry.names().index(registry.base(backend))

@@ -59,6 +59,7 @@ def without(backend: str, engine: str, why: str, job: str, servers: int, **more:
     return bool(why)
 
 
+@pytest.mark.heavy
 @pytest.mark.one_each(2, 5)
 @pytest.mark.parametrize("workers", [*COUNTS, pytest.param(4, marks=MORE)])
 def test_mirrored_workers_have_the_weights_of_one(name: str, workers: int) -> None:
@@ -73,6 +74,7 @@ def test_mirrored_workers_have_the_weights_of_one(name: str, workers: int) -> No
         np.testing.assert_allclose([outputs[k] for k in range(STEPS)], losses, rtol=1e-10)
 
 
+@pytest.mark.heavy
 @pytest.mark.one_each(0, 5)
 def test_workers_of_two_devices_each_have_the_weights_of_one(name: str) -> None:
     two = Settings(virtual_devices=2)

@@ -231,6 +231,7 @@ def scanned_twice(x: Any) -> Any:
     return slope, xb.grad(xb.sum(xb.sin(slope)), x)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("function", [scanned, scanned_twice, looped, looped_beside, taken])
 def test_what_loops_leave_and_rows_that_were_taken_cross_devices(three: Backend, function: Any) -> None:
     x = np.array([[0.5, -1.0], [0.25, 2.0], [-0.75, 0.1]])

@@ -116,6 +116,7 @@ def test_a_shared_variable_lives_on_one_device(many: Any) -> None:
     assert [(t.source, t.target) for t in run.placement.transfers] == [("cpu:3", "cpu:4")]
 
 
+@pytest.mark.heavy
 def test_training_on_two_devices_copies_nothing_over_the_host_and_a_look_is_counted(many: Any, name: str) -> None:
     train = "overhead.placements:host_copies_of_training"
     found = many.call(train, {"steps": 3})
