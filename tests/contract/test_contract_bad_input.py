@@ -83,7 +83,7 @@ BAD: dict[str, tuple[Callable[..., Any], type[XBackendError], str]] = {
     "not_square": (lambda a: xb.linalg.matrix_power(a, 2), ShapeError, r"square matrices, not shape \(2, 3\)"),
     "huge_power": (lambda a: xb.linalg.matrix_power(a @ a.T, 2**63), TraceError, "up to 2"),
     "huge_chain": (lambda a: xb.linalg.matrix_power(a @ a.T, 10**6, method="chain"), TraceError, "method='squaring'"),
-    "shapes": (lambda a: a @ a, ShapeError, "3 columns, 2 rows"),
+    "shapes": (lambda a: a @ a, ShapeError, "3 columns on the left, 2 rows on the right"),
     "largest_of_nothing": (lambda a: xb.max(a[:0]), ShapeError, "no elements"),
     "mixed_dtypes": (lambda a: a + xb.arange(3), DTypeError, "float64 and int64 is undefined"),
     "object_dtype": (lambda a: a + np.array([None, 1, 2]), DTypeError, "object"),
