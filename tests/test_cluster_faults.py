@@ -86,15 +86,15 @@ TABLE = [
     Strike("numpy", "served", PS, KILL),
     Strike("numpy", "served", FIRST, STOP),
     Strike("numpy", "add_rank", SECOND, KILL, asynchronous=True),
-    Strike("numpy", "both_servers", PS, KILL, asynchronous=True),
     Strike("numpy", "served", PS, KILL, early=True, seed=1),
     Strike("tensorflow", "mirrored", FIRST, KILL),
-    Strike("tensorflow", "add_rank", SECOND, KILL, asynchronous=True),
-    Strike("jax", "mirrored", FIRST, KILL),
     Strike("tensorflow", "mirrored", SECOND, KILL, engine="multi-worker-mirrored"),
     Strike("tensorflow", "add_rank", FIRST, KILL, asynchronous=True, engine="coordinator"),
 ]
 FURTHER = [  # in the exhaustive tier, with random ones
+    Strike("numpy", "both_servers", PS, KILL, asynchronous=True),
+    Strike("tensorflow", "add_rank", SECOND, KILL, asynchronous=True),
+    Strike("jax", "mirrored", FIRST, KILL),
     Strike("numpy", "mirrored", FIRST, KILL),
     Strike("numpy", "mirrored", SECOND, STOP),
     Strike("numpy", "add_rank", PS, KILL, asynchronous=True),

@@ -90,6 +90,7 @@ def test_functions_are_numpys(each: Namespace, name: str, shape: Any, dtype: str
     same(getattr(each, name)(*map(each.asarray, given)), wanted, 1e-12 if dtype == "float64" else 1e-5)
 
 
+@pytest.mark.heavy
 @pytest.mark.takes_turns
 def test_a_script(each: Namespace) -> None:
     """Operators, reductions, indexing, writing and numbers, as one types them."""

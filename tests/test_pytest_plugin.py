@@ -406,7 +406,7 @@ def test_another_project_benchmarks_its_function_over_backends(project: Path) ->
 
 def test_what_sessions_differ_by_is_that_of_the_gate(project: Path) -> None:
     """The runs of the store show it. The saved runs and the store's two runs give one verdict."""
-    options = ("bench", "--processes=3", "--backends=numpy", "-k", "energy", "--benchmark-autosave")
+    options = ("bench", "--quick", "--processes=3", "--backends=numpy", "-k", "energy", "--benchmark-autosave")
     gate = ("--benchmark-compare=0001", "--benchmark-compare-fail=median:5%")
     assert run_pytest(project, *options)[0] == 0
     status, output = run_pytest(project, *options, *gate)

@@ -295,11 +295,11 @@ def test_the_kernels_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         words = ["--suite", "kernels", "--size", "12", "--quick", "--processes", "1", "--wait", "0"]
-        assert main(["compare", *words, "--backends", "numpy,pytensor-jax"]) == 0, capsys.readouterr()
+        assert main(["compare", *words, "--backends", "numpy,jax"]) == 0, capsys.readouterr()
     results = json.loads(gzip.decompress((tmp_path / "reports/kernels/results.json.gz").read_bytes()))
     assert {m["workload"] for m in results["measurements"]} == {*workloads.suites()["kernels"]}
     assert all(m["status"] == "ok" and m["processes"][0]["memory"]["call"] >= 0 for m in results["measurements"])
     text = (tmp_path / "reports/kernels/report.md").read_text()
-    assert "| workload | numpy | pytensor-jax |" in text and "geometric mean" in text and "## Memory" in text
+    assert "| workload | numpy | jax |" in text and "geometric mean" in text and "## Memory" in text
     shown = capsys.readouterr().out
     assert "softmax" in shown and max(map(len, shown.split("\n\n")[1].splitlines())) <= 80

@@ -38,8 +38,8 @@ from xbackend.backends import registry
 
 TIERS = ("quick", "standard", "exhaustive")
 QUICK = ("numpy", "tensorflow", "pytensor-jax")  # the oracle, and the fastest compilers of two other environments
-SLOW = ("aesara-numba", "theano-gpuarray", "pytensor-mlx")  # compile longest, and take half as many turns
-LONGEST = ("pytensor", "aesara-numba", "theano-gpuarray")  # large programs: by Numba, and by OpenCL's compiler
+SLOW = ("aesara-numba", "theano-gpuarray", "pytensor-mlx")  # compile longest
+LONGEST = ("pytensor", *SLOW)  # large programs: by Numba, by OpenCL's compiler, and loops written out for MLX
 # The rows that an adapter has for itself are checked on it, whoever's turn it is: labels of checks. They are
 # those without which lines of an adapter were not reached by this tier, and were by a larger one.
 OWN = {
@@ -50,7 +50,8 @@ OWN = {
     "theano-gpuarray": ("mean-all_axes-float64", "matmul_stacks-float64", "take-float64", "cond_true-0"),
     "pytensor-mlx": ("while_loop_never-0",),
 }
-COMPILED = ("pytensor", "pytensor-c", "aesara", *SLOW, "theano")  # by gcc or Numba: seconds for each program
+# By gcc, Numba or MLX: seconds for each program. They take a third as many turns as the others.
+COMPILED = (*LONGEST, "pytensor-c", "aesara", "theano")
 # Below the exhaustive tier XLA's compiler optimises little: that is a third of the time of a small program.
 LITTLE_OPTIMISED = "--xla_backend_optimization_level=0"
 # Set before the modules of the tests are imported: the tier, and the backends that are named on the command line.
@@ -83,7 +84,7 @@ def its_turn(backend: str, number: int) -> bool:
 def in_turn() -> list[str]:
     """The backends that take turns, in their order."""
     others = [name for name in registry.names() if name not in QUICK]
-    return [*others, *(name for name in others if name not in SLOW)]
+    return [*others, *(2 * [name for name in others if name not in COMPILED])]
 
 
 def compiled(tier: str, backend: str, core: bool, turn: int, label: str = "") -> bool:
@@ -114,8 +115,8 @@ def _by_turns(backend: str, number: int, among: Callable[[str], bool]) -> bool:
 
 def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool:
     """Whether a test is in a tier, and for one of ``backends``, if given."""
-    lowest = item.get_closest_marker("tier")
-    if lowest is not None and TIERS.index(lowest.args[0]) > TIERS.index(tier):
+    # A parameter's mark is not the closest one where its test has a mark, too.
+    if any(TIERS.index(mark.args[0]) > TIERS.index(tier) for mark in item.iter_markers("tier")):
         return False
     backend = backend_of(item)
     if backend is None:

@@ -122,6 +122,7 @@ def test_no_update_is_lost_out_of_step_and_they_can_be_repeated(name: str, worke
     assert f"{workers * STEPS} updates, each applied once" in said(ran)
 
 
+@pytest.mark.heavy
 @pytest.mark.one_each(3, 5)
 @pytest.mark.parametrize("workers", COUNTS)
 def test_served_in_step_each_reads_the_beginning_and_brings_its_update_in_turn(name: str, workers: int) -> None:

@@ -93,6 +93,7 @@ def products(a: Any, b: Any) -> Any:
     return total, loss, xb.to_device(total, "dev2"), *xb.grad(loss, [a, b, an])
 
 
+@pytest.mark.heavy
 def test_a_program_on_three_devices_equals_the_same_on_one(three: Backend) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random((4, 4)), rng.random((4, 4))
