@@ -101,6 +101,15 @@ def test_arrays_that_nobody_carries_are_closed_over() -> None:
     assert not any(n.op == "shared" or n.aval.size > 64 for n in inside)
 
 
+def test_a_place_of_outside_is_written_inside() -> None:
+    def function(x: Any) -> Any:
+        first, ends = xb.at(x)[0], xb.at(x)[xb.asarray([0, 2])]
+        return xb.scan(lambda c, _: (xb.sum(first.set(c)) + xb.sum(ends.add(c)), None), x[0], length=2)[0]
+
+    # The sums are c + 5 and 2 * c + 6.
+    assert float(computed(function, X)) == 3 * (3 * 1.0 + 11) + 11
+
+
 def test_what_is_carried_is_not_changed() -> None:
     """Neither an argument, nor an operand with another use."""
     x = X.copy()

@@ -404,6 +404,18 @@ def test_a_shared_variable_is_one_node_and_a_copy_of_its_value() -> None:
         w.value[0] = 3.0
 
 
+def test_shapes_and_dtypes_are_not_assigned() -> None:
+    def flat(x: Any) -> Any:
+        x.shape = (6,)
+        return xb.sum(x, axis=0)
+
+    w: Any = xb.shared(np.ones(2))
+    with pytest.raises(AttributeError):
+        xb.trace(flat, SPEC)
+    with pytest.raises(AttributeError):
+        w.dtype = xb.float32
+
+
 # --- what a program says of itself -----------------------------------------------------------------------------------
 
 

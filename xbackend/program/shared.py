@@ -10,7 +10,7 @@ import numpy as np
 
 from xbackend.devices import Device, canonical
 from xbackend.errors import DTypeError, SharedVariableError, TraceError
-from xbackend.program.dtypes import as_dtype
+from xbackend.program.dtypes import DType, as_dtype
 from xbackend.program.host import host_array
 from xbackend.program.operators import Operators
 
@@ -33,7 +33,7 @@ class SharedVariable(Operators):
         self.unnamed = name is None  # by its user
         self.name = name or f"shared_{next(_numbers)}"
         try:
-            self.dtype = as_dtype(array.dtype)
+            self._dtype = as_dtype(array.dtype)
         except DTypeError as error:
             raise DTypeError(f"shared variable {self.name!r}: {error}") from None
         self._value = array.copy()
@@ -51,6 +51,10 @@ class SharedVariable(Operators):
     @property
     def shape(self) -> tuple[int, ...]:
         return self._value.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
 
     def __bool__(self) -> bool:
         raise TraceError(

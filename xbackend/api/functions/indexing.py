@@ -253,10 +253,11 @@ class Written(Generic[T]):
 
 
 def _written(array: Array, how: str, key: Any, value: Any) -> Array:
-    tracer = current(f"xb.at().{how}")
-    _, given = operands(f"at().{how}", array, value)
-    if given.dtype is not array.dtype:
-        raise DTypeError(f"xb.at().{how}: {given.dtype} does not go into {array.dtype}; convert with xb.astype")
+    tracer, dtype = current(f"xb.at().{how}"), array.dtype
+    # In the body of a loop the array is an input of the body, also where `at` was called outside of it.
+    array, given = operands(f"at().{how}", array, value)
+    if given.dtype is not dtype:
+        raise DTypeError(f"xb.at().{how}: {given.dtype} does not go into {dtype}; convert with xb.astype")
     place = _place(tracer, key, array.shape)
     if not place.arrays:
         written = reshaped(_fitting(given, _lengths(place, ())), slice_lengths(place.bounds))

@@ -27,14 +27,17 @@ class Array(Operators):
     Made by tracing only. Its operators and the functions of `xbackend` add nodes to the program.
     """
 
-    __slots__ = ("_tracer", "dtype", "node", "shape")
-    shape: tuple[int, ...]
+    __slots__ = ("_shape", "_tracer", "dtype", "node")
 
     def __init__(self, tracer: Recorder, node: int, shape: tuple[int, ...], dtype: DType) -> None:
         self._tracer = tracer
         self.node = node
-        self.shape = shape
+        self._shape = shape
         self.dtype = dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # which cannot be assigned, as NumPy's can: the elements would not follow
+        return self._shape
 
     @property
     def device(self) -> str | None:

@@ -32,8 +32,8 @@ class Mesh:
         return self.jax.ShapeDtypeStruct(whole, dtype, sharding=sharding)
 
     def joiner(self, shape: Sequence[int], dtype: Any) -> Join:
-        """A function to an array whose part on each device has this shape, without a copy, of values in the mesh's
-        order."""
+        """A function to an array whose part on each device has this shape, without a copy. Each value has to be on its
+        device: JAX puts those of the mesh's devices in the mesh's order, whatever theirs was."""
         aval, make = self.aval(shape, dtype), self.jax.make_array_from_single_device_arrays
         whole = make(aval.shape, aval.sharding, [self.jax.device_put(np.zeros(shape, dtype), d) for d in self.theirs])
         kind, abstract, sharding = type(whole), whole.aval, aval.sharding
@@ -106,8 +106,8 @@ class SharedCell:
 
 
 class Whole:
-    """The values of cells on several devices, as an ``array`` over a mesh that nothing else has: a call may consume
-    it."""
+    """The values of cells on several devices, as an ``array`` over a mesh. Nothing else has its memory, so that a call
+    may consume it. It does not keep the cells: each is freed with its variable."""
 
     __slots__ = ("_cells", "array", "join", "mesh")
 

@@ -176,8 +176,8 @@ class Replicated:
         return source.compile()
 
     def execute(self, *values: Value) -> Sequence[Value]:
-        """One execution; the first one reads the devices. Raises `PlacementError` if an argument is on a wrong
-        device."""
+        """One execution; the first one reads the devices. Raises `PlacementError` if an argument of it is on a wrong
+        device: JAX would give it to the replica of its device."""
         if self.read:
             return self.run(*values)
         asked = [Device.parse(self.program.values[i].device or "") for i in self.program.inputs]

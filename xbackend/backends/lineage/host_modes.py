@@ -32,7 +32,7 @@ from xbackend.program.stages import Variable
 class HostMode(LineageBackend):
     """The content of a value is a NumPy array: the value itself with one device, else a `Resident`. Several devices are
     virtual, each with a thread that runs its stages; ``settings.threads`` is the number of threads of one of its BLAS
-    calls."""
+    calls, so that devices overlap on one machine only with 1, or cores divided by devices."""
 
     mutates = True
     evidence = "ran in the thread of its device"  # the thread records it

@@ -164,7 +164,8 @@ class Lowering:
             if not op.device:  # the ops that add repeated rows of a gather belong to no op
                 op._set_device(self.backend.names[self.devices[group[0]]])
             self.backward[op.name] = self._asked(graph, op)
-        for op in made:  # TensorFlow's optimiser does not merge colocated ops; the devices stay
+        # TensorFlow's optimiser merges no colocated ops: it computed the sum of a gather's rows again for each use.
+        for op in made:  # the devices stay
             if "_class" in op.node_def.attr:
                 op._clear_attr("_class")
         return [self._named(i, gradient, "gradient") for i, gradient in zip(group, gradients, strict=True)]
@@ -202,6 +203,7 @@ class Lowering:
         for target, value in values.items():
             with self.place(target, "u"), self.tf.control_dependencies([done]):
                 handle = self.storages[target].handle
+                # It replaces the variable's buffer, so values that were read before stay.
                 assigned.append(self.tf.raw_ops.AssignVariableOp(resource=handle, value=value))
         return assigned
 
@@ -259,8 +261,8 @@ class Lowering:
 
 
 def _crossing(tf: Any, value: Any, source: str) -> Any:
-    """A value of the device ``source`` on that of the scope, by an op that TensorFlow's optimiser neither removes nor
-    merges."""
+    """A value of the device ``source`` on that of the scope, by an op that TensorFlow's optimiser keeps: it would merge
+    the ops on both sides of another one, as its composition of unary ops ignores devices."""
     with tf.compat.v1.get_default_graph().gradient_override_map({"Identity": _crossing_back(tf, source)}):
         result = tf.identity(value)
     result.op._set_attr("_grappler_do_not_remove", tf.compat.v1.AttrValue(b=True))
