@@ -315,6 +315,12 @@ def test_nothing_is_known_to_have_executed_before_the_first_call(backend: Backen
     assert [r.status for r in run.placement.ops if r.op == "multiply"] == ["nothing to read"]
 
 
+def test_an_infinite_factor_makes_no_nan_of_a_running_product(backend: Backend) -> None:
+    x = np.array([2.0, 3.0, 4.0, np.inf])
+    run = backend.compile(lambda x: xb.grad(xb.sum(xb.cumulative_prod(x)), x), x)
+    np.testing.assert_array_equal(run(x), [np.inf, np.inf, np.inf, 24.0])
+
+
 def test_nothing_from_outside_becomes_code() -> None:
     source = codegen.Source("a title\n\0 of two lines", ["x"])
     source.line("y = x", "a comment\n    y = 0\r    y = 0\x0c")

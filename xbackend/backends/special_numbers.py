@@ -77,16 +77,16 @@ def is_half(exponent: Any) -> bool:
 
 def by_factors(xp: Any, x: Any, products: Any, cotangent: Any, *, axis: int, length: int, join: Any) -> Any:
     """The gradient of cumulative products, without a division: factors may be zero. ``xp`` is a framework's module,
-    ``join`` its concatenation. The linear recurrence is solved by recursive doubling (Kogge and Stone, 1973)."""
+    ``join`` its concatenation. The linear recurrence is solved by recursive doubling (Kogge and Stone, 1973), each
+    array as short as it becomes: a zero in place of what is missing would make NaN of an infinite factor."""
 
     def part(a: Any, *bounds: int | None) -> Any:
         return a[(*(slice(None),) * axis, slice(*bounds))]
 
-    def ahead(a: Any, n: int) -> Any:
-        return join([part(a, n, None), xp.zeros_like(part(a, n))], axis=axis)
-
     before = join([xp.ones_like(part(x, 1)), part(products, -1)], axis=axis)
-    factors, behind, n = ahead(x, 1), cotangent, 1
+    factors, behind, n = part(x, 1, None), cotangent, 1
     while n < length:
-        behind, factors, n = behind + factors * ahead(behind, n), factors * ahead(factors, n), 2 * n
+        sums = part(behind, length - n) + factors * part(behind, n, None)
+        behind = join([sums, part(behind, length - n, None)], axis=axis)
+        factors, n = part(factors, max(length - 2 * n, 0)) * part(factors, n, None), 2 * n
     return before * behind
