@@ -253,6 +253,7 @@ def test_what_dtypes_are_asked() -> None:
         (lambda x: la.cross(x[:, :2], x[:, :2]), ShapeError, "vectors of three elements"),
         (lambda x: la.diagonal(x, offset=0.5), TraceError, "known while tracing"),
         (lambda x: xb.searchsorted(x, x), ShapeError, "looks in a vector"),
+        (lambda x: xb.searchsorted(x, x, sorter=xb.argsort(x)), ShapeError, "looks in a vector"),
         (lambda x: xb.searchsorted(x[0], x, side="up"), ArgumentError, "'left' and 'right'"),
         (lambda x: xb.sort(x, axis=2), ShapeError, "axis 2 does not exist"),
         (lambda x: xb.repeat(x, xb.argsort(x[0]), axis=0), TraceError, "known while tracing"),

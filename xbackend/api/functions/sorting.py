@@ -42,7 +42,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
         raise ArgumentError(f"xb.searchsorted has the sides 'left' and 'right', not {side!r:.40}")
     vector, values = operands("searchsorted", x1, x2)
     if sorter is not None:
-        vector = take(vector, sorter)
+        vector = take(vector, sorter, axis=0)
     return emitted("searchsorted", vector, values, right=int(side == "right"))
 
 
