@@ -1,0 +1,55 @@
+"""The site of the documents: ``sphinx-build -W -c docs . build/site``, with the root of the repository as source.
+
+So documents and reports link to each other as they do in the repository. The pages in `docs/made` are written by
+`pages.py` before each build.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import pages  # noqa: E402
+
+import xbackend  # noqa: E402
+
+project = "xbackend"
+author = copyright = "the xbackend developers"
+version = release = xbackend.__version__
+root_doc = "docs/index"
+include_patterns = ["docs/**", "reports/**", "CHANGELOG.md", "CONTRIBUTING.md"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.intersphinx"]
+
+myst_heading_anchors = 4
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", None),
+    "numpy": ("https://numpy.org/doc/stable", None),
+    "jax": ("https://docs.jax.dev/en/latest", None),
+    "pytensor": ("https://pytensor.readthedocs.io/en/latest", None),
+    "pymc": ("https://www.pymc.io/projects/docs/en/stable", None),
+}
+suppress_warnings = ["intersphinx.external"]
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+default_role = "code"  # as the docstrings are written
+
+html_theme = "pydata_sphinx_theme"
+html_title = "xbackend"
+html_extra_path = ["top"]  # the address of the site itself goes to its first page
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "navigation_with_keys": True,
+    "header_links_before_dropdown": 6,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+
+pages.write(HERE / "made")
