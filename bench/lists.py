@@ -1,4 +1,4 @@
-"""`python bench/lists.py` writes the lists of backends in README.md and pyproject.toml from the registry.
+"""`python bench/lists.py` writes the lists of backends in docs/backends.md and pyproject.toml from the registry.
 
 A list is a block between two comments: ``begin`` with its name, and ``end``.
 """
@@ -14,11 +14,11 @@ from xbackend.backends import registry
 
 COMMAND = "python bench/lists.py"
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ("README.md", "pyproject.toml")
+FILES = ("docs/backends.md", "pyproject.toml")
 
 
 def _table() -> str:
-    """README's table."""
+    """The table of backends."""
     head = "\n| backend | what it is | environment | in your own interpreter |\n|---|---|---|---|\n"
     rows = [
         f"| `{e.name}` | {e.summary} | `{e.environment}` | {', '.join(f'`{p}`' for p in e.packages)} |\n"
@@ -28,7 +28,7 @@ def _table() -> str:
 
 
 def _options() -> str:
-    """README's table of what can stand in brackets behind a backend's name."""
+    """The table of what can stand in brackets behind a backend's name."""
     of: dict[tuple[str, str], list[str]] = {}
     for entry in registry.entries():
         for option in entry.options:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import inspect
 import io
-import os
+import textwrap
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sphinx.ext.napoleon import Config, GoogleDocstring
+from sphinx.util.inspect import stringify_signature
+
 import xbackend as xb
 from xbackend import cli
+
+_STYLE = Config(napoleon_use_rtype=False)
 
 # The public names by the idea that they belong to: the start of the name of the module of each, and a heading.
 _PARTS = {
@@ -48,75 +52,47 @@ def write(folder: Path) -> None:
 
 
 def _api() -> str:
-    lines = ["API", "===", "", "Every public name, as ``import xbackend as xb`` has it.", ""]
     parts = defaultdict(list)
     for name in xb.__all__:
         value = getattr(xb, name)
-        home = getattr(value, "__module__", "")
         if name not in _MODULES and callable(value):
-            parts[next(text for start, text in _PARTS.items() if home.startswith(start))].append((f"xb.{name}", value))
-    for module, text in _MODULES.items():
-        inside = importlib.import_module(f"xbackend.{'api.' if module == 'linalg' else ''}{module}") if module != "fft" else xb.fft
-        parts[text] = [(f"xb.{module}.{name}", getattr(inside, name)) for name in _public(inside)]
-    for text, members in parts.items():
+            home = next(start for start in _PARTS if value.__module__.startswith(start))
+            parts[_PARTS[home]].append((f"xb.{name}", value))
+    for name, text in _MODULES.items():
+        module = getattr(xb, name)
+        parts[text] = [(f"xb.{name}.{member}", getattr(module, member)) for member in _members(module)]
+    lines = ["API", "===", "", "Every public name, as ``import xbackend as xb`` has it.", ""]
+    for text in dict.fromkeys((*_PARTS.values(), *_MODULES.values())):
         lines += [text, "-" * len(text), ""]
-        for name, value in members:
+        for name, value in parts[text]:
             lines += [*_entry(name, value), ""]
     return "\n".join(lines)
 
 
-def _public(module: Any) -> list[str]:
+def _members(module: Any) -> list[str]:
+    """The public functions and classes of a module."""
     own = getattr(module, "__all__", None) or [
         name for name, value in vars(module).items() if getattr(value, "__module__", "").startswith(module.__name__)
     ]
     return sorted(name for name in own if not name.startswith("_") and callable(getattr(module, name)))
 
 
-def _entry(name: str, value: Any) -> Iterator[str]:
-    """The directive of a public name: where it is defined, and shown by its public name."""
-    kind = "class" if isinstance(value, type) else "function"
-    yield f".. py:{kind}:: {name}{_signature(value)}"
-    yield ""
-    text = "\n".join(_docstring(value))
-    for line in text.splitlines():
-        yield f"   {line}".rstrip()
-
-
-def _docstring(value: Any) -> list[str]:
-    import inspect
-
-    from sphinx.ext.napoleon import Config, GoogleDocstring
-
-    plain = inspect.getdoc(value) or ""
-    return str(GoogleDocstring(plain, Config(napoleon_use_ivar=True, napoleon_use_rtype=False))).splitlines()
-
-
-def _signature(value: Any) -> str:
-    import inspect
-
+def _entry(name: str, value: Any) -> list[str]:
+    """The entry of a function or a class: its signature and its docstring."""
     try:
-        return str(inspect.signature(value)).replace("xbackend.api.tracing.array.", "")
-    except (TypeError, ValueError):
-        return ""
+        signature = stringify_signature(inspect.signature(value), unqualified_typehints=True)
+    except (TypeError, ValueError):  # a class without one
+        signature = ""
+    kind = "class" if isinstance(value, type) else "function"
+    text = str(GoogleDocstring(inspect.getdoc(value) or "", _STYLE))
+    return [f".. py:{kind}:: {name}{signature}", "", textwrap.indent(text, "   ")]
 
 
 def _commands() -> str:
-    lines = ["# Commands and their options", "", "As `--help` prints them. [How commands end](../commands.md) has the exit codes.", ""]
+    lines = ["# Commands and their options", "", "As `--help` prints them, and [how they end](../commands.md).", ""]
     for command in cli.COMMANDS:
-        lines += [f"## {command}", "", "```text", _help(command).rstrip(), "```", ""]
-    return "\n".join(lines)
-
-
-def _help(command: str) -> str:
-    printed = io.StringIO()
-    before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = "100"
-    try:
+        printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             cli.main([command, "--help"])
-    finally:
-        if before is None:
-            del os.environ["COLUMNS"]
-        else:
-            os.environ["COLUMNS"] = before
-    return printed.getvalue()
+        lines += [f"## {command}", "", "```text", printed.getvalue().rstrip(), "```", ""]
+    return "\n".join(lines)

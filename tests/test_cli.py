@@ -66,7 +66,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert said.startswith(f"Usage: xbackend {command}") and COMMANDS[command].split("\n")[0] in said
     assert f"{command} " in helped(capsys)
     assert not re.search(r"--\w+\.\w|default: (None|\()", said), (
-        "an option is called as in README, and a default as typed"
+        "an option is called as in the documents, and a default as typed"
     )
 
 

@@ -192,7 +192,7 @@ def bitwise_right_shift(x1: Any, x2: Any, /) -> Array:
 def log1mexp(x: Any, /) -> Array:
     """log(1 - exp(x)) for x < 0, accurate near 0 and far from it.
 
-    By expm1 above -log(2) and by log1p below (Maechler, Accurately computing log(1 - exp(-|a|)), 2012).
+    By expm1 above -log(2) and by log1p below (Maechler, Accurately computing ``log(1 - exp(-|a|))``, 2012).
     """
     array = given("log1mexp", x)
     near = array > -math.log(2.0)

@@ -24,7 +24,7 @@ def to_callable(program: Program | Callable[..., Any], framework: str, *examples
 
     - ``"jax"``: a jitted function, for `jax.grad`, `jax.vmap` and the others, too. Shared variables are arguments
       behind the inputs, their new values a result behind the others. It is not jitted where the program names devices.
-    - ``"tensorflow"``: a `tf.function`, for a `tf.GradientTape` and Keras, too. It has `tf.Variable`s of its own.
+    - ``"tensorflow"``: a `tf.function`, for a `tf.GradientTape` and Keras, too. Each `tf.Variable` in it is its own.
     - ``"pytensor"``: of arrays it returns arrays, by a function compiled in the first such call. Where an argument is a
       variable of PyTensor, it returns variables, a part of your graph; behind them the updates, if it has some.
     - ``"numpy"``: a function of NumPy.
