@@ -40,15 +40,19 @@ TIERS = ("quick", "standard", "exhaustive")
 QUICK = ("numpy", "tensorflow", "pytensor-jax")  # the oracle, and the fastest compilers of two other environments
 SLOW = ("aesara-numba", "theano-gpuarray", "pytensor-mlx")  # compile longest
 LONGEST = ("pytensor", *SLOW)  # large programs: by Numba, by OpenCL's compiler, and loops written out for MLX
-# The rows that an adapter has for itself are checked on it, whoever's turn it is: labels of checks. They are
-# those without which lines of an adapter were not reached by this tier, and were by a larger one.
+# The rows that an adapter has for itself are checked on it, whoever's turn it is: labels of checks, and names of tests.
+# They are those without which lines of an adapter were not reached by this tier, and were by a larger one.
 OWN = {
     "jax": ("floor_divide-int64", "floor_divide-float64", "searchsorted-float64"),
     "aesara-numba": ("while_loop_never-0",),
     "aesara-jax": ("argmax-flat-float64", "grad-concat-float64", "slogdet_both_of_stack-float64", "grad-eigh-float64"),
     "theano": ("matmul_of_nothing-float64",),
-    "theano-gpuarray": ("mean-all_axes-float64", "matmul_stacks-float64", "take-float64", "cond_true-0"),
-    "pytensor-mlx": ("while_loop_never-0",),
+    "theano-gpuarray": (
+        *("mean-all_axes-float64", "matmul_stacks-float64", "take-float64", "cond_true-0"),
+        "test_updates_take_effect_once_after_the_outputs",
+    ),
+    "pytensor-c": ("pow-int64", "while_loop_of_integers-0"),
+    "pytensor-mlx": ("while_loop_never-0", "sin-float64", "cos-float64"),
 }
 # By gcc, Numba or MLX: seconds for each program. They take a third as many turns as the others.
 COMPILED = (*LONGEST, "pytensor-c", "aesara", "theano")
@@ -145,7 +149,8 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
     number = crc32(item.nodeid.replace(f"[{backend}", "[").encode())
     if item.get_closest_marker("variant") is not None:
         return variants(tier, backend, number)
-    return exhaustive or item.get_closest_marker("takes_turns") is None or its_turn(backend, number)
+    own = item.originalname in OWN.get(registry.base(backend), ())  # type: ignore[attr-defined]  # it is a function
+    return exhaustive or item.get_closest_marker("takes_turns") is None or own or its_turn(backend, number)
 
 
 def _shares(backend: str, number: int) -> bool:
