@@ -21,6 +21,7 @@ import control_flow  # noqa: E402
 import core  # noqa: E402
 import gradients  # noqa: E402
 import operations  # noqa: E402
+import test_contract_state  # noqa: E402
 from test_contract_random_programs import CHUNKS, PLACED  # noqa: E402
 
 CHECKS = [check for batch in (*operations.BATCHES, *gradients.BATCHES) for check in batch.checks]
@@ -125,7 +126,13 @@ def test_what_an_adapter_has_for_itself_is_checked_on_it() -> None:
     every = [*CHECKS, *(check for batch in control_flow.BATCHES for check in batch.checks)]
     for name, labels in tiers.OWN.items():
         made = {check.label for check in every if check.core and "standard" in found(Item(name, check))}
-        assert made >= set(labels)
+        tests = {label for label in labels if label.startswith("test_")}
+        assert made >= set(labels) - tests
+        for test in tests:
+            item = Item(name, takes_turns=())
+            item.nodeid = f"tests/contract/test_contract_state.py::{test}[{name}]"
+            assert found(item) == ["standard", "exhaustive"]
+            assert hasattr(test_contract_state, test)
 
 
 def test_random_programs_are_shared_out_among_those_that_compile_for_long() -> None:

@@ -149,7 +149,7 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
     number = crc32(item.nodeid.replace(f"[{backend}", "[").encode())
     if item.get_closest_marker("variant") is not None:
         return variants(tier, backend, number)
-    own = item.originalname in OWN.get(registry.base(backend), ())  # type: ignore[attr-defined]  # it is a function
+    own = item.nodeid.rpartition("::")[2].partition("[")[0] in OWN.get(registry.base(backend), ())
     return exhaustive or item.get_closest_marker("takes_turns") is None or own or its_turn(backend, number)
 
 
