@@ -404,6 +404,7 @@ def test_another_project_benchmarks_its_function_over_backends(project: Path) ->
     assert list(project.glob(".xbackend/runs/*"))
 
 
+@pytest.mark.tier("exhaustive")  # three sessions
 def test_what_sessions_differ_by_is_that_of_the_gate(project: Path) -> None:
     """The runs of the store show it. The saved runs and the store's two runs give one verdict."""
     options = ("bench", "--quick", "--processes=3", "--backends=numpy", "-k", "energy", "--benchmark-autosave")

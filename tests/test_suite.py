@@ -290,7 +290,7 @@ def test_what_does_not_go_with_a_suite_is_said(words: list[str], said: str, caps
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")  # half a minute
 def test_the_kernels_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
