@@ -434,6 +434,11 @@ def no_such_server(task: Any, x: Any) -> Any:
     xb.update(variable("w", 1), 2.0)
 
 
+def computed_on_no_server(task: Any, x: Any) -> Any:
+    with xb.device(server(1)):
+        return x + 2.0
+
+
 def two_of_one_name(task: Any, x: Any) -> Any:
     return variable("w", None) + variable("w", None)
 
@@ -495,6 +500,14 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str, str]] = {
         "xb.sum(x) * w, w)",
     ),
     "more servers than there are": (no_such_server, {}, r"there are 1: --ps 2", 'xb.update(variable("w", 1), 2.0)'),
+    "an op on a server beyond those": (
+        *(computed_on_no_server, {}, r"add on /job:ps/task:1/cpu:0: of parameter servers there are 1: .* --ps 2"),
+        "return x + 2.0",
+    ),
+    "an op on a server where there is none": (
+        *(computed_on_no_server, {"servers": 0}, "of parameter servers there is none: leave its device out"),
+        "return x + 2.0",
+    ),
     "no server": (begins_otherwise, {"servers": 0}, "there is none: --ps 1", 'variable("w", 0, float(task.index))'),
     "two variables of one name": (two_of_one_name, {}, "two variables of the name 'w'", 'variable("w", None)'),
     "two of one name in two places": (

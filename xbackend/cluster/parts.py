@@ -145,6 +145,11 @@ class _Cut:
         )
 
 
+def no_more(servers: int) -> str:
+    """How many parameter servers there are, in words."""
+    return f"there are {servers}" if servers else "there is none"
+
+
 def _several(node: Value) -> ClusterError:
     return ClusterError(
         f"{node.op} needs what is on several parameter servers: an update reads the variables of its own (at "
@@ -153,13 +158,19 @@ def _several(node: Value) -> ClusterError:
 
 
 def split(program: Program, servers: int) -> Parts:
-    """Cut a traced program for so many servers; what a server does not compute is an empty program.
+    """Cut a traced program for so many servers. Each has a program, which is empty where it computes nothing.
 
     Raises `ClusterError` for a node that cannot be computed on its device.
     """
     cut = _Cut(program)
     at, shared = cut.at, program.shared
-    pushed = {n: cut.pushed(n) for n in sorted({*range(servers), *(n for n in at if n is not None)})}
+    for node, server in zip(program.values, at, strict=True):
+        if server is not None and server >= servers:
+            raise ClusterError(
+                f"{node.op} on {node.device}: of parameter servers {no_more(servers)}: leave its device out, or ask for "
+                f"more, --ps {server + 1} (at {node.source})"
+            )
+    pushed = {n: cut.pushed(n) for n in range(servers)}
     outputs: dict[int | None, list[int]] = {n: cut.returned(n) for n in pushed}
     outputs[None] = own = list(dict.fromkeys(chain(cut.returned(None), *pushed.values())))
     pulled = {i: at[i] or 0 for i in shared if at[i] is not None}

@@ -95,10 +95,9 @@ class Programs:
             if self.engine.no_servers:
                 raise ClusterError(f"no parameter servers here: {self.engine.no_servers} ({variable!r}, {at})")
             if server >= self.servers:
-                there = f"there are {self.servers}" if self.servers else "there is none"
                 raise ClusterError(
-                    f"{variable!r}: of parameter servers {there}: --ps {server + 1}, or leave its device out, and each "
-                    f"worker has its own, as in examples/p10_distributed.py:mirrored ({at})"
+                    f"{variable!r}: of parameter servers {parts.no_more(self.servers)}: --ps {server + 1}, or leave its "
+                    f"device out, and each worker has its own, as in examples/p10_distributed.py:mirrored ({at})"
                 )
             first = self._stored[server].setdefault(variable.name, variable)
             if (first.shape, first.dtype) != (variable.shape, variable.dtype) or not np.array_equal(
