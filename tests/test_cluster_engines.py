@@ -16,12 +16,16 @@ import pytest
 import xbackend
 import xbackend as xb
 from xbackend.backends import registry
+from xbackend.backends.contract import Settings
 from xbackend.cli import DONE, WRONG, main
-from xbackend.cluster import replaying, running
+from xbackend.cluster import replaying, running, starting
 from xbackend.cluster.job import Job
 from xbackend.cluster.starting import on_hosts
+from xbackend.engines.alone import Alone
+from xbackend.engines.record import Layout
 from xbackend.engines.registry import ENGINES, checked, of
 from xbackend.engines.spec import ClusterSpec, Task, found, local, split
+from xbackend.engines.tensorflow import meeting
 from xbackend.errors import ClusterError, ComputationError
 from xbackend.results.clustered import Jobs
 from xbackend.results.schema import read
@@ -100,6 +104,26 @@ def test_what_an_engine_does_not_join_or_do_is_said_in_a_line(
 
 
 # --- the coordinator's own task -----------------------------------------------------------------------------------
+
+
+class Waiting(Alone):
+    """An engine whose server takes one more update between any two looks."""
+
+    def version(self, layout: Layout) -> int:
+        self.seen: int = getattr(self, "seen", 2) + 1
+        return self.seen
+
+
+def test_an_awaited_event_is_described_as_it_was_seen_when_the_wait_was_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = ClusterSpec.of(["localhost:1", "localhost:2"], 1)
+    told = starting.joined("", spec, Task("worker", 0, 1), [Layout(0, 1, 1, ())], limit=0.0, asynchronous=False)
+    engine = Waiting(told, Settings())
+    with pytest.raises(ClusterError, match=r"waited 0 s .* for its turn of /job:ps/task:0: it has 3 of 4"):
+        engine.reach(engine.layouts[0], 4, "its turn")
+    looks = iter(["Connection refused", ""])
+    monkeypatch.setattr(meeting, "why_not_there", lambda spec, task: next(looks))
+    with pytest.raises(ClusterError, match=r"which is not at localhost:1: Connection refused$"):
+        meeting.await_task(engine, Task("ps", 0, 1))
 
 
 def test_a_coordinator_takes_a_port_that_no_task_has() -> None:

@@ -167,8 +167,8 @@ def split(program: Program, servers: int) -> Parts:
     for node, server in zip(program.values, at, strict=True):
         if server is not None and server >= servers:
             raise ClusterError(
-                f"{node.op} on {node.device}: of parameter servers {no_more(servers)}: leave its device out, or ask for "
-                f"more, --ps {server + 1} (at {node.source})"
+                f"{node.op} on {node.device}: of parameter servers {no_more(servers)}: leave its device out, or ask "
+                f"for more, --ps {server + 1} (at {node.source})"
             )
     pushed = {n: cut.pushed(n) for n in range(servers)}
     outputs: dict[int | None, list[int]] = {n: cut.returned(n) for n in pushed}

@@ -96,8 +96,8 @@ class Programs:
                 raise ClusterError(f"no parameter servers here: {self.engine.no_servers} ({variable!r}, {at})")
             if server >= self.servers:
                 raise ClusterError(
-                    f"{variable!r}: of parameter servers {parts.no_more(self.servers)}: --ps {server + 1}, or leave its "
-                    f"device out, and each worker has its own, as in examples/p10_distributed.py:mirrored ({at})"
+                    f"{variable!r}: of parameter servers {parts.no_more(self.servers)}: --ps {server + 1}, or leave "
+                    f"its device out, and each worker has its own, as in examples/p10_distributed.py:mirrored ({at})"
                 )
             first = self._stored[server].setdefault(variable.name, variable)
             if (first.shape, first.dtype) != (variable.shape, variable.dtype) or not np.array_equal(

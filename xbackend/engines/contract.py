@@ -60,8 +60,8 @@ class Engine(abc.ABC):
     """Joins a task with the others.
 
     Args:
-        joined: made by `tasks.joined`. Its options are ``limit``, the seconds that each wait may take, ``start_limit``,
-            and ``asynchronous``: tasks do not wait for each other.
+        joined: made by `starting.joined`. Its options are ``limit``, the seconds that each wait may take,
+            ``start_limit``, and ``asynchronous``: tasks do not wait for each other.
         settings: those of the task's backend, which starts afterwards.
 
     Raises:
@@ -182,11 +182,14 @@ class Engine(abc.ABC):
 
     def reach(self, layout: Layout, version: int, what: str) -> None:
         """Wait until a server's record has reached a version. Raises `ClusterError`, which names ``what``."""
+        now = 0  # as it was seen last: it may have gone on when the wait is over, or its server be gone
 
-        def waits() -> str:
-            return f"for {what} of /job:{SERVER}/task:{layout.server}: it has {self.version(layout)} of {version}"
+        def due() -> bool:
+            nonlocal now
+            now = self.version(layout)
+            return now >= version
 
-        self.until(lambda: self.version(layout) >= version, waits)
+        self.until(due, lambda: f"for {what} of /job:{SERVER}/task:{layout.server}: it has {now} of {version}")
 
     def push(self, updates: Any, brought: Brought) -> list[tuple[Applied, list[np.ndarray]]]:
         """Apply the updates of this task's step. All are computed before the first is applied. An applied update is not

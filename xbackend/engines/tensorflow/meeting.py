@@ -61,9 +61,11 @@ def why_not_there(spec: ClusterSpec, task: Task) -> str:
 
 def await_task(engine: Engine, task: Task) -> None:
     """Wait until a task's server listens. Raises `ClusterError` after the limit."""
-    spec = engine.spec
+    why = ""  # the last time: it may be there when the wait is over
 
-    def waits() -> str:
-        return f"for {task}, which is not at {spec.address(task)}: {why_not_there(spec, task)}"
+    def there() -> bool:
+        nonlocal why
+        why = why_not_there(engine.spec, task)
+        return not why
 
-    engine.until(lambda: not why_not_there(spec, task), waits, longest=0.05)
+    engine.until(there, lambda: f"for {task}, which is not at {engine.spec.address(task)}: {why}", longest=0.05)
