@@ -336,6 +336,7 @@ def identity(x: Any, t: Any = 0) -> Any:
         ({"devices": ()}, ArgumentError, "devices is empty: there are no replicas"),
         ({"devices": "dev0"}, ArgumentError, "one entry for each replica"),
         ({"devices": {"dev0": "dev1"}}, ArgumentError, "one entry for each replica"),
+        ({"devices": {"dev0", "dev1"}}, ArgumentError, "one entry for each replica"),
         ({"devices": 2}, ArgumentError, "one entry for each replica"),
         ({"devices": ({},)}, ArgumentError, "empty mapping"),
         ({"devices": ("dev 0",)}, DeviceSpellingError, "names neither a device"),

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,7 @@ def test_layers_refuse_what_they_cannot_take() -> None:
     ("make", "error", "words"),
     [
         (lambda: Towers("dev0"), ArgumentError, "one entry for each replica"),
+        (lambda: Mirrored({"dev0", "dev1"}), ArgumentError, "one entry for each replica"),
         (lambda: Mirrored(()), ArgumentError, "one entry for each replica"),
         (lambda: Mirrored(({},)), ArgumentError, "empty mapping"),
         (lambda: OneDevice("dev 0").variables(START, SGD(0.1)), ValueError, "dev 0"),
@@ -235,6 +237,13 @@ def test_layers_refuse_what_they_cannot_take() -> None:
 def test_a_strategy_refuses_what_it_cannot_spread(make: Any, error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         make()
+
+
+@pytest.mark.parametrize("strategy", [Towers, Mirrored])
+def test_a_strategy_of_an_iterator_has_its_devices_more_than_once(strategy: Any) -> None:
+    places = ("dev0", "dev1")
+    once = strategy(iter(places))
+    assert once == replace(once) == strategy(places) and len(once.replicas) == 2
 
 
 def test_a_batch_smaller_than_the_replicas_is_refused(backend: Backend) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,26 @@ def test_inputs_that_differ_between_calls_are_refused() -> None:
     elsewhere = np.random.default_rng(0)
     workload.inputs(lambda rng, *, n: elsewhere.random(n))
     with pytest.raises(WorkloadError, match="others when they are made again: draw them from rng alone"):
+        workload.arrays(0, n=3)
+
+
+def test_inputs_are_compared_in_less_memory_than_they_take() -> None:
+    workload, count, size = squares(), 8, 1 << 17
+    workload.inputs(lambda rng, *, n: [rng.random(n) for _ in range(count)])
+    tracemalloc.start()
+    try:
+        workload.arrays(0, n=size)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < (2 * count + 4) * 8 * size, "the inputs twice, and little more"
+
+
+@pytest.mark.parametrize("other", [[0.0], [0.0, 0.0, 0.0], [0.0, -0.0], [0.0, np.float32(0.0)], [0.0, [0.0]]])
+def test_inputs_of_another_number_dtype_or_shape_are_others(other: Any) -> None:
+    workload, made = squares(), iter([[0.0, 0.0], other])
+    workload.inputs(lambda rng, *, n: [np.asarray(each) for each in next(made)])
+    with pytest.raises(WorkloadError, match="others when they are made again"):
         workload.arrays(0, n=3)
 
 

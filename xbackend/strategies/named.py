@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,8 @@ class _Replicated(Strategy):
     replicas: tuple[Replica, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.devices, Iterator):  # it can be read once only
+            object.__setattr__(self, "devices", tuple(self.devices))
         object.__setattr__(self, "replicas", replicas_of(self.devices))
 
 

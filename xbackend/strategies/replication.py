@@ -52,8 +52,8 @@ class Replica:
 
 
 def replicas_of(devices: Any) -> tuple[Replica, ...]:
-    """A replica for each entry. Raises `ArgumentError` if there is none, or no sequence."""
-    if isinstance(devices, str | Device | Mapping) or not isinstance(devices, Iterable):
+    """A replica for each entry. Raises `ArgumentError` if there is none, and for what has no entries or no order."""
+    if isinstance(devices, str | Device | Mapping | set | frozenset) or not isinstance(devices, Iterable):
         raise ArgumentError(f"devices={devices!r:.80}: it has one entry for each replica; write ('dev0', 'dev1')")
     if not (replicas := tuple(map(Replica.of, devices))):
         raise ArgumentError(

@@ -15,6 +15,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
+from operator import ne
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -181,8 +182,9 @@ class Workload:
             )
         drawn = (make(np.random.default_rng(seed), **taken(make, parameters)) for _ in range(2))
         arrays, others = map(self._as_arrays, drawn)
-        kinds, again = ([(a.dtype, a.shape, a.tobytes()) for a in each] for each in (arrays, others))
-        if kinds != again:
+        # The bytes of one array at a time: those of all are as large as the inputs once more.
+        once, again = (((a.dtype, a.shape, a.tobytes()) for a in each) for each in (arrays, others))
+        if len(arrays) != len(others) or any(map(ne, once, again)):
             raise WorkloadError(
                 f"the inputs of workload {self.name} are others when they are made again: draw them from rng alone"
             )
