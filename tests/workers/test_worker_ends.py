@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -23,6 +24,7 @@ from xbackend.errors import (
     WorkerTimeout,
 )
 from xbackend.workers.endings import Ending
+from xbackend.workers.process import Launch, WorkerProcess
 from xbackend.workers.remote import RemoteBackend
 
 # --- what can go wrong ----------------------------------------------------------------------------------------------
@@ -232,6 +234,7 @@ def test_a_child_that_a_function_forked_answers_nothing(worker):
         assert word == f"forks {turn}"
         assert fault(worker, "echo", turn) == (turn,)
         assert gone(child)
+    assert gone(fault(worker, "forks_and_raises")), "it ends before it describes the error"
 
 
 def test_its_children_go_with_it(worker, open_worker):
@@ -334,6 +337,25 @@ def test_interrupted_it_is_ended(worker):
     assert gone(*pids.values())
     with pytest.raises(WorkerDied, match="interrupted"):
         fault(worker, "echo", 1)
+
+
+def test_interrupted_while_it_says_why_it_did_not_start_it_is_ended(tmp_path, monkeypatch):
+    started = []
+
+    def start(command):
+        silent = "import os, time; os.close(1); time.sleep(60)"
+        started.append(subprocess.Popen([sys.executable, "-c", silent], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        return started[0]
+
+    def interrupted(self, seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(WorkerProcess, "_await_report", interrupted)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        WorkerProcess(Launch("backend 'numpy'", Path(sys.executable), start=start))
+    assert started[0].poll() is not None, "its guard is ended"
+    assert not [*tmp_path.iterdir()], "its folder is removed"
 
 
 def test_several_threads_may_ask(steady):

@@ -133,6 +133,21 @@ def forks(backend, word):
     return word, child or os.getpid()
 
 
+class _Slow(Exception):
+    """Its text takes for ever, as locks that no thread of a forked process gives back do."""
+
+    def __str__(self):
+        time.sleep(3600)
+        return ""
+
+
+def forks_and_raises(backend):
+    """Fork a child that raises. Returns its process id."""
+    if child := os.fork():
+        return child
+    raise _Slow
+
+
 def garbles(backend, item, numbered=True):
     """Send something else in place of an answer, with the number of this request."""
     (host,) = [each for each in gc.get_objects() if isinstance(each, Host)]

@@ -88,6 +88,14 @@ class WorkerProcess:
         self._directory = Path(tempfile.mkdtemp(prefix="xbackend-worker-"))
         self._guard: Popen[bytes] | None = None
         self._ended = False
+        try:
+            self._start(launch)
+        except BaseException:  # also Ctrl-C while it waits for the reason of a failure
+            self.end()
+            raise
+
+    def _start(self, launch: Launch) -> None:
+        """Start guard and worker, and wait until the worker is ready."""
         end = _end(launch.limit)
         try:
             # In its own session: a terminal's Ctrl-C is for xbackend.
@@ -100,9 +108,6 @@ class WorkerProcess:
             self._fail(self._timeout("start", launch.limit), error)
         except (EOFError, OSError) as error:
             self._fail(self._start_failure(error, launch), error)
-        except BaseException:
-            self.end()
-            raise
 
     def _command(self, launch: Launch) -> list[str]:
         configuration = {

@@ -139,15 +139,21 @@ def serve(requests: int, answers: int) -> NoReturn:
         try:
             asked = host.backend if operation in OF_THE_BACKEND else host
             made = {**number, "result": getattr(asked, operation)(*request["content"])}
+            _only(server)
             answer = protocol.encoded(made, host.number)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: the other side decides
+            _only(server)
             answer = protocol.encoded({**number, **host.described(error, operation)}, host.number)
-        if os.getpid() != server:  # a called function forked this process and let it return: the original one answers
-            os._exit(0)
         connection.write(*answer)
         if operation == "close":
             _leave(0)
         del request, answer
+
+
+def _only(server: int) -> None:
+    """End a process that a called function forked and let return or raise: the original process answers."""
+    if os.getpid() != server:
+        os._exit(0)
 
 
 def _leave(status: int) -> NoReturn:
