@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +318,15 @@ def test_where_none_runs_status_is_a_heading(
     assert main(["cluster", "status"]) == DONE
     shown = capsys.readouterr().out
     assert re.findall(r"\w+", shown) == ["started", "job", "backend", "task", "process", "doing"]
+
+
+def test_clusters_are_listed_in_the_order_of_their_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XBACKEND_HOME", str(tmp_path))
+    started = [f"2026-01-0{day}T00:00:00+00:00" for day in (3, 1, 2, 4)]
+    with ExitStack() as stack:
+        for number, at in enumerate(started):
+            stack.enter_context(status.told(str(number), "numpy"))({"tasks": [], "started": at})
+        assert [row[:2] for row in status.rows()] == sorted([at, str(number)] for number, at in enumerate(started))
 
 
 def test_a_folder_that_a_launcher_left_is_removed(

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,13 @@ def told(job: str, backend: str) -> Iterator[Told]:
 
 
 def rows() -> list[list[str]]:
-    """A row for each task of each running cluster, its launcher first."""
-    found: list[list[str]] = []
-    for own in filter(held, sorted(folder().glob(".*"))):  # others are of killed launchers: the next one removes them
+    """A row for each task of each running cluster, its launcher first; the cluster that started first comes first."""
+    told, found = list[dict[str, Any]](), list[list[str]]()
+    for own in filter(held, folder().glob(".*")):  # others are of killed launchers: the next one removes them
         with contextlib.suppress(FileNotFoundError, ValueError):  # the launcher may be ending
-            content = json.loads((own / _FILE).read_text())
-            about = [content["started"], content["job"], content["backend"]]
-            found.append([*about, "launcher", str(content["process"]), ""])
-            found += [["", "", "", task, str(process), doing] for task, process, doing in content["tasks"]]
+            told.append(json.loads((own / _FILE).read_text()))
+    for content in sorted(told, key=itemgetter("started", "process")):
+        about = [content["started"], content["job"], content["backend"]]
+        found.append([*about, "launcher", str(content["process"]), ""])
+        found += [["", "", "", task, str(process), doing] for task, process, doing in content["tasks"]]
     return found
