@@ -24,12 +24,12 @@ from xbackend.wording import grouped
 class MatrixCell:
     """A candidate in a comparison."""
 
-    row: Row | None  # `None` where it was not measured in it
-    ratio: Ratio | None = None  # to the reference of the matrix; `None` of that itself and without both times
+    row: Row | None  #: `None` where it was not measured in it
+    ratio: Ratio | None = None  #: to the reference of the matrix; `None` of that itself and without both times
     is_reference: bool = False
-    slowdown: float | None = None  # its time over the smallest one
-    level: bool = False  # it is not shown to be slower than the smallest one
-    winner: bool = False  # it is shown to be faster than every other
+    slowdown: float | None = None  #: its time over the smallest one
+    level: bool = False  #: it is not shown to be slower than the smallest one
+    winner: bool = False  #: it is shown to be faster than every other
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,12 @@ class Matrix:
     comparisons: tuple[Comparison, ...]
     columns: tuple[str, ...]
     lines: tuple[tuple[MatrixCell, ...], ...]
-    wins: tuple[int, ...]  # of each candidate
-    absent: tuple[int, ...]  # its rows without a time
-    pairs: dict[tuple[int, int], Mean]  # of [j, k] the mean ratio of the times of j to those of k, if they share a line
-    order: tuple[int, ...]  # the candidates with a time, by the number of others that take longer
-    to_baseline: bool  # ratios of cells are to the baseline that was asked for, else to the smallest time of the line
+    wins: tuple[int, ...]  #: of each candidate
+    absent: tuple[int, ...]  #: its rows without a time
+    #: of [j, k] the mean ratio of the times of j to those of k, if they share a line
+    pairs: dict[tuple[int, int], Mean]
+    order: tuple[int, ...]  #: the candidates with a time, by the number of others that take longer
+    to_baseline: bool  #: ratios of cells are to the baseline that was asked for, else to the smallest time of the line
 
     def ahead(self, candidate: int) -> list[int]:
         """The others that are shown to be slower than a candidate, over their common lines."""

@@ -26,8 +26,9 @@ class Row:
     """A row of a comparison: a measurement with the figures that follow from it; all times in seconds."""
 
     measurement: Measurement
-    place: str = ""  # the kinds of devices that its backend computed on, such as ``gpu``; empty where all have the same
-    shift: float = 0.0  # `Family.shift`
+    #: the kinds of devices that its backend computed on, such as ``gpu``; empty where all have the same
+    place: str = ""
+    shift: float = 0.0  #: `Family.shift`
 
     @property
     def label(self) -> str:
@@ -119,12 +120,12 @@ class Comparison:
 
     workload: str
     parameters: dict[str, Any]
-    label: str  # with the parameters that tell it from the other comparisons
+    label: str  #: with the parameters that tell it from the other comparisons
     rows: tuple[Row, ...]
     baseline: Row | None
-    baseline_note: str  # why it is that one or none
-    family: Family  # judges the rows
-    cores_per_device: int | None = None  # of a CPU device; `None` where several share the cores
+    baseline_note: str  #: why it is that one or none
+    family: Family  #: judges the rows
+    cores_per_device: int | None = None  #: of a CPU device; `None` where several share the cores
 
     @property
     def title(self) -> str:

@@ -21,11 +21,11 @@ _NONE = 1e-9  # degrees of freedom that count as 0
 class Fit:
     """The fitted model, of each candidate."""
 
-    effects: list[float]  # logarithms of seconds in the mean generation
-    spreads: list[tuple[float, float]]  # the residual variance of a process, and its degrees of freedom
-    without_generations: list[list[float]]  # logarithms of the processes' seconds less the effect of their generations
-    blocked: bool  # whether generations are part of the model
-    between: float  # the largest difference of the effects of two of them
+    effects: list[float]  #: logarithms of seconds in the mean generation
+    spreads: list[tuple[float, float]]  #: the residual variance of a process, and its degrees of freedom
+    without_generations: list[list[float]]  #: logarithms of the processes' seconds less the effect of their generations
+    blocked: bool  #: whether generations are part of the model
+    between: float  #: the largest difference of the effects of two of them
     _weights: Any  # of each process in each effect, (candidates, processes)
     _candidate: Any  # of each process, (processes,)
 

@@ -20,9 +20,9 @@ class Point:
 
     run: Results
     measured: Row
-    change: Ratio | None  # against the latest earlier point with a time, in a complete run
-    news: str  # what versions changed
-    new: str  # to which
+    change: Ratio | None  #: against the latest earlier point with a time, in a complete run
+    news: str  #: what versions changed
+    new: str  #: to which
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ class PayOff:
     """A row has overtaken another one, which has its first result earlier, after so many ``calls``."""
 
     calls: float
-    low: float  # the interval: nan below `FEWEST` processes a side
-    high: float  # infinite where no number of calls shows it
+    low: float  #: the interval: nan below `FEWEST` processes a side
+    high: float  #: infinite where no number of calls shows it
 
 
 def first_result(row: Row, from_cache: bool = False) -> float | None:

@@ -22,12 +22,12 @@ SIMULATED, SHARING, REAL, UNEQUAL = KINDS = ("simulated by cores", "sharing core
 class Shares:
     """Shares of the wall time of a profiled execution, medians over the processes; each is 0 to 1."""
 
-    wall: float  # seconds
-    transfers: float  # at least one transfer was under way
-    exposed: float  # one was, and no device computed, so that it cost time
-    idle: dict[str, float]  # of each device that was bound or computed, the part without computation
-    together: float  # at least two devices computed
-    parts: dict[str, float]  # of the call, as `Profile.parts`
+    wall: float  #: seconds
+    transfers: float  #: at least one transfer was under way
+    exposed: float  #: one was, and no device computed, so that it cost time
+    idle: dict[str, float]  #: of each device that was bound or computed, the part without computation
+    together: float  #: at least two devices computed
+    parts: dict[str, float]  #: of the call, as `Profile.parts`
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class Scaling:
     many: Row
     seconds_of_one: float
     seconds_of_many: float
-    ratio: Ratio  # of the time on several to that on one, with its verdict on several
-    kind: str  # one of `KINDS`
-    cores_of_one: float | None  # that one device alone keeps busy
-    foreign_cores: float | None  # that other processes kept busy, on the busier side
-    shares: Shares | None  # on several devices
-    unprofiled: str  # why there are none
+    ratio: Ratio  #: of the time on several to that on one, with its verdict on several
+    kind: str  #: one of `KINDS`
+    cores_of_one: float | None  #: that one device alone keeps busy
+    foreign_cores: float | None  #: that other processes kept busy, on the busier side
+    shares: Shares | None  #: on several devices
+    unprofiled: str  #: why there are none
 
     @property
     def devices(self) -> int:

@@ -42,12 +42,12 @@ class Ratio:
     where seconds cannot be divided.
     """
 
-    value: float  # the ratio of the geometric means
-    low: float  # its interval
+    value: float  #: the ratio of the geometric means
+    low: float  #: its interval
     high: float
     verdict: Verdict
-    processes: tuple[int, int]  # that the candidate and the baseline had
-    sessions: int = 0  # earlier ones that show how sessions differ; 0: too few, or both sides are of one session
+    processes: tuple[int, int]  #: that the candidate and the baseline had
+    sessions: int = 0  #: earlier ones that show how sessions differ; 0: too few, or both sides are of one session
 
     @classmethod
     def of(cls, difference: float, margin: float, processes: tuple[int, int], sessions: int = 0) -> Ratio:

@@ -22,18 +22,18 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 class Clustered(Outcome, frozen=True, kw_only=True):
     """A job on a backend. Its ``difference`` is `None` where asynchronous tasks have an order of their own."""
 
-    engine: str  # what joined the tasks, in words
-    by: str = ""  # the name of that; older files have none
-    start: Seconds = 0.0  # until all tasks had met
-    seconds: tuple[tuple[Seconds, ...], ...] = ()  # of the steps of each worker, in order, without those that compile
-    updates: Count = 0  # that the parameter servers applied, each once
-    taken: Count = 0  # steps of all workers, with those repeated after a loss; 0 where nobody counted
-    pulled: Count = 0  # bytes from parameter servers in these
-    pushed: Count = 0  # bytes to them
+    engine: str  #: what joined the tasks, in words
+    by: str = ""  #: the name of that; older files have none
+    start: Seconds = 0.0  #: until all tasks had met
+    seconds: tuple[tuple[Seconds, ...], ...] = ()  #: of the steps of each worker, in order, without those that compile
+    updates: Count = 0  #: that the parameter servers applied, each once
+    taken: Count = 0  #: steps of all workers, with those repeated after a loss; 0 where nobody counted
+    pulled: Count = 0  #: bytes from parameter servers in these
+    pushed: Count = 0  #: bytes to them
     faults: tuple[Fault, ...] = ()
-    listens: Mapping[str, tuple[str, ...]] = {}  # the addresses that each task listened on
-    copies: bool | None = None  # variables of one name are equal to the bit in all workers; `None`: there are none
-    replayed: bool | None = None  # the updates came to the same to the bit in one process; `None`: not repeated
+    listens: Mapping[str, tuple[str, ...]] = {}  #: the addresses that each task listened on
+    copies: bool | None = None  #: variables of one name are equal to the bit in all workers; `None`: there are none
+    replayed: bool | None = None  #: the updates came to the same to the bit in one process; `None`: not repeated
 
 
 class Jobs(Outcomes, frozen=True, kw_only=True):

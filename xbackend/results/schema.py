@@ -65,18 +65,18 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """The activity of the devices in one profiled execution: of ``taken``, the one of median length. In seconds."""
 
-    wall: Round  # from its start to the end of the last span
-    busy: dict[str, float]  # of each device: it computed, in one span or in several at once
-    transfers: float  # at least one was under way
-    exposed: float  # one was, and no device computed
-    together: float  # at least two devices computed
-    call: Round  # how long the caller waited: to 5 % the sum of launch, compute, exposed and wait
-    launch: Seconds  # before the first span and after the last
-    compute: Seconds  # at least one device computed
-    wait: Seconds  # between spans
+    wall: Round  #: from its start to the end of the last span
+    busy: dict[str, float]  #: of each device: it computed, in one span or in several at once
+    transfers: float  #: at least one was under way
+    exposed: float  #: one was, and no device computed
+    together: float  #: at least two devices computed
+    call: Round  #: how long the caller waited: to 5 % the sum of launch, compute, exposed and wait
+    launch: Seconds  #: before the first span and after the last
+    compute: Seconds  #: at least one device computed
+    wait: Seconds  #: between spans
     taken: Count = 1
-    count: Count = 0  # of spans, of which the first are kept, and of the `typical` profile only
-    spans: list[tuple[str, Seconds, Seconds, str, str]] = []  # device, start, end, "compute" or "transfer", and what
+    count: Count = 0  #: of spans, of which the first are kept, and of the `typical` profile only
+    spans: list[tuple[str, Seconds, Seconds, str, str]] = []  #: device, start, end, "compute" or "transfer", and what
 
     def __post_init__(self) -> None:
         parts = [self.transfers, self.exposed, self.together, *self.busy.values()]
@@ -112,19 +112,19 @@ def typical(profiles: Sequence[Profile]) -> Profile | None:
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """In bytes."""
 
-    before: Count  # the resident set before the inputs were there
-    first_call: Count  # its peak above that in the first call, with its compilation
-    call: Count  # and in one call after the timed rounds
-    devices: dict[str, Count] = {}  # the peak of use of each device, where the framework tells
+    before: Count  #: the resident set before the inputs were there
+    first_call: Count  #: its peak above that in the first call, with its compilation
+    call: Count  #: and in one call after the timed rounds
+    devices: dict[str, Count] = {}  #: the peak of use of each device, where the framework tells
 
 
 class Visit(msgspec.Struct, frozen=True, array_like=True):
     """A few rounds of a process, one after the other, while the other processes of the session stood still."""
 
-    rounds: Annotated[list[Round], msgspec.Meta(min_length=1)]  # seconds per iteration
-    at: Seconds = 0.0  # when the first began, after the start of the process
-    foreign_cores: Cores | None = None  # that other processes kept busy meanwhile; `None`: the system does not tell
-    own_cores: Cores | None = None  # that it kept busy itself
+    rounds: Annotated[list[Round], msgspec.Meta(min_length=1)]  #: seconds per iteration
+    at: Seconds = 0.0  #: when the first began, after the start of the process
+    foreign_cores: Cores | None = None  #: that other processes kept busy meanwhile; `None`: the system does not tell
+    own_cores: Cores | None = None  #: that it kept busy itself
 
     @property
     def disturbed(self) -> bool:
@@ -141,21 +141,21 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """
 
     order: Count
-    generation: Count | None = None  # the processes of one took turns; `None` where none did
+    generation: Count | None = None  #: the processes of one took turns; `None` where none did
     started: Moment
-    iterations: Positive  # calls, made one after the other, whose mean is a round of a visit
+    iterations: Positive  #: calls, made one after the other, whose mean is a round of a visit
     visits: Annotated[list[Visit], msgspec.Meta(min_length=1)]
     phases: Phases
     profile: Profile | None = None
-    affinity: list[Count] | None = None  # the cores that it could use
-    load: Amount | None = None  # the machine's load average of a minute when it started
-    accelerator_processes: list[str] | None = None  # those of others on the GPUs, in words
+    affinity: list[Count] | None = None  #: the cores that it could use
+    load: Amount | None = None  #: the machine's load average of a minute when it started
+    accelerator_processes: list[str] | None = None  #: those of others on the GPUs, in words
     checks: dict[str, float] | None = None
-    compiled: list[str] | None = None  # the compilers watched in the timed rounds; `None` where it is unfinished
+    compiled: list[str] | None = None  #: compilers watched in the timed rounds, which did nothing; `None`: unfinished
     memory: Memory | None = None
-    cache: Literal["", "cold", "warm"] = ""  # empty on disk, with the code of a cold process, "": no code is kept
-    rewriting: Seconds | None = None  # of ``lower``, in which the framework rewrote its graph, where that is a step
-    rewrites: Count | None = None  # the number of replaced variables
+    cache: Literal["", "cold", "warm"] = ""  #: "cold": no code on disk; "warm": a cold process's; "": no code is kept
+    rewriting: Seconds | None = None  #: of ``lower``, in which the framework rewrote its graph, where that is a step
+    rewrites: Count | None = None  #: the number of replaced variables
 
     @property
     def rounds(self) -> list[float]:
@@ -203,10 +203,10 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
     output's dtype at the oracle's value; `None` where no output is floating-point or it was not taken."""
 
     relative_error: Amount
-    tolerance: Amount  # the largest that passes
-    inputs: str  # their hash
+    tolerance: Amount  #: the largest that passes
+    inputs: str  #: their hash
     ulps: Amount | None = None
-    derived: str = ""  # how the tolerance was derived
+    derived: str = ""  #: how the tolerance was derived
 
 
 @dataclass(frozen=True)
@@ -235,21 +235,21 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
     backend: str
     devices: Count
-    bindings: dict[str, str]  # what each logical device was bound to
+    bindings: dict[str, str]  #: what each logical device was bound to
     status: Status
-    reason: str = ""  # why it is not ok
-    operations: Operations = 0  # of one execution
+    reason: str = ""  #: why it is not ok
+    operations: Operations = 0  #: of one execution
     operations_by_op: dict[str, Operations] = {}
-    parity: Parity | None = None  # `None` where the result was not finite or did not come
+    parity: Parity | None = None  #: `None` where the result was not finite or did not come
     processes: list[Process] = []
-    placement: dict[str, Any] = {}  # of the executable
-    description: Description = msgspec.field(default_factory=Description)  # of the backend
-    warnings: list[str] = []  # what makes the seconds doubtful, and what to do
-    unprofiled: str = ""  # why no process has a profile
-    memory_unknown: str = ""  # why none has its memory
-    environment: str = ""  # the requirement that it was made for, such as ``pytensor==2.38.3``; empty: the locked one
-    versions: dict[str, str] = {}  # of its packages
-    program: str = ""  # the traced program's fingerprint
+    placement: dict[str, Any] = {}  #: of the executable
+    description: Description = msgspec.field(default_factory=Description)  #: of the backend
+    warnings: list[str] = []  #: what makes the seconds doubtful, and what to do
+    unprofiled: str = ""  #: why no process has a profile
+    memory_unknown: str = ""  #: why none has its memory
+    environment: str = ""  #: the requirement that it was made for, such as ``pytensor==2.38.3``; empty: the locked one
+    versions: dict[str, str] = {}  #: of its packages
+    program: str = ""  #: the traced program's fingerprint
 
     def __post_init__(self) -> None:
         if max(self.operations, *self.operations_by_op.values(), 0) > MOST_OPERATIONS:
@@ -296,27 +296,27 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     thorough: bool | None = None
     minutes: Amount | None = None
     devices: list[Count] = []
-    processes: Count | None = None  # of each candidate, made or planned
-    threads: Count | None = None  # of every process or, with ``cores_per_device``, of every device
+    processes: Count | None = None  #: of each candidate, made or planned
+    threads: Count | None = None  #: of every process or, with ``cores_per_device``, of every device
     cores_per_device: Count | None = None
     seed: int | None = None
-    effort: dict[str, int | float] = {}  # of one process
-    blocks: str = ""  # what a block was, in words
-    seconds: Seconds | None = None  # the length of the session
-    stopped: str = ""  # why it ended
-    width: Amount | None = None  # the widest interval of a time, over that time
-    allow_nan: bool = False  # NaN in a result was right where the oracle had it, too
-    adaptive: bool = False  # candidates got no more processes once something was shown
-    wait: Amount | None = None  # seconds allowed for waiting until other processes leave the cores alone
-    waited: Seconds | None = None  # those of ``seconds`` spent on it
-    variables: dict[str, str] = {}  # environment variables that choose a framework's or a library's code
-    warnings: list[str] | None = None  # of all of the run; `None` where nobody looked
+    effort: dict[str, int | float] = {}  #: of one process
+    blocks: str = ""  #: what a block was, in words
+    seconds: Seconds | None = None  #: the length of the session
+    stopped: str = ""  #: why it ended
+    width: Amount | None = None  #: the widest interval of a time, over that time
+    allow_nan: bool = False  #: NaN in a result was right where the oracle had it, too
+    adaptive: bool = False  #: candidates got no more processes once something was shown
+    wait: Amount | None = None  #: seconds allowed for waiting until other processes leave the cores alone
+    waited: Seconds | None = None  #: those of ``seconds`` spent on it
+    variables: dict[str, str] = {}  #: environment variables that choose a framework's or a library's code
+    warnings: list[str] | None = None  #: of all of the run; `None` where nobody looked
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a file: it has a ``format`` and a ``version``, and files of other versions are not read."""
 
-    MADE_BY: ClassVar[tuple[str, str]]  # the command that writes such files, and the words for making one again
+    MADE_BY: ClassVar[tuple[str, str]]  #: the command that writes such files, and the words for making one again
 
 
 class Results(Stored, frozen=True, kw_only=True):
@@ -330,8 +330,8 @@ class Results(Stored, frozen=True, kw_only=True):
     settings: SessionSettings
     order: list[str]
     measurements: list[Measurement]
-    run: str = ""  # its name in the store, unique
-    complete: bool = True  # all that was planned was measured or has its reason
+    run: str = ""  #: its name in the store, unique
+    complete: bool = True  #: all that was planned was measured or has its reason
     version: Positive = 9
     format: str = "xbackend.results"
 

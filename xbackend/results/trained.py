@@ -23,15 +23,15 @@ class Trained(Outcome, frozen=True, kw_only=True):
     which compiles, and the work at an epoch's end."""
 
     strategy: str
-    devices: Positive  # asked for
-    places: tuple[str, ...] = ()  # these devices, in the order of the logical names
-    began: Count = 0  # the steps before the checkpoint from which it went on
+    devices: Positive  #: asked for
+    places: tuple[str, ...] = ()  #: these devices, in the order of the logical names
+    began: Count = 0  #: the steps before the checkpoint from which it went on
     epochs: tuple[Passed, ...] = ()
-    losses: tuple[float, ...] = ()  # of each step, in order
-    seconds: tuple[Round, ...] = ()  # from the end of a step to that of the next
-    rows: tuple[Positive, ...] = ()  # of the batch of each of these
-    memory: Mapping[str, Count] = {}  # the most bytes of arrays on each device at once, by `xbackend.program.memory`
-    transfers: Count = 0  # arrays that are moved between devices in a step
+    losses: tuple[float, ...] = ()  #: of each step, in order
+    seconds: tuple[Round, ...] = ()  #: from the end of a step to that of the next
+    rows: tuple[Positive, ...] = ()  #: of the batch of each of these
+    memory: Mapping[str, Count] = {}  #: the most bytes of arrays on each device at once, by `xbackend.program.memory`
+    transfers: Count = 0  #: arrays that are moved between devices in a step
 
     def __post_init__(self) -> None:
         if self.status == "ok" and not self.epochs:
