@@ -34,6 +34,9 @@ def test_a_cluster_is_read_as_it_was_written(tmp_path_factory: Any, jobs: dict[s
     for task in spec.tasks:
         assert found({"TF_CONFIG": spec.tf_config(task)}) == Announced(spec, task, ports=True)
         assert split(spec.address(task))[0] in spec.hosts()
+    for told in (spec.tf_config, spec.address):
+        with pytest.raises(ClusterError, match="is not of this cluster"):
+            told(Task(task.job, task.count, task.count + 1))
 
 
 @given(st.integers(0, 1000), st.integers(1, 20))

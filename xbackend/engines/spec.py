@@ -121,7 +121,8 @@ class ClusterSpec:
         return Task(job, index, len(own))
 
     def tf_config(self, task: Task) -> str:
-        """The value of ``TF_CONFIG`` for a task."""
+        """The value of ``TF_CONFIG`` for a task. Raises `ClusterError` for a task of another cluster."""
+        self.address(task)
         return json.dumps({"cluster": self.jobs, "task": {"type": task.job, "index": task.index}})
 
     def placed(self, host: str = "", by: int = 0) -> ClusterSpec:

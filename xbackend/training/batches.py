@@ -37,7 +37,7 @@ class Order:
         if state.get("place", -1) not in range(self._most + 1) or state.get("epoch", -1) < 0:
             raise ArgumentError(f"the order of the data {dict(state)} is not one of {self._most} {self.unit}")
         self.seed, self.epoch, self.place = state["seed"], state["epoch"], state["place"]
-        if self._most - self.place < self._least:
+        if self._most - self.place < self._least:  # no batch is left of this epoch
             self.epoch, self.place = self.epoch + 1, 0
 
 
