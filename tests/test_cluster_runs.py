@@ -536,3 +536,19 @@ def test_a_number_is_shown_as_it_is() -> None:
     ran.variables = {"a": np.array(2**60 + 11), "b": np.array(True), "c": np.array(0.1, np.float32), "d": np.zeros(3)}
     assert words(ran)[1:] == ["a = 1152921504606846987", "b = True", "c = 0.1", "d: float64[3]"]
     assert words(ran)[0].startswith("numpy, 1 worker: 1 step each")
+
+
+@pytest.mark.parametrize(
+    ("variables", "equal"),
+    [
+        ({}, None),
+        ({"ps/task:0/w": [1.0]}, None),
+        ({"worker/task:0/w": [1.0], "worker/task:1/v": [2.0]}, True),
+        ({"worker/task:0/w": [1.0], "worker/task:1/w": [1.0], "ps/task:0/w": [2.0]}, True),
+        ({"worker/task:0/w": [0.0], "worker/task:1/w": [0.0], "worker/task:2/w": [-0.0]}, False),
+    ],
+)
+def test_copies_are_compared_by_name_and_to_the_bit(variables: dict[str, list[float]], equal: bool | None) -> None:
+    ran = Ran("numpy", "MPI", 3, 1, 1)
+    ran.variables = {f"/job:{place}": np.array(value) for place, value in variables.items()}
+    assert clusters._copies(ran) is equal

@@ -123,5 +123,6 @@ def _became(asked: JobSpec, ran: Ran, first: dict[str, np.ndarray] | None) -> Cl
 def _copies(ran: Ran) -> bool | None:
     """Whether the variables of one name are equal to the bit on all workers; `None` without any."""
     places = [(place.split("/", 3), array) for place, array in ran.variables.items()]
-    found = grouped((name, array.tobytes()) for (_, job, _, name), array in places if job == f"job:{WORKER}")
-    return all(len(set(copies)) == 1 for copies in found.values()) if found else None
+    found = grouped((name, array) for (_, job, _, name), array in places if job == f"job:{WORKER}")
+    pairs = ((first, one) for first, *others in found.values() for one in others)
+    return all(first.tobytes() == one.tobytes() for first, one in pairs) if found else None
