@@ -12,8 +12,7 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 from cyclopts.validators import mutually_exclusive
 
-from xbackend import report, workloads
-from xbackend.analysis.disturbed import quiet
+from xbackend import workloads
 from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, graphs, options, users
 from xbackend.cli.console import say, say_lines, width
 from xbackend.cli.live import progress
@@ -114,8 +113,7 @@ def compare(
     wide: options.Wide = False,
 ) -> int:
     """Run a workload on backends, print the answer and the table, write the report."""
-    from xbackend.measure import session  # slow imports would keep a shell waiting that completes an option
-    from xbackend.report.written.terminal import lines
+    from xbackend.scripting import comparing  # slow imports would keep a shell waiting that completes an option
 
     runs = matrix.runs(measuring.backends, measuring.environments)
     matrix.check_baseline(measuring.baseline, runs)  # before environments are made, like all refusals
@@ -131,13 +129,12 @@ def compare(
             target or _DEFAULT, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
             suite=suite, quick=measuring.quick, seed=measuring.seed, graph=graph, on_progress=shown,
         )  # fmt: skip
-        unready = matrix.ready(runs, shown)
-        results = session.compare(
-            cases, unready=unready, name=name, store=Store(store), on_progress=shown, watch=watch, partial=True,
-            **vars(measuring),
-        )  # fmt: skip
-        written = report.write_times(results, reports / results.name, measuring.baseline)
-    say_lines([*lines(results, measuring.baseline, width(), wide), *quiet(results)])
+        found = comparing.measured(
+            cases, name=name, store=Store(store), on_progress=shown, watch=watch, partial=True, **vars(measuring)
+        )
+        results = found.results
+        written = found.write(reports / results.name)
+    say_lines(found.lines(width(), wide))
     say(f"{results.settings.stopped}; run {results.run}")
     stays = f"it gave no time: the report that was in {reports / results.name} stays"
     say(f"report: {written}" if written else f"{stays}; xbackend report --run {results.run} writes one of this run")

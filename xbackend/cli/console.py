@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -13,10 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from xbackend.scripting.progress import Log, one_line
 from xbackend.wording import visible
 
 _NAME = 24  # letters of a name that is not broken to make a table narrower
-_SILENCE = 10.0  # seconds after which a log without a terminal gets the same kind of line again
 
 
 def say(text: object, error: bool = False) -> None:
@@ -66,21 +65,3 @@ def progress() -> Iterator[Callable[[str], None]]:
         return
     with console.status("") as status:
         yield lambda text: status.update(escape(one_line(text)))
-
-
-class Log:
-    """Prints a line of progress, unless the last one was the same but for seconds, and just now."""
-
-    words, printed = "", 0.0
-
-    def __call__(self, text: str) -> None:
-        line, now = one_line(text), time.monotonic()
-        words = line.rstrip("0123456789. s")
-        if words != self.words or now - self.printed >= _SILENCE:
-            self.words, self.printed = words, now
-            print(line, file=sys.stderr, flush=True)
-
-
-def one_line(text: str) -> str:
-    """Text from anywhere on one line."""
-    return visible(text.strip()).replace("\n", " ")

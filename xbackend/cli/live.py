@@ -11,9 +11,9 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from xbackend.cli.console import Log, one_line
 from xbackend.measure.standing import Standing, Watch
 from xbackend.report.said import text
+from xbackend.scripting.progress import Log, one_line
 from xbackend.wording import counted, visible
 
 Say = Callable[[str], None]

@@ -33,7 +33,7 @@ def escape(text: object) -> str:
     return escaped(plain(text))
 
 
-_PAGE = template("page.html.j2", escape)
+_PAGE, _PART = (template(f"{name}.html.j2", escape) for name in ("page", "blocks"))
 
 
 def write(blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> str:
@@ -45,6 +45,11 @@ def write(blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> str:
         return Markup(inline(pictures[image.file], f"picture.{next(numbers)}.", image.alt))
 
     return _PAGE(flat(blocks, page=True), pictures=pictures, inlined=inlined)
+
+
+def fragment(blocks: Sequence[Block]) -> str:
+    """These blocks as a part of another page, such as a notebook: without headings, pictures or a style of its own."""
+    return f"<div>{_PART(flat(blocks, page=False), pictures={}, inlined=None).strip()}</div>"
 
 
 def inline(svg: bytes, prefix: str, words: str) -> str:
