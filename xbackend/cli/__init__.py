@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts import exceptions as wrong
 
 from xbackend import __version__
 from xbackend.errors import StoreError, XBackendError
+
+if TYPE_CHECKING:
+    from xbackend.cli.options import Printed
 
 # Exit codes: everything asked for was done; something asked for could not be; the command line or input was wrong;
 # stored results could not be read or written. Those of a gate are `xbackend.analysis.gate.GateOutcome`.
@@ -81,31 +85,52 @@ def main(argv: Sequence[str] | None = None) -> int:
             from xbackend.environments.interpreters import VARIABLE
 
             os.environ[VARIABLE] = bound.arguments["python"]
-        return function(*bound.args, **bound.kwargs) or DONE
+        return _ended(lambda: function(*bound.args, **bound.kwargs), bound.arguments.get("printed"))
     except CycloptsError as error:
-        return _refused(command, _words(error), WRONG)
+        why, code = _words(error), WRONG
     except XBackendError as error:
-        return _refused(command, error, STORE if isinstance(error, StoreError) else WRONG)
+        why, code = str(error), STORE if isinstance(error, StoreError) else WRONG
     except MemoryError as error:  # where a limit of this process is below what the machine has
-        return _refused(command, f"there is not enough memory: {error}; ask for less", WRONG)
+        why, code = f"there is not enough memory: {error}; ask for less", WRONG
     except KeyboardInterrupt:
-        return _refused(command, "interrupted", INTERRUPTED)
+        why, code = "interrupted", INTERRUPTED
     except BrokenPipeError:  # `| head` has read enough; what Python still writes at its end goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _UNREAD
+    return _refused(command, why, code, "--json" in typed)
 
 
-def _refused(command: str, why: object, code: int) -> int:
+def _ended(call: Callable[[], Any], printed: Printed | None) -> int:
+    """Call a command; returns its exit code. With ``printed`` its output is written as JSON, or in short."""
+    if printed is None:
+        told = call()
+    else:
+        from xbackend.cli.console import say, showing
+        from xbackend.cli.output import short, written
+
+        with showing(text=False, progress=not printed.quiet):
+            told = call()
+        if told is not None and not isinstance(told, int):
+            say(written(told) if printed.json else short(told))
+    return int(getattr(told, "exit_code", told or DONE))
+
+
+def _refused(command: str, why: str, code: int, as_json: bool) -> int:
     from xbackend.cli.console import say
 
     say(f"{command}: {why}", error=True)
+    name = command.partition(" ")[2]
+    if as_json:
+        from xbackend.cli.output import KINDS, written
+
+        if name in KINDS:
+            say(written(KINDS[name](exit_code=code, error=why)))
     return code
 
 
 # What is typed by habit, and how it is said here.
 _INSTEAD = {
     **dict.fromkeys(("-o", "--output", "--out"), "What it prints goes to a file with > FILE; reports to --reports DIR"),
-    "--json": "What was measured is JSON already: zcat results.json.gz, beside each report",
     "--gpu": "Visible GPUs are used; logical devices are bound to them, as in run --devices-map dev0=gpu:0",
 }
 

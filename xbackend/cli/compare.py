@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,10 +14,11 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import mutually_exclusive
 
 from xbackend import workloads
-from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, graphs, options, users
+from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, graphs, options, output, users
 from xbackend.cli.console import say, say_lines, width
 from xbackend.cli.live import progress
 from xbackend.cli.options import option
+from xbackend.cli.output import Output
 from xbackend.errors import StoreError, UsageError
 from xbackend.measure import matrix
 from xbackend.measure.plan import PRESETS, WIDTH
@@ -111,7 +113,8 @@ def compare(
     reports: options.Reports = Path("reports"),
     store: options.Store = FOLDER,
     wide: options.Wide = False,
-) -> int:
+    printed: options.Printed = options.PRINTED,
+) -> int | Output:
     """Run a workload on backends, print the answer and the table, write the report."""
     from xbackend.scripting import comparing  # slow imports would keep a shell waiting that completes an option
 
@@ -137,14 +140,17 @@ def compare(
     say_lines(found.lines(width(), wide))
     say(f"{results.settings.stopped}; run {results.run}")
     stays = f"it gave no time: the report that was in {reports / results.name} stays"
+    files = [str(written)] if written else []
+    told = partial(output.compared, results, found.figures, answer=found.answer, files=files)
     say(f"report: {written}" if written else f"{stays}; xbackend report --run {results.run} writes one of this run")
     if not results.complete:
-        say("xbackend compare: interrupted; the report is of what was measured before", error=True)
-        return INTERRUPTED
+        why = "interrupted; the report is of what was measured before"
+        say(f"xbackend compare: {why}", error=True)
+        return told(exit_code=INTERRUPTED, error=why)
     # Backends that were not named may be missing here; named ones may not, and no numbers may be wrong.
     named = measuring.backends or measuring.environments
     well = ("ok",) if named else ("ok", "missing")
-    return DONE if all(m.status in well for m in results.measurements) else INCOMPLETE
+    return told(exit_code=DONE if all(m.status in well for m in results.measurements) else INCOMPLETE)
 
 
 def _asked(settings: dict[str, list[Any]], **short: list[Any] | None) -> dict[str, list[Any]]:

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,8 +19,31 @@ from xbackend.wording import visible
 _NAME = 24  # letters of a name that is not broken to make a table narrower
 
 
+@dataclass
+class Shown:
+    """What is printed: ``text``, the result as a reader reads it, and ``progress``."""
+
+    text: bool = True
+    progress: bool = True
+
+
+shown = Shown()
+
+
+@contextmanager
+def showing(text: bool, progress: bool) -> Iterator[None]:
+    """In the block only these are printed; errors always are."""
+    before, shown.text, shown.progress = Shown(**vars(shown)), text, progress
+    try:
+        yield
+    finally:
+        shown.text, shown.progress = before.text, before.progress
+
+
 def say(text: object, error: bool = False) -> None:
     """Print text, on standard error if it is one: names, paths and messages come from outside and are shown as text."""
+    if not (error or shown.text):
+        return
     # In one piece: threads may say something at the same time.
     print(f"{visible(text)}\n", end="", file=sys.stderr if error else sys.stdout, flush=True)
 
@@ -37,6 +61,8 @@ def width() -> int | None:
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     """Print a table of text from anywhere; on no terminal it is as wide as ``COLUMNS`` says, else as its text."""
+    if not shown.text:
+        return
     headers, rows = list(map(visible, headers)), [list(map(visible, row)) for row in rows]
     console = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
     grid = Table(title=None if title is None else escape(visible(title)), title_justify="left")
@@ -60,6 +86,9 @@ def _width(text: str) -> int:
 def progress() -> Iterator[Callable[[str], None]]:
     """Shows progress while the block runs: on a spinner's line, or in a log as new lines."""
     console = Console(stderr=True, highlight=False)
+    if not shown.progress:
+        yield lambda _: None
+        return
     if not console.is_terminal:
         yield Log()
         return

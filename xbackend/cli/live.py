@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from xbackend.cli.console import shown
 from xbackend.measure.standing import Standing, Watch
 from xbackend.report.said import text
 from xbackend.scripting.progress import Log, one_line
@@ -28,12 +29,15 @@ def progress() -> Iterator[tuple[Say, Watch]]:
     number.
     """
     console = Console(stderr=True, highlight=False)
+    if not shown.progress:
+        yield lambda _: None, lambda *_: None
+        return
     if not console.is_terminal:
         yield (log := Log()), _numbers(log)
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        shown = _Table(live)
-        yield shown.say, shown.show
+        table = _Table(live)
+        yield table.say, table.show
 
 
 def _numbers(say: Say) -> Watch:
