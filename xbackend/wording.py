@@ -99,6 +99,13 @@ def visible(text: object) -> str:
     return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", str(text))
 
 
+def marked(text: object) -> str:
+    """Text of several lines, as `visible`, in HTML."""
+    from html import escape  # at the top it would be a part of importing xbackend
+
+    return f"<pre>{escape(visible(text))}</pre>"
+
+
 def value(item: Any) -> str:
     """A value of unknown type, as data: text as it is, everything else as JSON."""
     return plain(item if isinstance(item, str) else json.dumps(item, ensure_ascii=False, default=str))

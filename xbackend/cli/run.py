@@ -68,11 +68,10 @@ def run(
     warnings = [*load_warnings(), *variables.warnings()]
     with progress() as shown:
         failures = matrix.ready(selected, shown)
-        for one in selected:
-            name, _ = one
+        for name, environment in selected:
             shown(f"running on {name}")
             try:
-                with matrix.opened(one, failures, count) as backend:
+                with matrix.opened((name, environment), failures, count) as backend:
                     executable = backend.compile(made.program, devices=bindings)
                     leaves, _ = flatten(executable(*made.arrays), np.asarray)
                     timed = backend.call("xbackend.measure.loop:look", executable, executable.put(*made.arrays))
