@@ -84,7 +84,18 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_every_command_has_a_file_of_its_name() -> None:
     files = {path.stem for path in Path(console.__file__).parent.glob("[!_]*.py")}
-    assert files == {*COMMANDS, "completion", "console", "graphs", "live", "neighbours", "options", "output", "users"}
+    assert files == {
+        *COMMANDS,
+        "completion",
+        "configured",
+        "console",
+        "graphs",
+        "live",
+        "neighbours",
+        "options",
+        "output",
+        "users",
+    }
 
 
 def test_compare_prints_its_table_and_writes_the_report(folder: Path) -> None:

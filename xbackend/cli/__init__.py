@@ -73,14 +73,24 @@ def application() -> App:
     return app
 
 
+def _options_of(command: str) -> set[str]:
+    return {argument.name for argument in application()[command].assemble_argument_collection()}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code, as docs/commands.md has them."""
+    from xbackend.cli import configured
+
     typed = list(sys.argv[1:] if argv is None else argv)
+    own = typed[:1] != ["bench"]  # the options of pytest are its own
     command = " ".join(["xbackend", *(word for word in typed[:1] if word in COMMANDS)])
     try:
         if not typed:
             raise CycloptsError(msg=f"name a command: {', '.join(COMMANDS)}")
-        function, bound, _ = application().parse_args(typed, exit_on_error=False, print_error=False)
+        app = application()
+        if own:
+            typed, app.config = configured.applied(typed, [*COMMANDS], _options_of)
+        function, bound, _ = app.parse_args(typed, exit_on_error=False, print_error=False)
         if bound.arguments.get("python"):
             from xbackend.environments.interpreters import VARIABLE
 
@@ -97,20 +107,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head` has read enough; what Python still writes at its end goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _UNREAD
-    return _refused(command, why, code, "--json" in typed)
+    return _refused(command, why, code, own and "--json" in typed)
 
 
 def _ended(call: Callable[[], Any], printed: Printed | None) -> int:
     """Call a command; returns its exit code. With ``printed`` its output is written as JSON, or in short."""
+    from xbackend.cli import configured
+    from xbackend.cli.console import say, showing
+
     if printed is None:
+        if configured.taken:
+            say(configured.said(), error=True)
         told = call()
     else:
-        from xbackend.cli.console import say, showing
-        from xbackend.cli.output import short, written
-
         with showing(text=False, progress=not printed.quiet):
             told = call()
         if told is not None and not isinstance(told, int):
+            from xbackend.cli.output import short, written
+
+            told.configured = dict(configured.taken)
             say(written(told) if printed.json else short(told))
     return int(getattr(told, "exit_code", told or DONE))
 
@@ -163,5 +178,6 @@ def _words(error: CycloptsError) -> str:
     if isinstance(error, wrong.UnusedCliTokensError):
         return f"it does not take {' '.join(error.unused_tokens or ())}"
     if isinstance(error, wrong.CoercionError) and error.msg and error.argument:
-        return f"{error.argument.name}: {error.msg}"
+        sources = [token.source for token in error.argument.tokens if token.source != "cli"]
+        return f"{''.join(f'{source}: ' for source in sources[:1])}{error.argument.name}: {error.msg}"
     return str(error)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
+from msgspec.structs import replace
 
 from xbackend.backends import registry
-from xbackend.cli import DONE, INCOMPLETE, options, output
+from xbackend.cli import DONE, INCOMPLETE, configured, options, output
 from xbackend.cli.console import say, say_lines, table, width
 from xbackend.cli.output import Output
 from xbackend.cli.users import calling, job
@@ -192,6 +193,7 @@ def _ran(asked: JobSpec, pairs: Sequence[tuple[str, type[Engine]]], folder: Path
     from xbackend.report.written.terminal import outcomes
 
     done = clusters.jobs(asked, pairs, on_end=lambda one: say_lines(words(one)), **how)
+    done = replace(done, configured=dict(configured.taken))
     told = said(done)
     say_lines(outcomes(told, width()))
     say(f"report: {(file := write(done, folder))}")

@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import mutually_exclusive
 
 from xbackend import workloads
-from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, graphs, options, output, users
+from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, configured, graphs, options, output, users
 from xbackend.cli.console import say, say_lines, width
 from xbackend.cli.live import progress
 from xbackend.cli.options import option
@@ -26,6 +26,9 @@ from xbackend.results import FOLDER, schema
 from xbackend.results.naming import FILE
 from xbackend.results.runs import REPORTED, Store
 from xbackend.wording import join
+
+if TYPE_CHECKING:
+    from xbackend.scripting.compared import Compared
 
 _QUICK, _USUAL, _THOROUGH = (PRESETS[name].most for name in ("quick", "default", "thorough"))
 _DEFAULT = "matpow"
@@ -114,7 +117,7 @@ def compare(
     store: options.Store = FOLDER,
     wide: options.Wide = False,
     printed: options.Printed = options.PRINTED,
-) -> int | Output:
+) -> Output:
     """Run a workload on backends, print the answer and the table, write the report."""
     from xbackend.scripting import comparing  # slow imports would keep a shell waiting that completes an option
 
@@ -133,24 +136,36 @@ def compare(
             suite=suite, quick=measuring.quick, seed=measuring.seed, graph=graph, on_progress=shown,
         )  # fmt: skip
         found = comparing.measured(
-            cases, name=name, store=Store(store), on_progress=shown, watch=watch, partial=True, **vars(measuring)
+            cases,
+            name=name,
+            store=Store(store),
+            on_progress=shown,
+            watch=watch,
+            partial=True,
+            configured=configured.taken,
+            **vars(measuring),
         )
-        results = found.results
-        written = found.write(reports / results.name)
+        written = found.write(folder := reports / found.results.name)
     say_lines(found.lines(width(), wide))
-    say(f"{results.settings.stopped}; run {results.run}")
-    stays = f"it gave no time: the report that was in {reports / results.name} stays"
-    files = [str(written)] if written else []
-    told = partial(output.compared, results, found.figures, answer=found.answer, files=files)
-    say(f"report: {written}" if written else f"{stays}; xbackend report --run {results.run} writes one of this run")
-    if not results.complete:
-        why = "interrupted; the report is of what was measured before"
-        say(f"xbackend compare: {why}", error=True)
-        return told(exit_code=INTERRUPTED, error=why)
     # Backends that were not named may be missing here; named ones may not, and no numbers may be wrong.
-    named = measuring.backends or measuring.environments
-    well = ("ok",) if named else ("ok", "missing")
-    return told(exit_code=DONE if all(m.status in well for m in results.measurements) else INCOMPLETE)
+    well = ("ok",) if measuring.backends or measuring.environments else ("ok", "missing")
+    return _told(found, folder, written, all(m.status in well for m in found.results.measurements))
+
+
+def _told(found: Compared, folder: Path, written: Path | None, well: bool) -> Output:
+    """Print how the session ended and where its report is."""
+    results = found.results
+    say(f"{results.settings.stopped}; run {results.run}")
+    stays = f"it gave no time: the report that was in {folder} stays"
+    say(f"report: {written}" if written else f"{stays}; xbackend report --run {results.run} writes one of this run")
+    told = partial(
+        output.compared, results, found.figures, answer=found.answer, files=[str(written)] if written else []
+    )
+    if results.complete:
+        return told(exit_code=DONE if well else INCOMPLETE)
+    why = "interrupted; the report is of what was measured before"
+    say(f"xbackend compare: {why}", error=True)
+    return told(exit_code=INTERRUPTED, error=why)
 
 
 def _asked(settings: dict[str, list[Any]], **short: list[Any] | None) -> dict[str, list[Any]]:

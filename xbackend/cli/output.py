@@ -180,6 +180,7 @@ class Output(msgspec.Struct, **_OF):
     error: str = ""
     notes: list[str] = []
     files: list[str] = []
+    configured: dict[str, str] = {}  # options that pyproject.toml set
     version: int = 1
     xbackend: str = VERSION
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from msgspec.structs import replace
 
-from xbackend.cli import DONE, INCOMPLETE, options, output
+from xbackend.cli import DONE, INCOMPLETE, configured, options, output
 from xbackend.cli.console import progress, say, say_lines, width
 from xbackend.cli.output import Output
 from xbackend.cli.users import calling, model
@@ -80,7 +81,7 @@ def train(
             devices_map=devices_map or DeviceMap(),
             allow_nan=allow_nan,
         )
-        done = measure.trainings(asked, runs, spreads)
+        done = replace(measure.trainings(asked, runs, spreads), configured=dict(configured.taken))
     for notice in notices:
         say(notice, error=True)
     told = said(done)

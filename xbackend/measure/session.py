@@ -51,6 +51,7 @@ def compare(
     name: str = "compare",
     store: Store | None = None,
     partial: bool = False,
+    configured: Mapping[str, str] = MappingProxyType({}),
     **of_session: Any,
 ) -> Results:
     """Measure cases.
@@ -68,6 +69,7 @@ def compare(
         baseline: the backend or environment that ratios are taken to; numpy if not given.
         unready: reasons of runs whose environment cannot be used (`matrix.ready`): rows without a process.
         name, store, partial: what the results are called, where they are kept, if anywhere; see `kept`.
+        configured: options that pyproject.toml set, which the results tell.
         of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress``, ``watch`` and ``opener`` of `Session`.
 
     Raises:
@@ -87,8 +89,8 @@ def compare(
         threads=each or threads or cores.count(), cores_per_device=each, seed=seed, effort=mode.effort,
         baseline=baseline, **of_session,
     )  # fmt: skip
-    asked = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
-    return kept(session, name, asked, store, partial)
+    asked: dict[str, Any] = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
+    return kept(session, name, {**asked, "configured": dict(configured)}, store, partial)
 
 
 def cores_each(devices: int, threads: int | None, asked: int | None, shared: bool) -> int | None:
