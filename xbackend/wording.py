@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 Key = TypeVar("Key")
@@ -58,6 +58,13 @@ def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
 def few(words: Sequence[str], most: int = 4) -> str:
     """An enumeration of at most ``most`` words; if there are more, it ends as in ``3 more``."""
     return join(words if len(words) <= most else [*words[: most - 1], f"{len(words) - most + 1} more"])
+
+
+def placed(items: Iterable[Item]) -> Iterator[tuple[Item, str]]:
+    """Each item, and its place as the end of a line of progress, ``(2 of 5)``; empty of only one."""
+    each = list(items)
+    for number, item in enumerate(each, 1):
+        yield item, f" ({number} of {len(each)})" if len(each) > 1 else ""
 
 
 def unfinished(running: bool) -> str:

@@ -32,7 +32,12 @@ _ABOUT = (
 # What `--help` says of each command: the first line in the list of all of them, the rest in its own.
 COMMANDS = {
     "compare": "run a workload on backends and write a report",
-    "bench": "pytest bench, with the options after it passed on",
+    "bench": (
+        "pytest bench, with the options after it passed on\n\n"
+        "xbackend's own are --backends, --devices, --quick, --full, --thorough, --processes, --minutes, --threads, "
+        "--cores-per-device, --shared-cores, --baseline, --seed, --workload, --set, --allow-nan and --store. All "
+        "others are those of pytest and pytest-benchmark: pytest --help."
+    ),
     "report": "write the report of a stored run, or reports again from their data",
     "history": "write how the runs of the store compare over time",
     "devices": "the devices of each backend",
@@ -56,14 +61,41 @@ COMMANDS = {
     "cluster": "run your own function as the step of every task of a cluster",
 }
 
+# A command line that says what each is for.
+EXAMPLES = {
+    "compare": "xbackend compare model.py:f --input 'float64[3]' --quick",
+    "bench": "xbackend bench --quick --backends numpy,jax",
+    "report": "xbackend report --run latest",
+    "history": "xbackend history matpow",
+    "devices": "xbackend devices --backends jax --virtual-devices 2",
+    "doctor": "xbackend doctor --backends numpy,jax",
+    "runs": "xbackend runs latest --wide",
+    "gate": "xbackend gate before after --fail slower:5%",
+    "bisect": "xbackend bisect 'pytensor>=2.30' matpow --quick",
+    "env": "xbackend env sync jax",
+    "draw": "xbackend draw matpow --form svg > matpow.svg",
+    "translate": "xbackend translate matpow --to jax",
+    "run": "xbackend run model.py:f --input 'float64[3]' --backends jax",
+    "train": "xbackend train model.py --strategy one,mirrored",
+    "cluster": "xbackend cluster run job.py:step --workers 2 --ps 1",
+}
+
 
 def application() -> App:
     """The command line; a command's module is imported when it is the one that was typed."""
-    app = App("xbackend", help=_ABOUT, help_format="plaintext", version=f"xbackend {__version__}")
+    app = App("xbackend", help=_ABOUT, help_format="plaintext", version_format="plaintext", version=_version)
     app.default_parameter = Parameter(negative=())
     for place, (name, text) in enumerate(COMMANDS.items()):
         flags = () if name == "bench" else app.version_flags  # pytest has a --version of its own
-        app.command(f"xbackend.cli.{name}:{name}", name=name, help=text, sort_key=place, version_flags=flags)
+        text = f"{text}\n\nExample: {EXAMPLES[name]}"
+        app.command(
+            f"xbackend.cli.{name}:{name}",
+            name=name,
+            help=text,
+            sort_key=place,
+            version_flags=flags,
+            version_format="plaintext",
+        )
     for verb, text in (
         ("install", "complete commands, options and names in this shell"),
         ("show", "print the script for that"),
@@ -71,6 +103,26 @@ def application() -> App:
         name = f"--{verb}-completion"
         app.command(f"xbackend.cli.completion:{verb}", name=name, help=text)
     return app
+
+
+def _version() -> str:
+    """The version, and what is here: the Python, the cores, and which environments are ready."""
+    import platform
+
+    from xbackend import cores, environments
+    from xbackend.wording import join
+
+    states = {name: environments.get(name).state for name in environments.names()}
+    ready = [name for name, state in states.items() if state == "ready"]
+    others = join(f"{name} ({state})" for name, state in states.items() if state != "ready")
+    lines = {
+        f"xbackend {__version__}": "",
+        "Python": f"{platform.python_version()}, {sys.executable}",
+        "cores": str(cores.count()),
+        "environments ready": join(ready) or "none",
+        "others": f"{others}: xbackend doctor says what to type" if others else "",
+    }
+    return "\n".join(f"{name}: {words}" if words else name for name, words in lines.items() if words or " " in name)
 
 
 def _options_of(command: str) -> set[str]:

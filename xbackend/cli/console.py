@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from xbackend.scripting.progress import Log, one_line
+from xbackend.scripting.progress import Beating, Log, one_line
 from xbackend.wording import visible
 
 _NAME = 24  # letters of a name that is not broken to make a table narrower
@@ -90,7 +90,8 @@ def progress() -> Iterator[Callable[[str], None]]:
         yield lambda _: None
         return
     if not console.is_terminal:
-        yield Log()
+        with Beating(Log()) as beating:
+            yield beating
         return
-    with console.status("") as status:
-        yield lambda text: status.update(escape(one_line(text)))
+    with console.status("") as status, Beating(lambda text: status.update(escape(one_line(text)))) as beating:
+        yield beating

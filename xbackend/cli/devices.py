@@ -8,7 +8,7 @@ from xbackend.cli.output import Output
 from xbackend.errors import XBackendError
 from xbackend.measure import matrix
 from xbackend.results import naming
-from xbackend.wording import counted
+from xbackend.wording import counted, placed
 
 
 def devices(
@@ -24,9 +24,9 @@ def devices(
     rows = list[output.Devices]()
     with progress() as shown:
         failures = matrix.ready(selected, shown)
-        for one in selected:
+        for one, place in placed(selected):
             label = naming.label(*one)
-            shown(f"starting {label}")
+            shown(f"starting {label}{place}")
             try:
                 with matrix.opened(one, failures, virtual_devices) as backend:
                     there, default = [*map(str, backend.devices)], str(backend.default_device)

@@ -15,7 +15,7 @@ from xbackend.environments import recipes, system_packages
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import matrix
 from xbackend.report.written import columns
-from xbackend.wording import counted, grouped, join
+from xbackend.wording import counted, grouped, join, placed
 from xbackend.workers.diagnosis import diagnose, verified
 
 _INSTALL = "install what is missing of the system (with apt-get, as root or by sudo), and make the environments"
@@ -41,8 +41,8 @@ def doctor(
     with progress() as shown:
         damage = verified(names, shown) if verify else {}
         rows = []
-        for name in names:
-            shown(f"looking at {name}")
+        for name, place in placed(names):
+            shown(f"looking at {name}{place}")
             rows.append((name, *(damage.get(registry.get(name).environment) or diagnose(name))))
     _say(rows)
     there = [name for name, state, _, _ in rows if state == "available"]
@@ -107,7 +107,8 @@ def _environments(names: Iterable[str]) -> list[list[str]]:
     """Make these environments; returns each with its state, and its Python or why it failed."""
     rows = []
     with progress() as shown:
-        for name in names:
+        for name, place in placed(names):
+            shown(f"environment {name}{place}")
             try:
                 environments.sync(name, on_progress=shown, hashes=True)
                 rows.append([name, environments.get(name).state, _python(name)])

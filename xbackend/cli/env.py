@@ -11,7 +11,7 @@ from xbackend.cli import DONE, options, output
 from xbackend.cli.console import progress, table
 from xbackend.cli.output import Output
 from xbackend.errors import UsageError
-from xbackend.wording import counted
+from xbackend.wording import counted, placed
 
 
 def env(
@@ -28,7 +28,8 @@ def env(
     asked = list(dict.fromkeys(environments.get(name).name for name in names))
     if action != "list":
         with progress() as shown:
-            for name in asked or environments.names():
+            for name, place in placed(asked or environments.names()):
+                shown(f"environment {name}{place}")
                 if action == "sync":
                     environments.sync(name, on_progress=shown, hashes=True)
                 else:

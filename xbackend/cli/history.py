@@ -8,7 +8,7 @@ from typing import Annotated
 from xbackend import report, workloads
 from xbackend.analysis.history import changes, series
 from xbackend.cli import DONE, INCOMPLETE, options, output
-from xbackend.cli.console import say, table
+from xbackend.cli.console import progress, say, table
 from xbackend.cli.output import Output
 from xbackend.errors import UsageError
 from xbackend.report.said.history import build, change_rows
@@ -31,7 +31,9 @@ def history(
     runs, damaged = Store(store).readable()
     if not runs and not damaged:
         raise UsageError(f"there is no run in {store}; xbackend compare makes one")
-    files = report.files("history", *build(runs, workload, damaged))
+    with progress() as shown:
+        shown(f"drawing the history of {counted(len(runs), 'run')}")
+        files = report.files("history", *build(runs, workload, damaged))
     found = series(runs, workload)
     rows = change_rows(found)
     answer = f"{counted(len(rows), 'measurement')} shown to be faster or slower than in the run before"

@@ -14,7 +14,7 @@ from rich.table import Table
 from xbackend.cli.console import shown
 from xbackend.measure.standing import Standing, Watch
 from xbackend.report.said import text
-from xbackend.scripting.progress import Log, one_line
+from xbackend.scripting.progress import Beating, Log, one_line
 from xbackend.wording import counted, visible
 
 Say = Callable[[str], None]
@@ -33,11 +33,13 @@ def progress() -> Iterator[tuple[Say, Watch]]:
         yield lambda _: None, lambda *_: None
         return
     if not console.is_terminal:
-        yield (log := Log()), _numbers(log)
+        with Beating(Log()) as beating:
+            yield beating, beating.watched(_numbers(beating))
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
         table = _Table(live)
-        yield table.say, table.show
+        with Beating(table.say) as beating:
+            yield beating, beating.watched(table.show)
 
 
 def _numbers(say: Say) -> Watch:

@@ -11,14 +11,14 @@ from cyclopts import Parameter
 
 from xbackend import report as reporting
 from xbackend.cli import DONE, STORE, options, output
-from xbackend.cli.console import say
+from xbackend.cli.console import progress, say, say_lines
 from xbackend.cli.output import Output
 from xbackend.errors import StoreError, UsageError
 from xbackend.report import kinds
 from xbackend.results import FOLDER
 from xbackend.results.runs import Store
 from xbackend.results.schema import read
-from xbackend.wording import counted, unfinished
+from xbackend.wording import counted, placed, unfinished
 
 
 def _there(context: Any) -> list[str]:
@@ -86,13 +86,14 @@ def _again(folder: Path, names: Sequence[str], baseline: str | None) -> tuple[li
             "xbackend compare, train and cluster run make one"
         )
     files, wrong = [], []
-    for name, found in there.items():
-        if not names or name in names:
-            for kind in found:
-                try:
-                    told = read(folder / name / kind.file, kind.told)
-                    files.append(reporting.write(told, folder / name, baseline, again=True))
-                    say(f"report: {files[-1]}")
-                except StoreError as error:
-                    wrong.append(str(error))
+    each = [(name, kind) for name, found in there.items() if not names or name in names for kind in found]
+    with progress() as shown:
+        for (name, kind), place in placed(each):
+            shown(f"writing {folder / name}{place}")
+            try:
+                told = read(folder / name / kind.file, kind.told)
+                files.append(reporting.write(told, folder / name, baseline, again=True))
+            except StoreError as error:
+                wrong.append(str(error))
+    say_lines(f"report: {file}" for file in files)
     return files, wrong

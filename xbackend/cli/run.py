@@ -24,6 +24,7 @@ from xbackend.report.said import text
 from xbackend.report.written import columns
 from xbackend.results.schema import FOREIGN
 from xbackend.wording import grouped, join
+from xbackend.wording import placed as placed_of
 from xbackend.workloads.agreement import DOUBTFUL, Agreement, Verified, most, verified
 
 _TARGET = Parameter(help="a function in a file", metavar="FILE.py:FUNCTION")
@@ -68,8 +69,8 @@ def run(
     warnings = [*load_warnings(), *variables.warnings()]
     with progress() as shown:
         failures = matrix.ready(selected, shown)
-        for name, environment in selected:
-            shown(f"running on {name}")
+        for (name, environment), place in placed_of(selected):
+            shown(f"running on {name}{place}")
             try:
                 with matrix.opened((name, environment), failures, count) as backend:
                     executable = backend.compile(made.program, devices=bindings)

@@ -25,7 +25,7 @@ from xbackend.results import naming
 from xbackend.results.naming import GRADIENT
 from xbackend.results.runs import Store
 from xbackend.results.schema import Results
-from xbackend.wording import counted
+from xbackend.wording import counted, placed
 from xbackend.workloads.workload import Workload
 
 Guard = Callable[[str], AbstractContextManager[None]]  # around the user's own code, named by what it is
@@ -162,11 +162,11 @@ def cases_of(
     turns the errors of the user's own code into one.
     """
     made, errors = list[Case](), list[XBackendError]()
-    for workload, parameters in ((one, each) for one, combinations in chosen for each in combinations):
+    for (workload, parameters), place in placed((one, each) for one, combinations in chosen for each in combinations):
         both = (False, True) if workload.gradient else (False,)
         for derived in both if gradient is None else (gradient,):
             name = workload.name + (GRADIENT if derived else "")
-            on_progress(f"inputs and oracle of {naming.described(name, parameters)}")
+            on_progress(f"inputs and oracle of {naming.described(name, parameters)}{place}")
             try:
                 with guard(f"workload {naming.described(name, parameters)}"):
                     made.append(candidates.made(workload, parameters, gradient=derived, seed=seed))

@@ -17,7 +17,7 @@ from xbackend.measure.standing import Watch
 from xbackend.results import FOLDER
 from xbackend.results.runs import FILE, Store
 from xbackend.scripting.compared import Compared
-from xbackend.scripting.progress import of_scripts
+from xbackend.scripting.progress import Beating, of_scripts
 from xbackend.training.model import Model
 from xbackend.training.workload import step_of
 from xbackend.wording import listed
@@ -96,15 +96,16 @@ def compare(
     """
     runs = _names(backends), _names(environments) or []
     matrix.check_baseline(baseline, matrix.runs(*runs))
-    shown = on_progress or of_scripts()
-    cases = _cases(function, arrays, dict(settings or {}), quick=quick, seed=seed, gradient=gradient, say=shown)
-    return measured(
-        cases, backends=runs[0], environments=runs[1], devices=_numbers(devices),
-        devices_map=DeviceMap.parse(devices_map), quick=quick, thorough=thorough, processes=processes, minutes=minutes,
-        limit=limit, wait=wait, threads=threads, cores_per_device=cores_per_device, shared_cores=shared_cores,
-        seed=seed, baseline=baseline, allow_nan=allow_nan, name=name or cases[0].workload,
-        store=None if store is None else Store(Path(store)), on_progress=shown, watch=watch,
-    )  # fmt: skip
+    with Beating(on_progress or of_scripts()) as shown:
+        cases = _cases(function, arrays, dict(settings or {}), quick=quick, seed=seed, gradient=gradient, say=shown)
+        return measured(
+            cases, backends=runs[0], environments=runs[1], devices=_numbers(devices),
+            devices_map=DeviceMap.parse(devices_map), quick=quick, thorough=thorough, processes=processes,
+            minutes=minutes, limit=limit, wait=wait, threads=threads, cores_per_device=cores_per_device,
+            shared_cores=shared_cores, seed=seed, baseline=baseline, allow_nan=allow_nan,
+            name=name or cases[0].workload, store=None if store is None else Store(Path(store)), on_progress=shown,
+            watch=shown.watched(watch),
+        )  # fmt: skip
 
 
 def load_results(path: str | Path = "latest", *, store: str | Path = FOLDER, baseline: str | None = None) -> Compared:
