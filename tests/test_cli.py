@@ -5,17 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import platform
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from xbackend import environments
+from xbackend import cores, environments, pytest_plugin
 from xbackend.analysis.gate import GateOutcome
 from xbackend.backends import registry
-from xbackend.cli import COMMANDS, DONE, INCOMPLETE, console, main
+from xbackend.cli import COMMANDS, DONE, EXAMPLES, INCOMPLETE, application, console, main
+from xbackend.version import VERSION
 
 FUNCTIONS = """
 import numpy as np
@@ -70,6 +74,46 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     )
 
 
+def test_every_example_of_help_is_a_command_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {*EXAMPLES} == {*COMMANDS}
+    for command, example in EXAMPLES.items():
+        program, *words = shlex.split(example.partition(" > ")[0])
+        assert (program, words[0]) == ("xbackend", command)
+        application().parse_args(words, exit_on_error=False, print_error=False)
+        assert f"Example: {example}"[:60] in helped(capsys, command)
+
+
+def test_help_of_bench_has_the_options_that_it_passes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    said = " ".join(helped(capsys, "bench").split())
+    assert [name for name in pytest_plugin._OPTIONS if f"--{name}" not in said] == []
+
+
+def test_the_version_says_what_is_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    states = dict.fromkeys(environments.names(), "ready") | {"theano": "absent"}
+    monkeypatch.setattr(environments, "get", lambda name: SimpleNamespace(state=states[name]))
+    for words in (["--version"], ["compare", "--version"]):
+        assert main(words) == DONE
+        first, *rest = capsys.readouterr().out.splitlines()
+        said = " ".join(rest)
+        assert first == f"xbackend {VERSION}" and f"Python: {platform.python_version()}" in said
+        assert f"cores: {cores.count()}" in said and "environments ready: numpy," in said
+        assert "others: theano (absent): xbackend doctor" in said
+
+
+def test_colours_are_left_out_where_nobody_wants_them(folder: Path) -> None:
+    code = "from xbackend.cli.console import *; table(['a'], [['b']], 'c')\nwith progress() as shown: shown('d')"
+    command = [sys.executable, "-c", code]
+
+    def coloured(**variables: str) -> bool:
+        environment = {**os.environ, "FORCE_COLOR": "1", "TERM": "xterm-256color", **variables}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+        return re.search(r"\x1b\[[0-9;]*(3[0-9]|4[0-9]|9[0-7])m", done.stdout + done.stderr) is not None
+
+    assert coloured() and not coloured(NO_COLOR="1")
+
+
 def imported(*arguments: str) -> set[str]:
     """The packages that a command line imports."""
     code = f"import sys; from xbackend.cli import main; main({[*arguments]}); print('\\n', *sys.modules)"
@@ -84,7 +128,18 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_every_command_has_a_file_of_its_name() -> None:
     files = {path.stem for path in Path(console.__file__).parent.glob("[!_]*.py")}
-    assert files == {*COMMANDS, "completion", "console", "graphs", "live", "neighbours", "options", "users"}
+    assert files == {
+        *COMMANDS,
+        "completion",
+        "configured",
+        "console",
+        "graphs",
+        "live",
+        "neighbours",
+        "options",
+        "output",
+        "users",
+    }
 
 
 def test_compare_prints_its_table_and_writes_the_report(folder: Path) -> None:

@@ -126,7 +126,6 @@ def ended(*arguments: str) -> int:
         (("draw", "matpow", "--input", "3"), "--input is for a FILE.py:FUNCTION; matpow has its own"),
         (("draw", "mine.py:double", "--set", "scale=abc"), "double: scale='abc' is no number, as scale=2 is"),
         (("draw", "mine.py:double", "-o", "x.png"), "Unknown option: -o. What it prints goes to a file with > FILE"),
-        (("compare", "--json"), "Unknown option: --json. What was measured is JSON already"),
         (("run", "mine.py:double", "--backend", "jax"), "Unknown option: --backend. Did you mean --backends?"),
         (("run", "mine.py:double", "--hosts", "a"), "Unknown option: --hosts. There is --input, --from, --rewrites"),
         (("run", "mine.py"), "'mine.py' is not FILE.py:FUNCTION; write mine.py:double"),

@@ -54,7 +54,7 @@ def completed(script: Path, *words: str) -> list[str]:
 def test_commands_and_options_are_completed(script: Path) -> None:
     assert completed(script, "com") == ["compare"]
     assert completed(script, "") == list(COMMANDS)
-    assert completed(script, "compare", "--qu") == ["--quick"]
+    assert completed(script, "compare", "--qu") == ["--quick", "--quiet"]
     assert completed(script, "draw", "--form", "d") == ["dot"]
 
 

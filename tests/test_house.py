@@ -32,6 +32,7 @@ FRAMEWORKS = {package for e in registry.entries() for package in e.packages} - {
 # The parts of xbackend that a worker imports, and their allowed imports beside the standard library and its framework.
 WORKER_SIDE = (
     *(
+        "version",
         "errors",
         "devices",
         "cores",

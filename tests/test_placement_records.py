@@ -22,12 +22,12 @@ from xbackend.backends.placement import (
     OpRecord,
     Placement,
     TransferRecord,
+    _backward_rows,
     merge,
 )
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
 from xbackend.program.binding import Placed, bind
-from xbackend.report.said.placement import _backward_rows
 from xbackend.results.schema import Evidence
 
 CPU0, CPU1 = Device("cpu", 0), Device("cpu", 1)

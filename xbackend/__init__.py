@@ -8,12 +8,13 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from xbackend.version import VERSION as __version__
+
 # Type checkers know this name. Importing typing for it would take most of the time of importing xbackend.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__version__ = "0.1.0"
 
 # The module that lists the functions of arrays.
 _FUNCTIONS = "xbackend.api.functions"
@@ -40,6 +41,8 @@ _HOME = {
     "to_source": "xbackend.bring.source",
     "to_callable": "xbackend.bring.source.callables",
     **dict.fromkeys(("from_tensorflow", "from_graph_def"), "xbackend.bring.tensorflow.given"),
+    **dict.fromkeys(("compare", "load_results"), "xbackend.scripting.comparing"),
+    "Compared": "xbackend.scripting.compared",
     "backend_names": "xbackend.backends.registry",
 }
 _DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint32")
@@ -144,6 +147,8 @@ if TYPE_CHECKING:
     from xbackend.devices import Device, DeviceMap
     from xbackend.program.dtypes import DType
     from xbackend.program.shared import SharedVariable
+    from xbackend.scripting.compared import Compared
+    from xbackend.scripting.comparing import compare, load_results
     from xbackend.training.model import Model, model
     from xbackend.workers.opening import open
     from xbackend.workloads.workload import Workload, workload

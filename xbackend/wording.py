@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 Key = TypeVar("Key")
@@ -60,6 +60,13 @@ def few(words: Sequence[str], most: int = 4) -> str:
     return join(words if len(words) <= most else [*words[: most - 1], f"{len(words) - most + 1} more"])
 
 
+def placed(items: Iterable[Item]) -> Iterator[tuple[Item, str]]:
+    """Each item, and its place as the end of a line of progress, ``(2 of 5)``; empty of only one."""
+    each = list(items)
+    for number, item in enumerate(each, 1):
+        yield item, f" ({number} of {len(each)})" if len(each) > 1 else ""
+
+
 def unfinished(running: bool) -> str:
     """The predicate for an incomplete run."""
     return "is being measured" if running else "was cut off"
@@ -97,6 +104,13 @@ def plain(text: object) -> str:
 def visible(text: object) -> str:
     """Text of several lines, safe for a terminal: as `plain`, but line breaks, tabs and blanks stay."""
     return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", str(text))
+
+
+def marked(text: object) -> str:
+    """Text of several lines, as `visible`, in HTML."""
+    from html import escape  # at the top it would be a part of importing xbackend
+
+    return f"<pre>{escape(visible(text))}</pre>"
 
 
 def value(item: Any) -> str:

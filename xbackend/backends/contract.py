@@ -481,5 +481,17 @@ class Executable:
             self._checked = True  # only now: a wrong placement is refused at every call
         return unflatten(self.program.structure, self.backend.get_all(results))
 
+    def _repr_html_(self) -> str:
+        from xbackend.drawing.markup import SMALL, shown
+
+        title = f"{self.program.name} on {self.backend.name}"
+        facts = {"program": repr(self.program), "phases": self.ledger}
+        try:
+            placement = str(self.placement)
+            drawn = self.draw("svg") if len(self.program.nodes) <= SMALL else ""
+        except BackendClosed as error:
+            placement, drawn = str(error), ""
+        return shown(title, facts | {"placement": placement}, drawn, title)
+
     def __repr__(self) -> str:
         return f"<executable of {self.program!r} on {self.backend.name}>"

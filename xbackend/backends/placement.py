@@ -14,7 +14,7 @@ from xbackend.errors import PlacementError
 from xbackend.program import analyses
 from xbackend.program.binding import Placed
 from xbackend.program.program import Program
-from xbackend.wording import counted, few
+from xbackend.wording import counted, few, grouped
 
 # The beginning of the evidence for values that depend neither on an argument nor on a shared variable.
 CONSTANT = "it depends on constants only: "
@@ -23,6 +23,8 @@ _FINE = ("as asked", "fused", "folded")
 NOTHING_TO_READ = "nothing to read"
 UNREAD = ("not read", NOTHING_TO_READ)  # the statuses of an unknown device
 _UNTOLD = "nothing was executed yet, or the framework does not tell"
+OPS = ("asked", "bound to", "executed on", "status", "ops", "which")  # the columns of `op_rows`
+TRANSFERS = ("from", "to", "why", "transfers", "bytes")  # those of `transfer_rows`
 _SHOWN = 5  # the most moved ops in a message
 
 
@@ -256,6 +258,12 @@ class Placement:
     def __str__(self) -> str:
         return "\n".join([self.summary(), *self.differences()])
 
+    def _repr_html_(self) -> str:
+        from xbackend.drawing.markup import shown, table
+
+        tables = table(OPS, op_rows(self)) + table(TRANSFERS, transfer_rows(self.transfers))
+        return shown(self.summary(), {"": "; ".join(self.differences())}) + tables
+
     def listing(self) -> str:
         """All ops, backward ops and transfers, one a line."""
         lines = [
@@ -269,6 +277,31 @@ class Placement:
         ]
         lines += [f"transfer {t.source} -> {t.target}: {t.bytes} bytes ({t.cause})" for t in self.transfers]
         return "\n".join(lines)
+
+
+def op_rows(placement: Placement) -> list[list[str]]:
+    """The ops that were asked for alike and ran alike, counted: a cell for each of `OPS`."""
+    return [*_forward_rows(placement.ops), *_backward_rows(placement.backward)]
+
+
+def _forward_rows(ops: Sequence[OpRecord]) -> list[list[str]]:
+    each = grouped(((op.asked or "the default", op.bound, op.executed or "not told", op.status), op.op) for op in ops)
+    counts = {key: [f"{op} {n}x" if n > 1 else op for op, n in Counter(names).items()] for key, names in each.items()}
+    return [[*key, str(len(names)), ", ".join(counts[key])] for key, names in each.items()]
+
+
+def _backward_rows(records: Sequence[BackwardRecord]) -> list[list[str]]:
+    """The ops of the backward passes: nobody asks for their devices, which follow from those of the forward ops."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for r in records:
+        counts[r.bound or "no device", r.executed or "not told", r.status] += r.count
+    return [["by its forward op", *key, str(n), "in backward passes"] for key, n in counts.items()]
+
+
+def transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
+    """The transfers of each way and cause, counted: a cell for each of `TRANSFERS`."""
+    routes = grouped(((t.source, t.target, t.cause), t.bytes) for t in transfers)
+    return [[*route, str(len(moved)), bytes_text(sum(moved))] for route, moved in routes.items()]
 
 
 def _counted(transfers: Sequence[TransferRecord]) -> str:

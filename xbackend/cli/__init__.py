@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts import exceptions as wrong
 
 from xbackend import __version__
 from xbackend.errors import StoreError, XBackendError
+
+if TYPE_CHECKING:
+    from xbackend.cli.options import Printed
 
 # Exit codes: everything asked for was done; something asked for could not be; the command line or input was wrong;
 # stored results could not be read or written. Those of a gate are `xbackend.analysis.gate.GateOutcome`.
@@ -28,7 +32,12 @@ _ABOUT = (
 # What `--help` says of each command: the first line in the list of all of them, the rest in its own.
 COMMANDS = {
     "compare": "run a workload on backends and write a report",
-    "bench": "pytest bench, with the options after it passed on",
+    "bench": (
+        "pytest bench, with the options after it passed on\n\n"
+        "xbackend's own are --backends, --devices, --quick, --full, --thorough, --processes, --minutes, --threads, "
+        "--cores-per-device, --shared-cores, --baseline, --seed, --workload, --set, --allow-nan and --store. All "
+        "others are those of pytest and pytest-benchmark: pytest --help."
+    ),
     "report": "write the report of a stored run, or reports again from their data",
     "history": "write how the runs of the store compare over time",
     "devices": "the devices of each backend",
@@ -52,14 +61,41 @@ COMMANDS = {
     "cluster": "run your own function as the step of every task of a cluster",
 }
 
+# A command line that says what each is for.
+EXAMPLES = {
+    "compare": "xbackend compare model.py:f --input 'float64[3]' --quick",
+    "bench": "xbackend bench --quick --backends numpy,jax",
+    "report": "xbackend report --run latest",
+    "history": "xbackend history matpow",
+    "devices": "xbackend devices --backends jax --virtual-devices 2",
+    "doctor": "xbackend doctor --backends numpy,jax",
+    "runs": "xbackend runs latest --wide",
+    "gate": "xbackend gate before after --fail slower:5%",
+    "bisect": "xbackend bisect 'pytensor>=2.30' matpow --quick",
+    "env": "xbackend env sync jax",
+    "draw": "xbackend draw matpow --form svg > matpow.svg",
+    "translate": "xbackend translate matpow --to jax",
+    "run": "xbackend run model.py:f --input 'float64[3]' --backends jax",
+    "train": "xbackend train model.py --strategy one,mirrored",
+    "cluster": "xbackend cluster run job.py:step --workers 2 --ps 1",
+}
+
 
 def application() -> App:
     """The command line; a command's module is imported when it is the one that was typed."""
-    app = App("xbackend", help=_ABOUT, help_format="plaintext", version=f"xbackend {__version__}")
+    app = App("xbackend", help=_ABOUT, help_format="plaintext", version_format="plaintext", version=_version)
     app.default_parameter = Parameter(negative=())
     for place, (name, text) in enumerate(COMMANDS.items()):
         flags = () if name == "bench" else app.version_flags  # pytest has a --version of its own
-        app.command(f"xbackend.cli.{name}:{name}", name=name, help=text, sort_key=place, version_flags=flags)
+        text = f"{text}\n\nExample: {EXAMPLES[name]}"
+        app.command(
+            f"xbackend.cli.{name}:{name}",
+            name=name,
+            help=text,
+            sort_key=place,
+            version_flags=flags,
+            version_format="plaintext",
+        )
     for verb, text in (
         ("install", "complete commands, options and names in this shell"),
         ("show", "print the script for that"),
@@ -69,43 +105,99 @@ def application() -> App:
     return app
 
 
+def _version() -> str:
+    """The version, and what is here: the Python, the cores, and which environments are ready."""
+    import platform
+
+    from xbackend import cores, environments
+    from xbackend.wording import join
+
+    states = {name: environments.get(name).state for name in environments.names()}
+    ready = [name for name, state in states.items() if state == "ready"]
+    others = join(f"{name} ({state})" for name, state in states.items() if state != "ready")
+    lines = {
+        f"xbackend {__version__}": "",
+        "Python": f"{platform.python_version()}, {sys.executable}",
+        "cores": str(cores.count()),
+        "environments ready": join(ready) or "none",
+        "others": f"{others}: xbackend doctor says what to type" if others else "",
+    }
+    return "\n".join(f"{name}: {words}" if words else name for name, words in lines.items() if words or " " in name)
+
+
+def _options_of(command: str) -> set[str]:
+    return {argument.name for argument in application()[command].assemble_argument_collection()}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code, as docs/commands.md has them."""
+    from xbackend.cli import configured
+
     typed = list(sys.argv[1:] if argv is None else argv)
+    own = typed[:1] != ["bench"]  # the options of pytest are its own
     command = " ".join(["xbackend", *(word for word in typed[:1] if word in COMMANDS)])
     try:
         if not typed:
             raise CycloptsError(msg=f"name a command: {', '.join(COMMANDS)}")
-        function, bound, _ = application().parse_args(typed, exit_on_error=False, print_error=False)
+        app = application()
+        if own:
+            typed, app.config = configured.applied(typed, [*COMMANDS], _options_of)
+        function, bound, _ = app.parse_args(typed, exit_on_error=False, print_error=False)
         if bound.arguments.get("python"):
             from xbackend.environments.interpreters import VARIABLE
 
             os.environ[VARIABLE] = bound.arguments["python"]
-        return function(*bound.args, **bound.kwargs) or DONE
+        return _ended(lambda: function(*bound.args, **bound.kwargs), bound.arguments.get("printed"))
     except CycloptsError as error:
-        return _refused(command, _words(error), WRONG)
+        why, code = _words(error), WRONG
     except XBackendError as error:
-        return _refused(command, error, STORE if isinstance(error, StoreError) else WRONG)
+        why, code = str(error), STORE if isinstance(error, StoreError) else WRONG
     except MemoryError as error:  # where a limit of this process is below what the machine has
-        return _refused(command, f"there is not enough memory: {error}; ask for less", WRONG)
+        why, code = f"there is not enough memory: {error}; ask for less", WRONG
     except KeyboardInterrupt:
-        return _refused(command, "interrupted", INTERRUPTED)
+        why, code = "interrupted", INTERRUPTED
     except BrokenPipeError:  # `| head` has read enough; what Python still writes at its end goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _UNREAD
+    return _refused(command, why, code, own and "--json" in typed)
 
 
-def _refused(command: str, why: object, code: int) -> int:
+def _ended(call: Callable[[], Any], printed: Printed | None) -> int:
+    """Call a command; returns its exit code. With ``printed`` its output is written as JSON, or in short."""
+    from xbackend.cli import configured
+    from xbackend.cli.console import say, showing
+
+    if printed is None:
+        if configured.taken:
+            say(configured.said(), error=True)
+        told = call()
+    else:
+        with showing(text=False, progress=not printed.quiet):
+            told = call()
+        if told is not None and not isinstance(told, int):
+            from xbackend.cli.output import short, written
+
+            told.configured = dict(configured.taken)
+            say(written(told) if printed.json else short(told))
+    return int(getattr(told, "exit_code", told or DONE))
+
+
+def _refused(command: str, why: str, code: int, as_json: bool) -> int:
     from xbackend.cli.console import say
 
     say(f"{command}: {why}", error=True)
+    name = command.partition(" ")[2]
+    if as_json:
+        from xbackend.cli.output import KINDS, written
+
+        if name in KINDS:
+            say(written(KINDS[name](exit_code=code, error=why)))
     return code
 
 
 # What is typed by habit, and how it is said here.
 _INSTEAD = {
     **dict.fromkeys(("-o", "--output", "--out"), "What it prints goes to a file with > FILE; reports to --reports DIR"),
-    "--json": "What was measured is JSON already: zcat results.json.gz, beside each report",
     "--gpu": "Visible GPUs are used; logical devices are bound to them, as in run --devices-map dev0=gpu:0",
 }
 
@@ -138,5 +230,6 @@ def _words(error: CycloptsError) -> str:
     if isinstance(error, wrong.UnusedCliTokensError):
         return f"it does not take {' '.join(error.unused_tokens or ())}"
     if isinstance(error, wrong.CoercionError) and error.msg and error.argument:
-        return f"{error.argument.name}: {error.msg}"
+        sources = [token.source for token in error.argument.tokens if token.source != "cli"]
+        return f"{''.join(f'{source}: ' for source in sources[:1])}{error.argument.name}: {error.msg}"
     return str(error)

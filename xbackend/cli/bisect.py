@@ -11,8 +11,9 @@ from xbackend.analysis.bisection import What
 from xbackend.analysis.gate import GateOutcome
 from xbackend.analysis.statistics import Verdict
 from xbackend.backends import registry
-from xbackend.cli import DONE, INCOMPLETE, graphs, options, users
+from xbackend.cli import DONE, INCOMPLETE, graphs, options, output, users
 from xbackend.cli.console import progress, say, table
+from xbackend.cli.output import Output
 from xbackend.environments.releases import EXAMPLE, releases
 from xbackend.errors import UsageError
 from xbackend.measure.bisect import Beside, Bisection, Found
@@ -73,7 +74,8 @@ def bisect(
     wait: options.Wait = None,
     python: options.Python = None,
     store: options.Store = FOLDER,
-) -> int:
+    printed: options.Printed = options.PRINTED,
+) -> Output:
     """Name the release in which something changed, or a range of releases, and show what was measured."""
     if tolerance is not None and what != "numbers":
         raise UsageError(f"--tolerance is for --what numbers: a {_OF[What(what)]} has a verdict")
@@ -90,11 +92,21 @@ def bisect(
         }  # fmt: skip
         looked = Bisection(case, name, there, What(what), devices, tolerance, given)
         found = looked.run()
-    say(answer(found, what=looked.what, subject=f"{case.workload} on {name}"))
+    say(first := answer(found, what=looked.what, subject=f"{case.workload} on {name}"))
     _show(found, looked.what)
+    return output.Bisect(
+        exit_code=_code(found),
+        answer=first,
+        first_changed="" if found.between else found.high,
+        among=[*found.between, found.high] if found.between else [],
+        rows=[output.release(one, found, looked.what is What.NUMBERS) for one in found.releases],
+    )
+
+
+def _code(found: Found) -> int:
     if not found.first:
         return INCOMPLETE
-    return GateOutcome.NO_VERDICT if not found.high else RANGE if found.between else DONE
+    return int(GateOutcome.NO_VERDICT) if not found.high else RANGE if found.between else DONE
 
 
 def _backend(wanted: str, there: list[str], asked: str | None) -> str:

@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
+from msgspec.structs import replace
 
 from xbackend.backends import registry
-from xbackend.cli import DONE, INCOMPLETE, options
+from xbackend.cli import DONE, INCOMPLETE, configured, options, output
 from xbackend.cli.console import say, say_lines, table, width
+from xbackend.cli.output import Output
 from xbackend.cli.users import calling, job
 from xbackend.cluster.job import Job
 from xbackend.devices import DeviceMap
 from xbackend.engines.registry import ENGINES, checked
 from xbackend.engines.spec import FIRST_PORT, WORKER, Announced, ClusterSpec, found, local, read
 from xbackend.errors import UsageError
-from xbackend.wording import join
+from xbackend.wording import counted, join
 
 if TYPE_CHECKING:
     from xbackend.cluster.jobspec import JobSpec
@@ -135,7 +137,8 @@ def cluster(
     python: options.Python = None,
     name: options.Name = None,
     reports: options.Reports = Path("reports"),
-) -> int:
+    printed: options.Printed = options.PRINTED,
+) -> int | Output:
     """Run a job on a cluster of processes and write a report, or show the clusters that run."""
     if action == "status":
         return _status()
@@ -158,15 +161,9 @@ def cluster(
         settings=Settings(virtual_devices=devices, cores_per_device=cores_per_device),
         devices=devices_map or DeviceMap(),
         asynchronous=asynchronous,
-        restarts=restarts,
-        limit=limit,
-        start_limit=start_limit,
-        every=every,
-        folder=checkpoints,
-        here=here,
-        guard=calling,
-        on_line=say,
-    )
+        restarts=restarts, limit=limit, start_limit=start_limit, every=every, folder=checkpoints, here=here,
+        guard=calling, on_line=say,
+    )  # fmt: skip
     return _ran(asked, pairs, folder, replay=replay, allow_nan=allow_nan)
 
 
@@ -176,15 +173,19 @@ def _job(target: str) -> Job:
     return job(target)
 
 
-def _status() -> int:
+def _status() -> Output:
     from xbackend.cluster import status
 
-    table(list(status.HEADERS), status.rows())
-    return DONE
+    rows = status.rows()
+    table(list(status.HEADERS), rows)
+    tasks = [output.Task(**dict(zip(status.HEADERS, row, strict=True))) for row in rows]
+    return output.Cluster(
+        exit_code=DONE, answer=f"{counted(len(tasks), 'process', 'processes')} of clusters", tasks=tasks
+    )
 
 
-def _ran(asked: JobSpec, pairs: Sequence[tuple[str, type[Engine]]], folder: Path, **how: bool) -> int:
-    """Run the job, print the outcomes, write the report, and return the exit code."""
+def _ran(asked: JobSpec, pairs: Sequence[tuple[str, type[Engine]]], folder: Path, **how: bool) -> Output:
+    """Run the job, print the outcomes, and write the report."""
     from xbackend.cluster.ran import words
     from xbackend.measure import clusters
     from xbackend.report import write
@@ -192,8 +193,12 @@ def _ran(asked: JobSpec, pairs: Sequence[tuple[str, type[Engine]]], folder: Path
     from xbackend.report.written.terminal import outcomes
 
     done = clusters.jobs(asked, pairs, on_end=lambda one: say_lines(words(one)), **how)
+    done = replace(done, configured=dict(configured.taken))
     told = said(done)
     say_lines(outcomes(told, width()))
-    say(f"report: {write(done, folder)}")
+    say(f"report: {(file := write(done, folder))}")
     wrong = told.ended.apart or [one for one in done.runs if one.replayed is False]
-    return INCOMPLETE if told.ended.failures or wrong else DONE
+    return output.Cluster(
+        exit_code=INCOMPLETE if told.ended.failures or wrong else DONE, answer=told.answer, files=[str(file)],
+        rows=[*map(output.clustered, done.runs)], notes=told.ended.failures,
+    )  # fmt: skip

@@ -6,18 +6,19 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import mutually_exclusive
 
-from xbackend import report, workloads
-from xbackend.analysis.disturbed import quiet
-from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, graphs, options, users
+from xbackend import workloads
+from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, configured, graphs, options, output, users
 from xbackend.cli.console import say, say_lines, width
 from xbackend.cli.live import progress
 from xbackend.cli.options import option
+from xbackend.cli.output import Output
 from xbackend.errors import StoreError, UsageError
 from xbackend.measure import matrix
 from xbackend.measure.plan import PRESETS, WIDTH
@@ -25,6 +26,9 @@ from xbackend.results import FOLDER, schema
 from xbackend.results.naming import FILE
 from xbackend.results.runs import REPORTED, Store
 from xbackend.wording import join
+
+if TYPE_CHECKING:
+    from xbackend.scripting.compared import Compared
 
 _QUICK, _USUAL, _THOROUGH = (PRESETS[name].most for name in ("quick", "default", "thorough"))
 _DEFAULT = "matpow"
@@ -112,10 +116,10 @@ def compare(
     reports: options.Reports = Path("reports"),
     store: options.Store = FOLDER,
     wide: options.Wide = False,
-) -> int:
+    printed: options.Printed = options.PRINTED,
+) -> Output:
     """Run a workload on backends, print the answer and the table, write the report."""
-    from xbackend.measure import session  # slow imports would keep a shell waiting that completes an option
-    from xbackend.report.written.terminal import lines
+    from xbackend.scripting import comparing  # slow imports would keep a shell waiting that completes an option
 
     runs = matrix.runs(measuring.backends, measuring.environments)
     matrix.check_baseline(measuring.baseline, runs)  # before environments are made, like all refusals
@@ -131,23 +135,37 @@ def compare(
             target or _DEFAULT, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
             suite=suite, quick=measuring.quick, seed=measuring.seed, graph=graph, on_progress=shown,
         )  # fmt: skip
-        unready = matrix.ready(runs, shown)
-        results = session.compare(
-            cases, unready=unready, name=name, store=Store(store), on_progress=shown, watch=watch, partial=True,
+        found = comparing.measured(
+            cases,
+            name=name,
+            store=Store(store),
+            on_progress=shown,
+            watch=watch,
+            partial=True,
+            configured=configured.taken,
             **vars(measuring),
-        )  # fmt: skip
-        written = report.write_times(results, reports / results.name, measuring.baseline)
-    say_lines([*lines(results, measuring.baseline, width(), wide), *quiet(results)])
-    say(f"{results.settings.stopped}; run {results.run}")
-    stays = f"it gave no time: the report that was in {reports / results.name} stays"
-    say(f"report: {written}" if written else f"{stays}; xbackend report --run {results.run} writes one of this run")
-    if not results.complete:
-        say("xbackend compare: interrupted; the report is of what was measured before", error=True)
-        return INTERRUPTED
+        )
+        written = found.write(folder := reports / found.results.name)
+    say_lines(found.lines(width(), wide))
     # Backends that were not named may be missing here; named ones may not, and no numbers may be wrong.
-    named = measuring.backends or measuring.environments
-    well = ("ok",) if named else ("ok", "missing")
-    return DONE if all(m.status in well for m in results.measurements) else INCOMPLETE
+    well = ("ok",) if measuring.backends or measuring.environments else ("ok", "missing")
+    return _told(found, folder, written, all(m.status in well for m in found.results.measurements))
+
+
+def _told(found: Compared, folder: Path, written: Path | None, well: bool) -> Output:
+    """Print how the session ended and where its report is."""
+    results = found.results
+    say(f"{results.settings.stopped}; run {results.run}")
+    stays = f"it gave no time: the report that was in {folder} stays"
+    say(f"report: {written}" if written else f"{stays}; xbackend report --run {results.run} writes one of this run")
+    told = partial(
+        output.compared, results, found.figures, answer=found.answer, files=[str(written)] if written else []
+    )
+    if results.complete:
+        return told(exit_code=DONE if well else INCOMPLETE)
+    why = "interrupted; the report is of what was measured before"
+    say(f"xbackend compare: {why}", error=True)
+    return told(exit_code=INTERRUPTED, error=why)
 
 
 def _asked(settings: dict[str, list[Any]], **short: list[Any] | None) -> dict[str, list[Any]]:

@@ -5,22 +5,45 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from xbackend.scripting.progress import Beating, Log, one_line
 from xbackend.wording import visible
 
 _NAME = 24  # letters of a name that is not broken to make a table narrower
-_SILENCE = 10.0  # seconds after which a log without a terminal gets the same kind of line again
+
+
+@dataclass
+class Shown:
+    """What is printed: ``text``, the result as a reader reads it, and ``progress``."""
+
+    text: bool = True
+    progress: bool = True
+
+
+shown = Shown()
+
+
+@contextmanager
+def showing(text: bool, progress: bool) -> Iterator[None]:
+    """In the block only these are printed; errors always are."""
+    before, shown.text, shown.progress = Shown(**vars(shown)), text, progress
+    try:
+        yield
+    finally:
+        shown.text, shown.progress = before.text, before.progress
 
 
 def say(text: object, error: bool = False) -> None:
     """Print text, on standard error if it is one: names, paths and messages come from outside and are shown as text."""
+    if not (error or shown.text):
+        return
     # In one piece: threads may say something at the same time.
     print(f"{visible(text)}\n", end="", file=sys.stderr if error else sys.stdout, flush=True)
 
@@ -38,6 +61,8 @@ def width() -> int | None:
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     """Print a table of text from anywhere; on no terminal it is as wide as ``COLUMNS`` says, else as its text."""
+    if not shown.text:
+        return
     headers, rows = list(map(visible, headers)), [list(map(visible, row)) for row in rows]
     console = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
     grid = Table(title=None if title is None else escape(visible(title)), title_justify="left")
@@ -61,26 +86,12 @@ def _width(text: str) -> int:
 def progress() -> Iterator[Callable[[str], None]]:
     """Shows progress while the block runs: on a spinner's line, or in a log as new lines."""
     console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield Log()
+    if not shown.progress:
+        yield lambda _: None
         return
-    with console.status("") as status:
-        yield lambda text: status.update(escape(one_line(text)))
-
-
-class Log:
-    """Prints a line of progress, unless the last one was the same but for seconds, and just now."""
-
-    words, printed = "", 0.0
-
-    def __call__(self, text: str) -> None:
-        line, now = one_line(text), time.monotonic()
-        words = line.rstrip("0123456789. s")
-        if words != self.words or now - self.printed >= _SILENCE:
-            self.words, self.printed = words, now
-            print(line, file=sys.stderr, flush=True)
-
-
-def one_line(text: str) -> str:
-    """Text from anywhere on one line."""
-    return visible(text.strip()).replace("\n", " ")
+    if not console.is_terminal:
+        with Beating(Log()) as beating:
+            yield beating
+        return
+    with console.status("") as status, Beating(lambda text: status.update(escape(one_line(text)))) as beating:
+        yield beating

@@ -8,13 +8,14 @@ from typing import Annotated
 
 from xbackend import environments
 from xbackend.backends import registry, system
-from xbackend.cli import DONE, INCOMPLETE, options
+from xbackend.cli import DONE, INCOMPLETE, options, output
 from xbackend.cli.console import progress, say, say_lines, table, width
+from xbackend.cli.output import Output
 from xbackend.environments import recipes, system_packages
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import matrix
 from xbackend.report.written import columns
-from xbackend.wording import grouped, join
+from xbackend.wording import counted, grouped, join, placed
 from xbackend.workers.diagnosis import diagnose, verified
 
 _INSTALL = "install what is missing of the system (with apt-get, as root or by sudo), and make the environments"
@@ -29,7 +30,8 @@ def doctor(
     install: Annotated[bool, options.flag(_INSTALL)] = False,
     tests: Annotated[bool, options.flag(_TESTS)] = False,
     verify: Annotated[bool, options.flag(_VERIFY)] = False,
-) -> int:
+    printed: options.Printed = options.PRINTED,
+) -> Output:
     """For each backend: available, missing or broken, why, and what to type; or install what is missing."""
     names = [name for name, _ in matrix.runs(backends)]
     if install:
@@ -39,11 +41,16 @@ def doctor(
     with progress() as shown:
         damage = verified(names, shown) if verify else {}
         rows = []
-        for name in names:
-            shown(f"looking at {name}")
+        for name, place in placed(names):
+            shown(f"looking at {name}{place}")
             rows.append((name, *(damage.get(registry.get(name).environment) or diagnose(name))))
     _say(rows)
-    return DONE if all(state == "available" for _, state, _, _ in rows) else INCOMPLETE
+    there = [name for name, state, _, _ in rows if state == "available"]
+    return output.Doctor(
+        exit_code=DONE if len(there) == len(rows) else INCOMPLETE,
+        answer=f"{len(there)} of {counted(len(rows), 'backend')} available: {', '.join(there) or 'none'}",
+        rows=[output.Diagnosed(backend=b, state=s, versions_or_reason=why, remedy=r) for b, s, why, r in rows],
+    )
 
 
 def _say(rows: Sequence[tuple[str, str, str, str]]) -> None:
@@ -59,7 +66,7 @@ def _say(rows: Sequence[tuple[str, str, str, str]]) -> None:
         say(f"to measure: xbackend compare --quick --backends {shlex.quote(','.join(there))}")
 
 
-def installed(backends: Sequence[str], for_tests: bool, whole: bool = False) -> int:
+def installed(backends: Sequence[str], for_tests: bool, whole: bool = False) -> Output:
     """Install the system's packages that the backends, or xbackend's own tests, need, and make the environments.
     ``whole``: these are all backends, so that tests need the environments without one, too.
 
@@ -84,25 +91,31 @@ def installed(backends: Sequence[str], for_tests: bool, whole: bool = False) -> 
     else:
         say("nothing is missing of the system")
     of_backends = [registry.get(name).environment for name in backends]
-    made = _environments(registry.ENVIRONMENTS if for_tests and whole else dict.fromkeys(of_backends))
+    rows = _environments(registry.ENVIRONMENTS if for_tests and whole else dict.fromkeys(of_backends))
+    made = all(state != "failed" for _, state, _ in rows)
     if failure:
         say(failure)
-    return DONE if made and (not failure or not system.is_known()) else INCOMPLETE
+    code = DONE if made and (not failure or not system.is_known()) else INCOMPLETE
+    rooms = [
+        output.Room(environment=name, state=state, reason=why if state == "failed" else "") for name, state, why in rows
+    ]
+    said = f"{sum(room.state == 'ready' for room in rooms)} of {counted(len(rooms), 'environment')} ready"
+    return output.Doctor(exit_code=code, answer=said, error=failure, environments=rooms)
 
 
-def _environments(names: Iterable[str]) -> bool:
-    """Make these environments; returns whether all could be made."""
-    rows, well = [], True
+def _environments(names: Iterable[str]) -> list[list[str]]:
+    """Make these environments; returns each with its state, and its Python or why it failed."""
+    rows = []
     with progress() as shown:
-        for name in names:
+        for name, place in placed(names):
+            shown(f"environment {name}{place}")
             try:
                 environments.sync(name, on_progress=shown, hashes=True)
                 rows.append([name, environments.get(name).state, _python(name)])
             except XBackendError as error:
                 rows.append([name, "failed", str(error)])
-                well = False
     table(["environment", "state", "Python, or why not"], rows)
-    return well
+    return rows
 
 
 def _python(name: str) -> str:

@@ -9,8 +9,9 @@ from cyclopts import Parameter
 
 import xbackend as xb
 from xbackend import workloads
-from xbackend.cli import DONE, graphs, options
+from xbackend.cli import DONE, graphs, options, output
 from xbackend.cli.console import progress, say
+from xbackend.cli.output import Output
 from xbackend.cli.users import program as program_of
 from xbackend.devices import DeviceMap
 from xbackend.drawing import forms
@@ -38,7 +39,8 @@ def draw(
     python: options.Python = None,
     form: Literal["mermaid", "dot", "svg"] = "mermaid",
     backend: options.Backend = None,
-) -> int:
+    printed: options.Printed = options.PRINTED,
+) -> Output:
     """Print a drawing: of a program, its logical devices bound if bindings are given, or of what a backend executed."""
     selected = [] if backend is None else matrix.runs([backend])  # before anything is computed
     program, arrays = program_of(target, inputs, settings, seed, graph)
@@ -52,8 +54,8 @@ def draw(
         drawing = forms.draw(bind(program, bindings, there, xb.Device("cpu", 0)).program, form)
     else:
         drawing = forms.draw(program, form)
-    say(drawing.rstrip("\n"))
-    return DONE
+    say(drawing := drawing.rstrip("\n"))
+    return output.Draw(exit_code=DONE, answer=repr(program), drawing=drawing)
 
 
 def _executed(

@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from xbackend import environments
-from xbackend.cli import DONE, options
+from xbackend.cli import DONE, options, output
 from xbackend.cli.console import progress, table
+from xbackend.cli.output import Output
 from xbackend.errors import UsageError
+from xbackend.wording import counted, placed
 
 
 def env(
@@ -17,7 +19,8 @@ def env(
     /,
     *names: options.Environment,
     python: options.Python = None,
-) -> int:
+    printed: options.Printed = options.PRINTED,
+) -> Output:
     """List, make or remove environments."""
     if action == "remove" and not names:
         raise UsageError(f"name the environments to remove; there is {', '.join(environments.names())}")
@@ -25,7 +28,8 @@ def env(
     asked = list(dict.fromkeys(environments.get(name).name for name in names))
     if action != "list":
         with progress() as shown:
-            for name in asked or environments.names():
+            for name, place in placed(asked or environments.names()):
+                shown(f"environment {name}{place}")
                 if action == "sync":
                     environments.sync(name, on_progress=shown, hashes=True)
                 else:
@@ -36,4 +40,9 @@ def env(
         ["environment", "state", "path", "why, and what to type"],
         [[e.name, e.state, str(e.path), e.reason] for e in listed],
     )
-    return DONE
+    ready = [e.name for e in listed if e.state == "ready"]
+    return output.Env(
+        exit_code=DONE,
+        answer=f"{len(ready)} of {counted(len(listed), 'environment')} ready",
+        rows=[output.Room(environment=e.name, state=e.state, path=str(e.path), reason=e.reason) for e in listed],
+    )

@@ -9,9 +9,10 @@ from typing import Annotated
 from xbackend.analysis import gate as gates
 from xbackend.analysis.disturbed import quiet
 from xbackend.analysis.gate import GateOutcome, Judged, Judgement, Limit, words
-from xbackend.cli import graphs, neighbours, options, users
+from xbackend.cli import graphs, neighbours, options, output, users
 from xbackend.cli.compare import Measuring
 from xbackend.cli.console import progress, say_lines, width
+from xbackend.cli.output import Output
 from xbackend.errors import GraphError, UsageError
 from xbackend.measure import matrix, revisions
 from xbackend.measure.candidates import Case
@@ -49,7 +50,8 @@ def gate(
     python: options.Python = None,
     store: options.Store = FOLDER,
     wide: options.Wide = False,
-) -> int:
+    printed: options.Printed = options.PRINTED,
+) -> Output:
     """Judge a run by another one, or a commit by another one; the exit code is a `GateOutcome`."""
     limits = [Limit.parse(one) for one in fail or [DEFAULT]]
     kept = Store(store)
@@ -122,8 +124,8 @@ def _of_revisions(
     return gates.judge(before, after, limits), notes
 
 
-def _say(judged: Judgement, more: Sequence[str], limits: Sequence[Limit], wide: bool) -> int:
-    """Print the judgement and ``more`` notes; returns the exit code."""
+def _say(judged: Judgement, more: Sequence[str], limits: Sequence[Limit], wide: bool) -> Output:
+    """Print the judgement and ``more`` notes."""
     fits = width()
     said = gates.power(judged.rows, limits)
     say_lines(columns.wrapped(f"{plain(judged.sentence)} {said[0].upper()}{said[1:]}.", fits))
@@ -131,7 +133,13 @@ def _say(judged: Judgement, more: Sequence[str], limits: Sequence[Limit], wide: 
         say_lines(["", *(_wide if wide else _table)(judged.rows, fits), ""])
     for note in [*(f"{row.label}: {row.reason}" for row in judged.rows if row.reason), *judged.notes, *more]:
         say_lines(columns.wrapped(plain(note), fits, "  "))
-    return int(judged.outcome)
+    return output.Gate(
+        exit_code=int(judged.outcome),
+        answer=judged.sentence,
+        outcome=words(judged.outcome),
+        rows=[*map(output.judged, judged.rows)],
+        notes=[*judged.notes, *more],
+    )
 
 
 def _table(rows: Sequence[Judged], fits: int | None) -> list[str]:

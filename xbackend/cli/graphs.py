@@ -156,8 +156,7 @@ def file_of(target: str, folder: Path = Path()) -> str:
     """The path of a target's file, relative to a folder if it lies below, else absolute; empty for xbackend's
     workloads."""
     name = target if target.endswith(".py") else target.rpartition(":")[0]
-    path, folder = Path(name).resolve(), folder.resolve()
-    return "" if not name else str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+    return candidates.seen_from(folder, Path(name)) if name else ""
 
 
 NONE = Graph()

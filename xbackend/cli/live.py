@@ -11,9 +11,10 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from xbackend.cli.console import Log, one_line
+from xbackend.cli.console import shown
 from xbackend.measure.standing import Standing, Watch
 from xbackend.report.said import text
+from xbackend.scripting.progress import Beating, Log, one_line
 from xbackend.wording import counted, visible
 
 Say = Callable[[str], None]
@@ -28,12 +29,17 @@ def progress() -> Iterator[tuple[Say, Watch]]:
     number.
     """
     console = Console(stderr=True, highlight=False)
+    if not shown.progress:
+        yield lambda _: None, lambda *_: None
+        return
     if not console.is_terminal:
-        yield (log := Log()), _numbers(log)
+        with Beating(Log()) as beating:
+            yield beating, beating.watched(_numbers(beating))
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        shown = _Table(live)
-        yield shown.say, shown.show
+        table = _Table(live)
+        with Beating(table.say) as beating:
+            yield beating, beating.watched(table.show)
 
 
 def _numbers(say: Say) -> Watch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -312,6 +313,18 @@ Wait = Annotated[
     option(number(lambda value: 0 <= value < 1e6, "of seconds from 0 up"), "SECONDS", _WAIT),
 ]
 Wide = Annotated[bool, flag("tables with all columns, as wide as they are, in place of one that fits 80 columns")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Printed:
+    """What is printed; `xbackend.cli.main` does it."""
+
+    json: Annotated[bool, flag("print the result as JSON (docs/commands.md), in place of text")] = False
+    quiet: Annotated[bool, flag("print the answer alone, without tables and progress")] = False
+
+
+PRINTED = Printed()
 
 
 def check_places(report: Path, checkpoints: Path | None, events: Path | None = None) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Annotated
 
 import numpy as np
 from cyclopts import Parameter
 
-from xbackend.cli import DONE, INCOMPLETE, graphs, options
+from xbackend.cli import DONE, INCOMPLETE, graphs, options, output
 from xbackend.cli.console import progress, say, say_lines, width
+from xbackend.cli.output import Output
 from xbackend.cli.users import Traced, traced
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.measure import matrix, variables
@@ -24,12 +24,14 @@ from xbackend.report.said import text
 from xbackend.report.written import columns
 from xbackend.results.schema import FOREIGN
 from xbackend.wording import grouped, join
+from xbackend.wording import placed as placed_of
 from xbackend.workloads.agreement import DOUBTFUL, Agreement, Verified, most, verified
 
 _TARGET = Parameter(help="a function in a file", metavar="FILE.py:FUNCTION")
 _TOLERANCE = options.tolerance("largest relative difference that passes (default: what docs/workloads.md says)")
 _DEVICES = options.option(options.count, "N", "how many CPU devices there are (default: as needed)")
 _PLACEMENT = options.flag("list every op and transfer: where it was asked to run, and where it did")
+_FAILED = "failed"
 _WITHOUT = (Agreement.UNDETERMINED, Agreement.UNVERIFIED)
 _WORDS = {agreement: str(agreement) for agreement in Agreement} | {
     Agreement.AGREES: "agree with the oracle",
@@ -54,23 +56,23 @@ def run(
     allow_nan: options.AllowNaN = False,
     drawings: Annotated[Path | None, _DRAWINGS] = None,
     placement: Annotated[bool, _PLACEMENT] = False,
-) -> int:
+    printed: options.Printed = options.PRINTED,
+) -> Output:
     """Run a function on backends; print results' agreement with the oracle, time and placement."""
     selected = matrix.runs(backends)
     made = traced(target, inputs, settings, seed, graph)
     bindings, count = spread(made.program, devices_map, devices)
     right = _right(made, tolerance)
-    rows: list[list[str]] = []
-    placed: list[tuple[str, str]] = []  # what is said of a placement, and the backend
+    passing = None if isinstance(right, str) or right.undetermined else right.tolerance
+    rows: list[output.Ran] = []
     found: dict[str, Verified] = {}
-    failed, warnings = dict[str, str](), [*load_warnings(), *variables.warnings()]
+    warnings = [*load_warnings(), *variables.warnings()]
     with progress() as shown:
         failures = matrix.ready(selected, shown)
-        for one in selected:
-            name, _ = one
-            shown(f"running on {name}")
+        for (name, environment), place in placed_of(selected):
+            shown(f"running on {name}{place}")
             try:
-                with matrix.opened(one, failures, count) as backend:
+                with matrix.opened((name, environment), failures, count) as backend:
                     executable = backend.compile(made.program, devices=bindings)
                     leaves, _ = flatten(executable(*made.arrays), np.asarray)
                     timed = backend.call("xbackend.measure.loop:look", executable, executable.put(*made.arrays))
@@ -78,24 +80,26 @@ def run(
                     if drawings is not None:
                         _save(drawings / f"{name}.svg", executable.draw("svg"))
             except XBackendError as error:
-                rows.append([name, "failed", text.NOTHING, text.NOTHING])
-                failed[name] = str(error).split("\n")[0]
+                rows.append(output.Ran(backend=name, result=_FAILED, reason=str(error).split("\n")[0]))
                 continue
             found[name] = _verified(leaves, right, allow_nan)
-            rows.append([name, *_cells(found[name], right), _times(timed["seconds"])])
-            placed.append((where, name))
+            rows.append(output.ran(name, found[name], passing, timed["seconds"], where))
             if timed["foreign_cores"] > FOREIGN:
                 warnings.append(
                     f"other processes kept {timed['foreign_cores']:.1f} cores busy while {name} was measured"
                 )
-    _say(answer(found, failed, right if isinstance(right, str) else ""), rows, right)
-    where_on = [f"placement on {join(names)}: {where}" for where, names in grouped(placed).items()]
+    failed = {row.backend: row.reason for row in rows if row.result == _FAILED}
+    first = answer(found, failed, right if isinstance(right, str) else "")
+    _say(first, [*map(_cells, rows)], right)
+    placed = grouped((row.placement, row.backend) for row in rows if row.result != _FAILED)
+    where_on = [f"placement on {join(names)}: {where}" for where, names in placed.items()]
     because = [f"failed: {name}: {why}" for name, why in failed.items()]
     reasons = dict.fromkeys(
         f"{v.agreement}: {v.reason}" for v in found.values() if v.agreement in _WITHOUT or v.error is None
     )
     _besides([*where_on, *because, *([] if isinstance(right, str) else reasons)], len(rows), right, warnings)
-    return DONE if not failed and all(v.agreement is Agreement.AGREES for v in found.values()) else INCOMPLETE
+    well = not failed and all(v.agreement is Agreement.AGREES for v in found.values())
+    return output.Run(exit_code=DONE if well else INCOMPLETE, answer=first, rows=rows, notes=warnings)
 
 
 def _right(made: Traced, tolerance: float | None) -> Expected | str:
@@ -129,17 +133,15 @@ def answer(found: Mapping[str, Verified], failed: Collection[str], without: str 
     return "; ".join(said)
 
 
-def _cells(one: Verified, right: Expected | str) -> list[str]:
-    """The verdict on a result, and its relative error beside the largest that passes."""
-    says = "DIFFERS" if one.agreement is Agreement.DIFFERS else str(one.agreement)
-    passes = text.NOTHING if isinstance(right, str) or right.undetermined else f"{right.tolerance:.1e}"
-    return [says, f"{text.NOTHING if one.error is None else f'{one.error:.1e}'} / {passes}"]
-
-
-def _times(seconds: Sequence[float]) -> str:
-    """The median of the rounds of one process, with the smallest and the largest."""
-    low, middle, high = (1e6 * s for s in (min(seconds), median(seconds), max(seconds)))
-    return f"{middle:.1f} us ({low:.1f} to {high:.1f})"
+def _cells(row: output.Ran) -> list[str]:
+    """The verdict on a result, its relative error beside the largest that passes, and the median of the rounds of one
+    process, with the smallest and the largest."""
+    if row.result == _FAILED:
+        return [row.backend, _FAILED, text.NOTHING, text.NOTHING]
+    says = "DIFFERS" if row.result == str(Agreement.DIFFERS) else row.result
+    error, passes = (text.NOTHING if n is None else f"{n:.1e}" for n in (row.relative_error, row.tolerance))
+    low, middle, high = (1e6 * (s or 0.0) for s in (row.seconds_least, row.seconds, row.seconds_most))
+    return [row.backend, says, f"{error} / {passes}", f"{middle:.1f} us ({low:.1f} to {high:.1f})"]
 
 
 def _say(first: str, rows: list[list[str]], right: Expected | str) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from msgspec.structs import replace
 
-from xbackend.cli import DONE, INCOMPLETE, options
+from xbackend.cli import DONE, INCOMPLETE, configured, options, output
 from xbackend.cli.console import progress, say, say_lines, width
+from xbackend.cli.output import Output
 from xbackend.cli.users import calling, model
 from xbackend.devices import DeviceMap
 from xbackend.errors import UsageError
@@ -53,7 +55,8 @@ def train(
     events: Annotated[Path | None, _EVENTS] = None,
     name: options.Name = None,
     reports: options.Reports = Path("reports"),
-) -> int:
+    printed: options.Printed = options.PRINTED,
+) -> Output:
     """Train a model on backends; print losses, differences of weights, and the time of a step; write a report."""
     from xbackend.measure import training as measure  # slow imports would keep a shell waiting
 
@@ -78,15 +81,17 @@ def train(
             devices_map=devices_map or DeviceMap(),
             allow_nan=allow_nan,
         )
-        done = measure.trainings(asked, runs, spreads)
+        done = replace(measure.trainings(asked, runs, spreads), configured=dict(configured.taken))
     for notice in notices:
         say(notice, error=True)
     told = said(done)
     say_lines(outcomes(told, width()))
     failed = told.ended.failures
-    if len(failed) < len(done.runs):
-        say(f"report: {write(done, folder)}")
-    return INCOMPLETE if failed or told.ended.apart else DONE
+    files = [str(write(done, folder))] if len(failed) < len(done.runs) else []
+    say_lines(f"report: {file}" for file in files)
+    code = INCOMPLETE if failed or told.ended.apart else DONE
+    rows = [*map(output.trained, done.runs)]
+    return output.Train(exit_code=code, answer=told.answer, rows=rows, notes=[*failed, *notices], files=files)
 
 
 def _spreads(names: list[str], devices: int | None, chosen: Model) -> list[tuple[str, int]]:

@@ -11,9 +11,10 @@ from cyclopts import Parameter
 from xbackend import workloads
 from xbackend.bring.source import FRAMEWORKS, to_source
 from xbackend.bring.source.exports import EXPORTS, check
-from xbackend.cli import DONE, graphs, options
+from xbackend.cli import DONE, graphs, options, output
 from xbackend.cli.console import progress, say
 from xbackend.cli.options import option
+from xbackend.cli.output import Output
 from xbackend.cli.users import program
 from xbackend.errors import UsageError
 from xbackend.measure import matrix
@@ -54,7 +55,8 @@ def translate(
     seed: options.Seed = 0,
     python: options.Python = None,
     write: Annotated[Path | None, _WRITE] = None,
-) -> int:
+    printed: options.Printed = options.PRINTED,
+) -> Output:
     """Print or write a script in a framework's own words, which runs without xbackend, or a file that it loads."""
     if to not in _FORMS:
         raise UsageError(f"--to {to}: it is one of {', '.join(_FORMS)}{suggested(to, _FORMS)}")
@@ -66,26 +68,25 @@ def translate(
         raise UsageError(f"{to} is no text: give --write PATH")
     made, _ = program(target, inputs, settings, seed, graph)
     try:
-        written = _exported(made, to, write) if to in EXPORTS else _script(target, made, to, write)
+        written, text = _exported(made, to, write) if to in EXPORTS else _script(target, made, to, write)
     except OSError as error:
         raise UsageError(f"{write} cannot be written: {error}") from error
-    if written:
-        say(f"written: {', '.join(map(str, written))}")
-    return DONE
+    files = [*map(str, written)]
+    say(f"written: {', '.join(files)}" if files else text)
+    return output.Translate(exit_code=DONE, answer=repr(made), text=text, files=files)
 
 
-def _script(target: str, made: Program, to: str, write: Path | None) -> list[Path]:
-    """The paths that were written; none where it is printed."""
+def _script(target: str, made: Program, to: str, write: Path | None) -> tuple[list[Path], str]:
+    """The paths that were written, or the text to print."""
     source = to_source(made, to)
     if write is not None:
-        return source.write(write)
+        return source.write(write), ""
     if source.constants:
         raise UsageError(f"{target} has constants that go beside the script: give --write FILE.py")
-    say(source.text.rstrip("\n"))
-    return []
+    return [], source.text.rstrip("\n")
 
 
-def _exported(made: Program, to: str, write: Path | None) -> list[Path]:
+def _exported(made: Program, to: str, write: Path | None) -> tuple[list[Path], str]:
     """As `_script`, by a process that has the framework."""
     check(made, to)
     with progress() as shown, tempfile.TemporaryDirectory(prefix="xbackend-export-") as folder:
@@ -103,6 +104,4 @@ def _exported(made: Program, to: str, write: Path | None) -> list[Path]:
             shown(f"writing {to} by {python}")
             once.run(python, _WRITER, {"kind": to, "program": str(stored), "path": str(path)})
         text = path.read_text() if write is None else ""
-    if text:
-        say(text.rstrip("\n"))
-    return [] if write is None else [write]
+    return [] if write is None else [write], text.rstrip("\n")

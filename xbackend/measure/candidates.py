@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -115,6 +116,12 @@ def given(workload: Workload, arrays: Sequence[Any], static: Mapping[str, Any], 
 def of_file(one: Case, file: str) -> Case:
     """The case with its file as a parameter: functions of one name from two files are two."""
     return replace(one, parameters={FILE: file, **one.parameters})
+
+
+def seen_from(folder: Path, path: Path) -> str:
+    """The path of a file, relative to a folder if it lies below, else absolute."""
+    path, folder = path.resolve(), folder.resolve()
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def said(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from xbackend.backends import registry
 from xbackend.backends.contract import Settings
 from xbackend.errors import ArgumentError, BackendUnavailable, EnvironmentFailed, XBackendError
 from xbackend.results import naming
-from xbackend.wording import grouped
+from xbackend.wording import grouped, placed
 from xbackend.workers.remote import RemoteBackend
 
 Run = tuple[str, str]  # a backend and what its environment is called: '' for the locked one, or 'pytensor==2.38.3'
@@ -58,9 +58,9 @@ def ready(runs: Iterable[Run], on_progress: Callable[[str], None]) -> dict[Run, 
     rooms.directory()
     names = {run: run[1] or registry.get(run[0]).environment for run in runs}
     failures = {}
-    for name in dict.fromkeys(names.values()):
+    for name, place in placed(dict.fromkeys(names.values())):
         try:
-            rooms.sync(name, on_progress=on_progress)
+            rooms.sync(name, on_progress=lambda text, place=place: on_progress(f"{text}{place}"))  # type: ignore[misc]
         except XBackendError as error:
             failures[name] = str(error)
     return {run: failures[name] for run, name in names.items() if name in failures}

@@ -18,7 +18,6 @@ from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import xbackend
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, TimingError, WorkerDied, WorkerTimeout, XBackendError
 from xbackend.measure import machine, variables
 from xbackend.measure.candidates import Candidate, Group
@@ -35,6 +34,7 @@ from xbackend.measure.visited import Live
 from xbackend.measure.worker import Worker, open_worker
 from xbackend.results.runs import NOT_COME_TO, Run
 from xbackend.results.schema import Process, Results, SessionSettings
+from xbackend.version import VERSION
 
 PROCESS_MEMORY = 1 << 30  # bytes reserved for a worker with its framework
 
@@ -308,7 +308,7 @@ class Session:
         return Results(
             name=name,
             created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            xbackend=xbackend.__version__,
+            xbackend=VERSION,
             machine=machine.machine(),
             settings=settings,
             order=list(self.order),

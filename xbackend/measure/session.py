@@ -25,7 +25,7 @@ from xbackend.results import naming
 from xbackend.results.naming import GRADIENT
 from xbackend.results.runs import Store
 from xbackend.results.schema import Results
-from xbackend.wording import counted
+from xbackend.wording import counted, placed
 from xbackend.workloads.workload import Workload
 
 Guard = Callable[[str], AbstractContextManager[None]]  # around the user's own code, named by what it is
@@ -51,6 +51,7 @@ def compare(
     name: str = "compare",
     store: Store | None = None,
     partial: bool = False,
+    configured: Mapping[str, str] = MappingProxyType({}),
     **of_session: Any,
 ) -> Results:
     """Measure cases.
@@ -68,6 +69,7 @@ def compare(
         baseline: the backend or environment that ratios are taken to; numpy if not given.
         unready: reasons of runs whose environment cannot be used (`matrix.ready`): rows without a process.
         name, store, partial: what the results are called, where they are kept, if anywhere; see `kept`.
+        configured: options that pyproject.toml set, which the results tell.
         of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress``, ``watch`` and ``opener`` of `Session`.
 
     Raises:
@@ -87,8 +89,8 @@ def compare(
         threads=each or threads or cores.count(), cores_per_device=each, seed=seed, effort=mode.effort,
         baseline=baseline, **of_session,
     )  # fmt: skip
-    asked = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
-    return kept(session, name, asked, store, partial)
+    asked: dict[str, Any] = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
+    return kept(session, name, {**asked, "configured": dict(configured)}, store, partial)
 
 
 def cores_each(devices: int, threads: int | None, asked: int | None, shared: bool) -> int | None:
@@ -160,11 +162,11 @@ def cases_of(
     turns the errors of the user's own code into one.
     """
     made, errors = list[Case](), list[XBackendError]()
-    for workload, parameters in ((one, each) for one, combinations in chosen for each in combinations):
+    for (workload, parameters), place in placed((one, each) for one, combinations in chosen for each in combinations):
         both = (False, True) if workload.gradient else (False,)
         for derived in both if gradient is None else (gradient,):
             name = workload.name + (GRADIENT if derived else "")
-            on_progress(f"inputs and oracle of {naming.described(name, parameters)}")
+            on_progress(f"inputs and oracle of {naming.described(name, parameters)}{place}")
             try:
                 with guard(f"workload {naming.described(name, parameters)}"):
                     made.append(candidates.made(workload, parameters, gradient=derived, seed=seed))

@@ -32,6 +32,7 @@ from xbackend.training.checkpoints import files
 from xbackend.training.model import Model
 from xbackend.training.sources import Stream
 from xbackend.training.workload import MOST
+from xbackend.wording import placed
 from xbackend.workloads.agreement import INFINITE, apart, no_number, not_finite
 
 Progress = Callable[[str], None]
@@ -91,9 +92,10 @@ def trainings(asked: Asked, runs: Sequence[Run], spreads: Sequence[tuple[str, in
 def _each(asked: Asked, made: Made, runs: Sequence[Run], spreads: Sequence[tuple[str, int]]) -> Iterator[Trained]:
     failures = matrix.ready(runs, asked.on_progress)
     first: dict[str, np.ndarray] | None = None
-    for strategy, count in spreads:
-        for run in runs:
+    for (strategy, count), spread in placed(spreads):
+        for run, place in placed(runs):
             called = naming.label(*run)
+            asked.on_progress(f"{called}{place}, {strategy}{spread}: starts and compiles")
             try:
                 with matrix.opened(run, failures, count) as backend:
                     one = _One(asked, called, strategy, count, len(spreads) > 1)

@@ -8,6 +8,7 @@ from typing import Any
 
 from xbackend.errors import NoSuchMethod, ShapeError, TraceError
 from xbackend.habits import RENAMED, instead
+from xbackend.wording import marked
 
 # The functions that operators call, by name. `xbackend.api.functions` registers them: it needs arrays, which need this.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -108,6 +109,9 @@ class Operators:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise NoSuchMethod(self._no_method(name))
+
+    def _repr_html_(self) -> str:
+        return marked(repr(self))
 
     def _no_method(self, name: str) -> str:
         return f"a traced array or shared variable has no .{name}: {instead(name, FUNCTIONS, _LISTED)}"

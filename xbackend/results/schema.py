@@ -311,6 +311,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     waited: Seconds | None = None  #: those of ``seconds`` spent on it
     variables: dict[str, str] = {}  #: environment variables that choose a framework's or a library's code
     warnings: list[str] | None = None  #: of all of the run; `None` where nobody looked
+    configured: dict[str, str] = {}  #: options of the command that pyproject.toml set
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -357,6 +358,7 @@ class Outcomes(Stored, frozen=True, kw_only=True):
     created: str
     machine: Machine
     runs: tuple[Outcome, ...]
+    configured: dict[str, str] = {}  # options of the command that pyproject.toml set
 
 
 def plain(told: msgspec.Struct, refused: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from xbackend.errors import ArgumentError
 from xbackend.program import serialization
 from xbackend.program.program import Program, Value
 from xbackend.program.structure import unflatten
+from xbackend.wording import join
 
 
 class TracedProgram(Program):
@@ -60,6 +61,22 @@ class TracedProgram(Program):
     def draw(self, form: str = "mermaid") -> str:
         """The program drawn by device: ``form`` is ``mermaid``, ``dot`` or ``svg``."""
         return draw(self, form)
+
+    def _repr_html_(self) -> str:
+        from xbackend.drawing.markup import SMALL, shown
+
+        arguments = [f"{self.values[i].params['name']}: {self.values[i].aval}" for i in self.inputs]
+        facts = {
+            "arguments": join(arguments),
+            "results": join(str(self.values[i].aval) for i in self.outputs),
+            "shared variables": join(map(repr, self.shared.values())),
+            "devices": join(self.logical_devices),
+            "nodes": len(self.nodes),
+            "operations": f"{self.operations.total:,}",
+            "fingerprint": self.fingerprint[:12],
+        }
+        title = f"program {self.name}"
+        return shown(title, facts, self.draw("svg") if len(self.nodes) <= SMALL else "", title)
 
     @staticmethod
     def of(program: Program) -> TracedProgram:

@@ -42,7 +42,7 @@ def build(results: Results, baseline: str | None = None) -> tuple[list[b.Block],
         b.Heading(1, plain(results.name) or "Comparison"),
         *summary.notices(results),
         b.Heading(2, "Summary"),
-        *summary.sections(results, compared, _first(compared, whole, pictures)),
+        *summary.sections(results, compared, first(compared, whole, pictures)),
         b.Heading(2, "Contents"),
         b.Contents(),
     ]
@@ -100,7 +100,7 @@ def _evidence(
     ]
 
 
-def _first(compared: Sequence[Comparison], whole: Matrix | None, pictures: b.Pictures) -> list[b.Block]:
+def first(compared: Sequence[Comparison], whole: Matrix | None, pictures: b.Pictures) -> list[b.Block]:
     """The answer, drawn, where two rows can be compared; of several workloads their matrix, drawn and as a table."""
     blocks: list[b.Block] = []
     if whole is not None:
@@ -126,10 +126,15 @@ def _comparison(comparison: Comparison, asked: bool, alone: bool, pictures: b.Pi
     words = f"Baseline: {baseline.name} ({note})." if baseline else f"Baseline: none: {note}."
     blocks = [b.paragraph(words), *tables.ranking(comparison, asked)]
     if comparison.ranked:
-        title = f"Times of {comparison.title}"
-        image = pictures.add("medians", comparison.workload, times.medians(comparison, title), title)
+        image = times_of(comparison, pictures)
         blocks.append(image if alone else b.OnPage("the times of each process, drawn", (image,)))
     return blocks
+
+
+def times_of(comparison: Comparison, pictures: b.Pictures) -> b.Image:
+    """The times of each process, drawn; one row at least must have one."""
+    title = f"Times of {comparison.title}"
+    return pictures.add("medians", comparison.workload, times.medians(comparison, title), title)
 
 
 def _sizes(compared: Sequence[Comparison], pictures: b.Pictures) -> list[b.Block]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from xbackend.report.said import text
 from xbackend.report.said.blocks import Block, Heading, paragraph, points, records, section, terms
 from xbackend.results.schema import Outcome, Outcomes
-from xbackend.wording import counted, join, plain
+from xbackend.wording import counted, join, pairs, plain
 from xbackend.workloads.agreement import of_roundings
 
 Ran = TypeVar("Ran", bound=Outcome)
@@ -81,6 +81,7 @@ def document(
 ) -> list[Block]:
     """The report as blocks: ``of`` a title, a name and how it was run; blocks ``before`` and ``after`` the rows."""
     title, name, how = of
+    how += f"; from pyproject.toml: {pairs(told.configured)}" if told.configured else ""
     machine, summary = told.machine, f": {plain(told.summary)}" if told.summary else ""
     where = f"{told.created}, on {plain(machine.processor)}, {counted(machine.cores, 'core')}"
     each = dict.fromkeys((plain(run.backend), *run.versions.items()) for run in told.runs if run.versions)

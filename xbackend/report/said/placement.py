@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from xbackend.analysis.comparison import Comparison, Row
-from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord
-from xbackend.drawing.graph import Graph, bytes_text
+from xbackend.backends.placement import OPS, TRANSFERS, op_rows, transfer_rows
+from xbackend.drawing.graph import Graph
 from xbackend.drawing.layered import svg
 from xbackend.report.said.blocks import Block, Bold, Heading, Inline, OnPage, Pictures, paragraph, points, table
 from xbackend.results.schema import Evidence
@@ -59,12 +58,11 @@ def _answers(shown: Shown) -> list[list[Inline]]:
 
 
 def _tables(shown: Shown) -> list[Block]:
-    ops = [(row, cells) for row, e in shown for cells in (*_op_rows(e.ops), *_backward_rows(e.backward))]
-    transfers = [(row, cells) for row, e in shown for cells in _transfer_rows(e.transfers)]
+    ops = [(row, cells) for row, e in shown for cells in op_rows(e)]
+    transfers = [(row, cells) for row, e in shown for cells in transfer_rows(e.transfers)]
     causes = [paragraph(_CAUSES)] if transfers else []
-    headers = ("asked", "bound to", "executed on", "status", "ops", "which")
-    moved = _shared(("from", "to", "why", "transfers", "bytes"), transfers, ("devices", "transfers", "bytes"))
-    return [*_shared(headers, ops, ("devices", "ops")), *causes, *moved]
+    moved = _shared(TRANSFERS, transfers, ("devices", "transfers", "bytes"))
+    return [*_shared(OPS, ops, ("devices", "ops")), *causes, *moved]
 
 
 def _shared(headers: Sequence[str], rows: Iterable[tuple[Row, list[str]]], right: Sequence[str]) -> list[Block]:
@@ -72,25 +70,6 @@ def _shared(headers: Sequence[str], rows: Iterable[tuple[Row, list[str]]], right
     backends = grouped(((str(row.devices), *cells), row.label) for row, cells in rows)
     each = [[", ".join(names), *cells] for cells, names in backends.items()]
     return [table(("backends", "devices", *headers), each, right)] if each else []
-
-
-def _op_rows(ops: Sequence[OpRecord]) -> list[list[str]]:
-    each = grouped(((op.asked or "the default", op.bound, op.executed or "not told", op.status), op.op) for op in ops)
-    counts = {key: [f"{op} {n}x" if n > 1 else op for op, n in Counter(names).items()] for key, names in each.items()}
-    return [[*key, str(len(names)), ", ".join(counts[key])] for key, names in each.items()]
-
-
-def _backward_rows(records: Sequence[BackwardRecord]) -> list[list[str]]:
-    """The ops of the backward passes: nobody asks for their devices, which follow from those of the forward ops."""
-    counts: Counter[tuple[str, ...]] = Counter()
-    for r in records:
-        counts[r.bound or "no device", r.executed or "not told", r.status] += r.count
-    return [["by its forward op", *key, str(n), "in backward passes"] for key, n in counts.items()]
-
-
-def _transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
-    routes = grouped(((t.source, t.target, t.cause), t.bytes) for t in transfers)
-    return [[*route, str(len(moved)), bytes_text(sum(moved))] for route, moved in routes.items()]
 
 
 def _drawings(comparison: Comparison, shown: Shown, pictures: Pictures, drawn: dict[str, str]) -> list[Block]:

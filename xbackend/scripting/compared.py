@@ -1,0 +1,146 @@
+"""What a session measured, for scripts and notebooks: its answer, its rows as numbers, tables and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from xbackend import report
+from xbackend.analysis.across import matrix
+from xbackend.analysis.answer import APART, answer
+from xbackend.analysis.comparison import Comparison, comparisons
+from xbackend.analysis.disturbed import quiet
+from xbackend.analysis.rows import Figures, rows
+from xbackend.errors import UsageError
+from xbackend.report.said import across, comparison, doubts, tables
+from xbackend.report.said import blocks as b
+from xbackend.results.schema import Results
+
+
+class Picture:
+    """A picture in SVG, which a notebook shows."""
+
+    def __init__(self, svg: bytes, alt: str) -> None:
+        self.svg, self.alt = svg, alt
+
+    def __repr__(self) -> str:
+        return f"<picture: {self.alt}>"
+
+    def _repr_svg_(self) -> str:
+        return self.svg.decode()
+
+    def save(self, path: str | Path) -> Path:
+        """Write it to a file. Raises `StoreError`."""
+        path = Path(path)
+        return report.write_files({path.name: self.svg}, path.parent, path.name)
+
+
+class Compared:
+    """The results of a session, as `xbackend.compare` and the command ``xbackend compare`` give them.
+
+    ``results`` is what the store holds of it, ``baseline`` what ratios are taken to: numpy if it is `None`. Raises
+    `UsageError` for a baseline that was not measured.
+    """
+
+    def __init__(self, results: Results, baseline: str | None = None) -> None:
+        self.results, self.baseline = results, baseline
+        self._comparisons: list[Comparison] = comparisons(results, baseline)
+
+    @property
+    def answer(self) -> str:
+        """The first sentence: which is the fastest, or whether another device helps."""
+        return answer(self._comparisons)
+
+    @cached_property
+    def figures(self) -> list[Figures]:
+        """The rows in numbers; times are seconds."""
+        return rows(self.results, self.baseline)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dictionary for each measurement, all with the same keys; the parameters of workloads are columns such as
+        ``parameters.size``, `None` where a workload has none of that name."""
+        names = dict.fromkeys(f"parameters.{name}" for one in self.figures for name in one.parameters)
+        first = {"workload": "", **dict.fromkeys(names)}
+        return [{**first, **_flat(msgspec.to_builtins(one))} for one in self.figures]
+
+    def to_pandas(self) -> Any:
+        """`rows` as a pandas ``DataFrame``. Raises `UsageError` without pandas."""
+        return _library("pandas").DataFrame(self.rows())
+
+    def to_polars(self) -> Any:
+        """`rows` as a polars ``DataFrame``. Raises `UsageError` without polars."""
+        return _library("polars").DataFrame(self.rows(), infer_schema_length=None)
+
+    def plot(self) -> Picture:
+        """The report's first picture: the ratios or speed-ups with their intervals, of several workloads their matrix,
+        and of one backend its times. Raises `UsageError` where nothing has a time."""
+        pictures = b.Pictures()
+        shown = comparison.first(self._comparisons, matrix(self._comparisons, self.baseline is not None), pictures)
+        images = [block for block in shown if isinstance(block, b.Image)]
+        images += [comparison.times_of(c, pictures) for c in self._comparisons if c.ranked and not images]
+        if not images:
+            raise UsageError(f"nothing can be drawn of {self!r}: no row has a time")
+        return Picture(pictures[images[0].file], images[0].alt)
+
+    def lines(self, width: int | None = None, wide: bool = False) -> list[str]:
+        """What the command prints, in lines of at most ``width``: the answer, the table, doubts; ``wide`` with all
+        columns."""
+        from xbackend.report.written.terminal import lines
+
+        return [*lines(self.results, self.baseline, width, wide), *quiet(self.results)]
+
+    def write(self, folder: str | Path) -> Path | None:
+        """Write the report and its data into a folder; returns the path of the document.
+
+        Nothing is written where the report in the folder has times and these results have none: `None`. Raises
+        `StoreError`.
+        """
+        return report.write_times(self.results, Path(folder), self.baseline)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines(80))
+
+    def __repr__(self) -> str:
+        return f"<compared {self.results.run or self.results.name}: {self.answer}>"
+
+    def _repr_html_(self) -> str:
+        from xbackend.report.written import html
+
+        return html.fragment(self._blocks())
+
+    def _blocks(self) -> list[b.Block]:
+        """The answer, and the tables of up to `APART` comparisons, else their matrix; then what makes them doubtful."""
+        asked, found = self.baseline is not None, self._comparisons
+        blocks: list[b.Block] = [b.paragraph(b.Bold(self.answer))]
+        if len(found) > APART and (whole := matrix(found, asked)) is not None:
+            blocks.append(across.as_table(whole))
+        else:
+            for each in found:
+                blocks += [b.paragraph(each.title), *tables.ranking(each, asked)]
+        bad = [[f"{row.name}: {tables.reason(row.measurement)}"] for c in found for row in c.rows if not row.times]
+        warned = [[f"warning: {warning}"] for warning in self.results.settings.warnings or ()]
+        warned += [[f"warning: {doubt.cause}"] for doubt in doubts.doubts(found)]
+        return [*blocks, *b.points([*bad, *warned])]
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row without mappings and lists, which no column holds."""
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}.{key}": each for key, each in value.items()}
+        else:
+            found[name] = "; ".join(map(str, value)) if isinstance(value, list) else value
+    return found
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise UsageError(f"{name} cannot be imported ({error}): pip install {name}; or take .rows()") from error

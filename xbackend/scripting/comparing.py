@@ -1,0 +1,170 @@
+"""``xb.compare`` and ``xb.load_results``: the session of the command ``xbackend compare``, in scripts and notebooks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xbackend import workloads
+from xbackend.devices import DeviceMap
+from xbackend.errors import UsageError
+from xbackend.habits import keywords
+from xbackend.measure import candidates, matrix, session
+from xbackend.measure.candidates import Case, of_file, seen_from
+from xbackend.measure.standing import Watch
+from xbackend.results import FOLDER
+from xbackend.results.runs import FILE, Store
+from xbackend.scripting.compared import Compared
+from xbackend.scripting.progress import Beating, of_scripts
+from xbackend.training.model import Model
+from xbackend.training.workload import step_of
+from xbackend.wording import listed
+from xbackend.workloads.workload import Workload
+
+
+def measured(
+    cases: Sequence[Case],
+    *,
+    backends: Iterable[str] | None,
+    environments: Sequence[str],
+    baseline: str | None,
+    on_progress: Callable[[str], None],
+    **how: Any,
+) -> Compared:
+    """Make the environments, and measure the cases in a session; ``how`` are the other arguments of `session.compare`.
+
+    Raises as `session.compare`.
+    """
+    unready = matrix.ready(matrix.runs(backends, environments), on_progress)
+    results = session.compare(
+        cases, backends=backends, environments=environments, baseline=baseline, unready=unready,
+        on_progress=on_progress, **how,
+    )  # fmt: skip
+    return Compared(results, baseline)
+
+
+@keywords
+def compare(
+    function: Callable[..., Any] | str,
+    /,
+    *arrays: Any,
+    backends: Iterable[str] | str | None = None,
+    environments: Iterable[str] | str = (),
+    devices: Iterable[int] | int = (1,),
+    devices_map: Mapping[str, Any] | str | None = None,
+    quick: bool = False,
+    thorough: bool = False,
+    processes: int | None = None,
+    minutes: float | None = None,
+    limit: float = 600.0,
+    wait: float | None = None,
+    threads: int | None = None,
+    cores_per_device: int | None = None,
+    shared_cores: bool = False,
+    seed: int = 0,
+    baseline: str | None = None,
+    allow_nan: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    gradient: bool | None = None,
+    name: str | None = None,
+    store: str | Path | None = FOLDER,
+    on_progress: Callable[[str], None] | None = None,
+    watch: Watch = lambda *_: None,
+) -> Compared:
+    """Measure a function on backends, in fresh processes that take turns, as the command ``xbackend compare`` does.
+
+    Args:
+        function: a function of arrays, a workload or a model, or the name of a workload of xbackend.
+        arrays: its arguments, of any shape, bool, uint8, uint32, int32, int64, float32 or float64; without any, a
+            workload makes its own.
+        backends, environments: names, or one text with commas; all backends if neither is given.
+        devices: how many devices to spread over, one number or several: ``(1, 2)``.
+        devices_map: what the devices of the program are bound to, ``{"dev0": "cpu:0"}``.
+        quick, thorough, processes, minutes: how much is measured; see docs/measurement.md.
+        limit: seconds that a process may take for one request. wait: seconds in all until others leave the cores alone.
+        settings: keyword arguments of the function; for a workload without arrays each may have several values.
+        gradient: `True` measures the value with its gradient, `False` the value, `None` both where there is a gradient.
+        name: what the run is called, the function's name if not given.
+        store: the folder that keeps the run; `None` keeps it nowhere.
+        on_progress: gets a line of text whenever something begins that may last; else progress is shown.
+        watch: gets the label of a case and how far its candidates are.
+
+    The other arguments are the command's options. Raises `UsageError`, `ArgumentError` and what tracing raises before
+    anything is measured, `StoreError` where the run cannot be kept. After Ctrl-C the store has what was measured.
+    """
+    runs = _names(backends), _names(environments) or []
+    matrix.check_baseline(baseline, matrix.runs(*runs))
+    with Beating(on_progress or of_scripts()) as shown:
+        cases = _cases(function, arrays, dict(settings or {}), quick=quick, seed=seed, gradient=gradient, say=shown)
+        return measured(
+            cases, backends=runs[0], environments=runs[1], devices=_numbers(devices),
+            devices_map=DeviceMap.parse(devices_map), quick=quick, thorough=thorough, processes=processes,
+            minutes=minutes, limit=limit, wait=wait, threads=threads, cores_per_device=cores_per_device,
+            shared_cores=shared_cores, seed=seed, baseline=baseline, allow_nan=allow_nan,
+            name=name or cases[0].workload, store=None if store is None else Store(Path(store)), on_progress=shown,
+            watch=shown.watched(watch),
+        )  # fmt: skip
+
+
+def load_results(path: str | Path = "latest", *, store: str | Path = FOLDER, baseline: str | None = None) -> Compared:
+    """What a session stored.
+
+    ``path`` is the folder of a report or its ``results.json.gz``, a folder of runs, of which the newest is read, or a
+    run of ``store`` as the commands name it: its name or the beginning of it, ``latest``, ``latest~1``, or what
+    ``name=`` called it. Raises `StoreError` where there is none or it is damaged, `UsageError` for a baseline that was
+    not measured.
+    """
+    if (Path(path) / FILE).is_file():
+        path, store = "latest", path
+    return Compared(Store(Path(store)).load(str(path)), baseline)
+
+
+def _names(given: Iterable[str] | str | None) -> list[str] | None:
+    return None if given is None else listed(given) if isinstance(given, str) else list(given)
+
+
+def _numbers(given: Iterable[int] | int) -> Sequence[int]:
+    return [given] if isinstance(given, int) else list(given)
+
+
+def _cases(
+    function: Callable[..., Any] | str,
+    arrays: Sequence[Any],
+    settings: dict[str, Any],
+    *,
+    quick: bool,
+    seed: int,
+    gradient: bool | None,
+    say: Callable[[str], None],
+) -> list[Case]:
+    """The cases that the command has of the same target. Raises `UsageError`, and what `candidates.given` raises."""
+    found = workloads.get(function) if isinstance(function, str) else function
+    found = step_of(found) if isinstance(found, Model) else found
+    if not callable(found):
+        raise UsageError(f"xb.compare measures a function, or a workload by its name, not {found!r:.60}")
+    own = isinstance(found, Workload)
+    workload = found if isinstance(found, Workload) else Workload(found, name=_called(found))
+    if gradient and not workload.gradient:
+        raise UsageError(f"{workload.name} has no gradient: write @xb.workload(gradient=...) above it")
+    if arrays or not own or workload.made_by is None:
+        made = [candidates.given(workload, arrays, settings, gradient=bool(gradient))]
+    else:
+        asked = {key: list(v) if isinstance(v, list | tuple) else [v] for key, v in settings.items()}
+        each = [(workload, workload.combinations(asked, quick))]
+        made = session.cases_of(each, seed=seed, gradient=gradient, on_progress=say)
+    file = "" if isinstance(function, str) else _file(workload.function)
+    return [of_file(one, file) for one in made] if file else made
+
+
+def _called(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", "")
+    return name if name.isidentifier() else "function"
+
+
+def _file(function: Callable[..., Any]) -> str:
+    """The file of a function as the command names it; empty for one of a prompt or a notebook."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    path = Path(code.co_filename) if code is not None else Path()
+    return seen_from(Path(), path) if path.is_file() else ""
