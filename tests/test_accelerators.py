@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from report_helpers import markdown_of, measured, of
 
+from xbackend import environments
 from xbackend.analysis.answer import answer
 from xbackend.analysis.comparison import comparisons
-from xbackend.measure import machine
+from xbackend.cli import main
+from xbackend.environments import accelerators, recipes
+from xbackend.errors import EnvironmentFailed
+from xbackend.measure import gpus, machine
 from xbackend.report.written import terminal
 
 H200 = {
@@ -64,6 +70,100 @@ def test_a_gpu_is_named_without_nvidia_smi(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "0000:00:06.0" / "information").write_text("Model: \t\t NVIDIA H200\nIRQ:   \t\t 41\n")
     assert machine.accelerators() == ["NVIDIA H200"]
 
+
+# --- whose wheels environments have -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """Put a driver's library in place that runs this version of CUDA, 1000 * major + 10 * minor."""
+
+    def put(version: int) -> None:
+        library = tmp_path / f"libcuda-{version}.so"
+        source = f"int cuDriverGetVersion(int *version) {{ *version = {version}; return 0; }}"
+        subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=source, text=True, check=True)
+        monkeypatch.setattr(accelerators, "LIBRARY", str(library))
+        accelerators.driver.cache_clear()
+
+    monkeypatch.delenv(accelerators.VARIABLE, raising=False)
+    yield put
+    accelerators.driver.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("version", "jax", "tensorflow"),
+    [
+        (13010, "jax+cuda13", "tensorflow+cuda12"),
+        (14000, "jax+cuda13", "tensorflow+cuda12"),
+        (12080, "jax+cuda12", "tensorflow+cuda12"),
+        (11040, "jax", "tensorflow"),
+    ],
+)
+def test_environments_are_made_for_what_the_driver_runs(
+    version: int, jax: str, tensorflow: str, driver: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver(version)
+    assert (environments.get("jax").name, environments.get("tensorflow").name) == (jax, tensorflow)
+    assert environments.get("numpy").name == "numpy" and environments.get("theano").name == "theano"
+    assert environments.get("jax==0.11.2").name == "jax==0.11.2"
+    monkeypatch.setenv(accelerators.VARIABLE, "none")
+    assert environments.get("jax").name == "jax"
+    assert environments.get("jax+cuda12").name == "jax+cuda12", "a name that is written out is that"
+    monkeypatch.setenv(accelerators.VARIABLE, "cuda11")
+    with pytest.raises(EnvironmentFailed, match="'cuda11' is no kind of accelerator: write cuda13, cuda12, none"):
+        environments.get("jax")
+
+
+def test_without_a_driver_they_are_for_cpus(monkeypatch: pytest.MonkeyPatch, driver: Callable[[int], None]) -> None:
+    monkeypatch.setattr(accelerators, "LIBRARY", "libthatisnothere.so.1")
+    accelerators.driver.cache_clear()
+    assert accelerators.chosen() == "none"
+    assert {environment.name for environment in environments.list()} >= set(recipes.RECIPES)
+
+
+def test_the_locks_for_gpus_have_the_versions_of_those_for_cpus() -> None:
+    facts = {"python_version": "3.13", "python_full_version": "3.13.0"}
+    for recipe in recipes.every():
+        own = recipes.RECIPES[recipe.framework]
+        here = recipes.locked(recipe.read(recipe.lock), facts)
+        assert here.items() >= recipes.locked(own.read(own.lock), facts).items(), recipe.name
+        assert any(name.startswith("nvidia-") for name in here) == bool(recipe.accelerator)
+
+
+def test_doctor_says_what_programs_on_gpus_lack(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    driver: Callable[[int], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    driver(12040)
+    query = f"--query-gpu={gpus._QUERY}"
+    two = [
+        "0, NVIDIA A100, 40960 MiB, 40000 MiB, Exclusive_Process, Enabled",
+        "1, Tesla V100, 16 MiB, 2 MiB, Default, [N/A]",
+    ]
+    told = {"--query-gpu=driver_version": "550.54\n550.54", query: "\n".join(two), "--query-gpu=index": "0\n1"}
+    nvidia_smi(tmp_path, told, monkeypatch)
+    monkeypatch.setattr(gpus, "NODES", tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,7,1")
+    monkeypatch.setenv("XBACKEND_HOME", str(tmp_path / "home"))
+    assert main(["doctor", "--gpu"]) == 1
+    said = capsys.readouterr().out
+    for words in (
+        "550.54, 2 GPUs",
+        "the driver runs CUDA 12.4: environments are made for cuda12",
+        "for CUDA: a driver that runs CUDA 13 takes newer wheels",
+        "NVIDIA A100, 40000 MiB of 40960 MiB free, MIG, compute mode Exclusive_Process",
+        "for GPU 0: as root: nvidia-smi -i 0 -c DEFAULT",
+        "0,7,1: 7 is no GPU here, and hides those behind it",
+        "for jax: xbackend env sync jax+cuda12",
+        "computes on CPUs: there are no wheels of it for CUDA",
+    ):
+        assert words in " ".join(said.split()), words
+    assert "for GPU 1" not in said
+
+
+# --- what is said of rows ------------------------------------------------------------------------------------------
 
 GPU, CPU = {"dev0": "gpu:0", "dev1": "gpu:0"}, {"dev0": "cpu:0", "dev1": "cpu:0"}
 ROWS = (

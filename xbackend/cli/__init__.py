@@ -143,10 +143,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if own:
             typed, app.config = configured.applied(typed, [*COMMANDS], _options_of)
         function, bound, _ = app.parse_args(typed, exit_on_error=False, print_error=False)
-        if bound.arguments.get("python"):
-            from xbackend.environments.interpreters import VARIABLE
-
-            os.environ[VARIABLE] = bound.arguments["python"]
+        for option, variable in _OF_ENVIRONMENTS.items():
+            if bound.arguments.get(option):
+                os.environ[variable] = bound.arguments[option]
         return _ended(lambda: function(*bound.args, **bound.kwargs), bound.arguments.get("printed"))
     except CycloptsError as error:
         why, code = _words(error), WRONG
@@ -195,6 +194,8 @@ def _refused(command: str, why: str, code: int, as_json: bool) -> int:
     return code
 
 
+# Options of environments, and the variables that say the same to all that this process starts.
+_OF_ENVIRONMENTS = {"python": "XBACKEND_PYTHON", "accelerator": "XBACKEND_ACCELERATOR"}
 # What is typed by habit, and how it is said here.
 _INSTEAD = {
     **dict.fromkeys(("-o", "--output", "--out"), "What it prints goes to a file with > FILE; reports to --reports DIR"),

@@ -73,6 +73,7 @@ def bisect(
     limit: options.Limit = 600.0,
     wait: options.Wait = None,
     python: options.Python = None,
+    accelerator: options.Accelerator = None,
     store: options.Store = FOLDER,
     printed: options.Printed = options.PRINTED,
 ) -> Output:

@@ -135,6 +135,7 @@ def cluster(
     allow_nan: options.AllowNaN = False,
     cores_per_device: Annotated[int | None, _CORES] = None,
     python: options.Python = None,
+    accelerator: options.Accelerator = None,
     name: options.Name = None,
     reports: options.Reports = Path("reports"),
     printed: options.Printed = options.PRINTED,

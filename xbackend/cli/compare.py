@@ -109,6 +109,7 @@ def compare(
     graph: graphs.Graph = graphs.NONE,
     measuring: Measuring = _USUALLY,
     python: options.Python = None,
+    accelerator: options.Accelerator = None,
     size: Annotated[list[int] | None, _SIZE] = None,
     dtype: Annotated[list[str] | None, _DTYPE] = None,
     settings: Annotated[options.Lists, _SET] = None,

@@ -17,7 +17,7 @@ from xbackend.errors import UsageError
 
 FILE = "pyproject.toml"
 # Without --rev the gate measures nothing, and refuses what says how.
-_OF_RUNS = {"--fail", "--store", "--wide", "--json", "--quiet", "--python"}
+_OF_RUNS = {"--fail", "--store", "--wide", "--json", "--quiet", "--python", "--accelerator"}
 _NO = "--no-"  # before the name of a switch that the file sets
 taken: dict[str, str] = {}  # the options of this command line that came from the file, and their words
 

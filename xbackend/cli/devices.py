@@ -16,6 +16,7 @@ def devices(
     backends: options.Backends = None,
     environments: options.Environments = (),
     python: options.Python = None,
+    accelerator: options.Accelerator = None,
     virtual_devices: options.Count = 1,
     printed: options.Printed = options.PRINTED,
 ) -> Output:

@@ -13,13 +13,14 @@ from xbackend.cli.console import progress, say, say_lines, table, width
 from xbackend.cli.output import Output
 from xbackend.environments import recipes, system_packages
 from xbackend.errors import UsageError, XBackendError
-from xbackend.measure import matrix
+from xbackend.measure import gpus, matrix
 from xbackend.report.written import columns
 from xbackend.wording import counted, grouped, join, placed
 from xbackend.workers.diagnosis import diagnose, verified
 
 _INSTALL = "install what is missing of the system (with apt-get, as root or by sudo), and make the environments"
 _TESTS = "with --install: what xbackend's own tests need too"
+_GPU = "what is there for programs on GPUs, what is missing, and what to type"
 _VERIFY = "read every file of the environments and compare it with what was installed"
 
 
@@ -27,13 +28,17 @@ def doctor(
     *,
     backends: options.Backends = None,
     python: options.Python = None,
+    accelerator: options.Accelerator = None,
     install: Annotated[bool, options.flag(_INSTALL)] = False,
     tests: Annotated[bool, options.flag(_TESTS)] = False,
     verify: Annotated[bool, options.flag(_VERIFY)] = False,
+    gpu: Annotated[bool, options.flag(_GPU)] = False,
     printed: options.Printed = options.PRINTED,
 ) -> Output:
     """For each backend: available, missing or broken, why, and what to type; or install what is missing."""
     names = [name for name, _ in matrix.runs(backends)]
+    if gpu:
+        return _gpus()
     if install:
         return installed(names, tests, whole=not backends)
     if tests:
@@ -51,6 +56,18 @@ def doctor(
         answer=f"{len(there)} of {counted(len(rows), 'backend')} available: {', '.join(there) or 'none'}",
         rows=[output.Diagnosed(backend=b, state=s, versions_or_reason=why, remedy=r) for b, s, why, r in rows],
     )
+
+
+def _gpus() -> Output:
+    found = gpus.look()
+    table(["what", "found"], [[one.what, one.found] for one in found])
+    for one in found:
+        if one.remedy:
+            say(f"for {one.what}: {one.remedy}")
+    missing = [one.what for one in found if one.remedy]
+    answer = f"to be mended for programs on GPUs: {', '.join(missing)}" if missing else "programs can run on GPUs"
+    notes = [f"{one.what}: {one.found}" + (f" ({one.remedy})" if one.remedy else "") for one in found]
+    return output.Doctor(exit_code=INCOMPLETE if missing else DONE, answer=answer, notes=notes)
 
 
 def _say(rows: Sequence[tuple[str, str, str, str]]) -> None:

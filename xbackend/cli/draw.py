@@ -37,6 +37,7 @@ def draw(
     devices_map: options.DevicesMap = None,
     seed: options.Seed = 0,
     python: options.Python = None,
+    accelerator: options.Accelerator = None,
     form: Literal["mermaid", "dot", "svg"] = "mermaid",
     backend: options.Backend = None,
     printed: options.Printed = options.PRINTED,

@@ -19,6 +19,7 @@ def env(
     /,
     *names: options.Environment,
     python: options.Python = None,
+    accelerator: options.Accelerator = None,
     printed: options.Printed = options.PRINTED,
 ) -> Output:
     """List, make or remove environments."""

@@ -48,6 +48,7 @@ def gate(
     settings: Annotated[options.Lists, _SET] = None,
     measuring: Measuring = _USUALLY,
     python: options.Python = None,
+    accelerator: options.Accelerator = None,
     store: options.Store = FOLDER,
     wide: options.Wide = False,
     printed: options.Printed = options.PRINTED,

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from xbackend import environments, wording
 from xbackend.backends import registry
 from xbackend.devices import DeviceMap
-from xbackend.environments import interpreters
+from xbackend.environments import accelerators, interpreters
 from xbackend.files import check_place
 from xbackend.measure.patience import LONGEST, VARIABLE
 from xbackend.measure.plan import QUICK_WAIT, WAIT
@@ -154,6 +154,13 @@ def _version(text: str) -> str:
     return text
 
 
+def _accelerator(text: str) -> str:
+    kinds = (*accelerators.KINDS, accelerators.NONE)
+    if text not in kinds:
+        raise ValueError(f"{text!r} is no kind of accelerator: write {', '.join(kinds)}")
+    return text
+
+
 def _bindings(text: str) -> DeviceMap:
     bindings = DeviceMap.parse(text)
     if not bindings:
@@ -265,6 +272,11 @@ _PYTHON = (
     "make and use environments with this Python where their packages are for it (default: the newest one here that "
     f"each is for); ${interpreters.VARIABLE} says the same"
 )
+_ACCELERATOR = (
+    "make and use environments with the wheels for these GPUs, "
+    f"{' or '.join(accelerators.KINDS)}, or for none (default: what the driver runs); ${accelerators.VARIABLE} says "
+    "the same"
+)
 _INPUT = (
     "an argument, once for each: 'float32[3,4]' (seeded random numbers), a number, or FILE.npy; without any, the "
     "file's own function inputs() is asked"
@@ -301,6 +313,7 @@ Environments = Annotated[
 Inputs = Annotated[list[str] | None, repeated("--input", "SPEC", _INPUT)]
 Limit = Annotated[float, option(duration("seconds"), "SECONDS", "end a process that takes longer for one candidate")]
 Name = Annotated[str | None, option(report_name, "NAME", "name of the report (default: the workload's, or the run's)")]
+Accelerator = Annotated[str | None, option(_accelerator, "KIND", _ACCELERATOR)]
 Python = Annotated[str | None, option(_version, "X.Y", _PYTHON)]
 Reports = Annotated[Path, option(folder, "DIR", "folder of reports")]
 Run = Annotated[str, option(str, None, _RUN, _runs)]

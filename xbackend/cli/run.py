@@ -51,6 +51,7 @@ def run(
     seed: options.Seed = 0,
     backends: options.Backends = None,
     python: options.Python = None,
+    accelerator: options.Accelerator = None,
     devices: Annotated[int | None, _DEVICES] = None,
     tolerance: Annotated[float | None, _TOLERANCE] = None,
     allow_nan: options.AllowNaN = False,

@@ -50,6 +50,7 @@ def train(
     backends: options.Backends = None,
     allow_nan: options.AllowNaN = False,
     python: options.Python = None,
+    accelerator: options.Accelerator = None,
     device_memory: Annotated[int | None, _MEMORY] = None,
     checkpoints: Annotated[Path | None, _FOLDER] = None,
     events: Annotated[Path | None, _EVENTS] = None,

@@ -54,6 +54,7 @@ def translate(
     settings: options.Settings = None,
     seed: options.Seed = 0,
     python: options.Python = None,
+    accelerator: options.Accelerator = None,
     write: Annotated[Path | None, _WRITE] = None,
     printed: options.Printed = options.PRINTED,
 ) -> Output:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from xbackend.environments.installer import resolve
 from xbackend.environments.interpreters import LOWEST
-from xbackend.environments.recipes import RECIPES, Recipe, recipe
+from xbackend.environments.recipes import RECIPES, Recipe, every, recipe
 from xbackend.errors import EnvironmentFailed
 
 COMMAND = "python -m xbackend.environments.lock"
@@ -25,15 +25,18 @@ def lock(wanted: Recipe) -> None:
         EnvironmentFailed: the requirements exclude each other, or the index cannot be reached.
     """
     options = ["--universal", *wanted.building, "--python-version", f"{LOWEST[0]}.{LOWEST[1]}"]
-    resolve(wanted.source, wanted.lock, [*options, "--custom-compile-command", COMMAND], f"lock {wanted.name}", print)
+    options += ["--custom-compile-command", COMMAND]
+    # A row on a GPU has the versions of that on CPUs.
+    like = RECIPES[wanted.framework].lock if wanted.accelerator else None
+    resolve(wanted.source, wanted.lock, options, f"lock {wanted.name}", print, like=like)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Lock the named environments, or all."""
     try:
-        for name in arguments or RECIPES:
-            lock(recipe(name))
-            print(f"{name}: locked in {recipe(name).lock}")
+        for wanted in [*map(recipe, arguments)] or every():
+            lock(wanted)
+            print(f"{wanted.name}: locked in {wanted.lock}")
     except EnvironmentFailed as error:
         print(error, file=sys.stderr)
         return 1

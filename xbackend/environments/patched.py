@@ -32,14 +32,14 @@ def find(name: str) -> Recipe:
     base, path = recipe(framework.strip()), Path(place.strip()).expanduser().absolute()
     interpreter = path / "bin" / "python" if path.is_dir() else path
     if interpreter.is_file() and os.access(interpreter, os.X_OK) and not path.name.endswith(_ARCHIVES):
-        return replace(base, name=f"{base.name}={path}", interpreter=interpreter)
-    folder = _package(_unpacked(path) if path.is_file() else path, base.name)
+        return replace(base, name=f"{base.framework}={path}", interpreter=interpreter)
+    folder = _package(_unpacked(path) if path.is_file() else path, base.framework)
     if folder is not None:
-        return replace(base, name=f"{base.name}={path}", folder=folder.resolve())
+        return replace(base, name=f"{base.framework}={path}", folder=folder.resolve())
     raise EnvironmentFailed(
-        f"{name!r} names no environment: {path} holds no package {base.name} ({base.name}/__init__.py, or "
-        f"src/{base.name}/__init__.py) and no interpreter (bin/python): give the folder of a checkout, a wheel or "
-        f"source distribution, a virtual environment or its interpreter, or {base.name}==VERSION"
+        f"{name!r} names no environment: {path} holds no package {base.framework} ({base.framework}/__init__.py, or "
+        f"src/{base.framework}/__init__.py) and no interpreter (bin/python): give the folder of a checkout, a wheel or "
+        f"source distribution, a virtual environment or its interpreter, or {base.framework}==VERSION"
     )
 
 

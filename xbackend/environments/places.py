@@ -120,8 +120,11 @@ def others(recipe: Recipe) -> Iterator[Environment]:
 def everything() -> Iterator[Environment]:
     """The current environment of every recipe, and of every version on disk, each followed by its stale ones."""
     named = filter(None, (versions.of_stem(stem) for stem in dict.fromkeys(map(_stem, _directories()))))
-    for recipe in [*recipes.RECIPES.values(), *named]:
+    chosen = {recipes.recipe(name).name for name in recipes.RECIPES}
+    for recipe in [*recipes.every(), *named]:
         current = inspect(recipe)
+        if current.state == "absent" and recipe.accelerator and recipe.name not in chosen:
+            continue  # another kind of accelerator than this machine has
         if current.state != "stale":
             yield current
         yield from others(recipe)

@@ -1,22 +1,25 @@
 """The recipes of environments: locked requirements, and a Python.
 
 `requirements/<name>.in` has the requirements and their reasons; `requirements/<name>.txt` is the same resolved, with a
-hash for every file, by `python -m xbackend.environments.lock`.
+hash for every file, by `python -m xbackend.environments.lock`. `<name>+cuda13` are those of the environment with wheels
+for GPUs (`accelerators.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import sysconfig
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from xbackend.backends import registry
-from xbackend.environments import interpreters
+from xbackend.environments import accelerators, interpreters
 from xbackend.environments.interpreters import Interpreter, Version
 from xbackend.errors import EnvironmentFailed
 
@@ -28,11 +31,12 @@ class Recipe:
     """How one environment is made.
 
     Attributes:
-        name: that of its framework and of its two requirements files, and behind it what is chosen: a version, a path.
+        name: that of its framework, and behind it what is chosen: a kind of accelerator, a version, a path.
         newest_python: the newest (major, minor) for which every locked package has a wheel.
         sources: packages without a wheel, built here with locked tools.
         folder: the user's package of the framework, imported in place of the locked one.
         interpreter: the user's interpreter with the framework, used in place of an environment.
+        accelerator: whose wheels it has: a kind in `accelerators.KINDS`; empty for those for CPUs.
     """
 
     name: str
@@ -40,26 +44,27 @@ class Recipe:
     sources: tuple[str, ...] = ()
     folder: Path | None = None
     interpreter: Path | None = None
+    accelerator: str = ""
 
     @property
     def framework(self) -> str:
-        """The name of the framework, without a version or a path."""
+        """The name of the framework, without a kind of accelerator, a version or a path."""
         return framework_of(self.name)
 
     @property
     def stem(self) -> str:
-        """The start of the names of its directories."""
-        return self.framework
+        """The start of the names of its directories, and the name of its two requirements files."""
+        return f"{self.framework}+{self.accelerator}" if self.accelerator else self.framework
 
     @property
     def source(self) -> Path:
         """The requirements as written by hand."""
-        return REQUIREMENTS / f"{self.framework}.in"
+        return REQUIREMENTS / f"{self.stem}.in"
 
     @property
     def lock(self) -> Path:
         """The requirements as resolved, with hashes."""
-        return REQUIREMENTS / f"{self.framework}.txt"
+        return REQUIREMENTS / f"{self.stem}.txt"
 
     @property
     def python(self) -> Interpreter:
@@ -133,21 +138,32 @@ class Recipe:
 RECIPES = {e.name: Recipe(e.name, e.newest_python, e.sources) for e in registry.ENVIRONMENTS.values()}
 
 
+def every() -> list[Recipe]:
+    """The recipes of all locks: of each framework that for CPUs, and those for accelerators."""
+    accelerated = (
+        replace(own, name=f"{own.name}+{kind}", accelerator=kind)
+        for own, kind in product(RECIPES.values(), accelerators.KINDS)
+    )
+    return [*RECIPES.values(), *(recipe for recipe in accelerated if recipe.source.exists())]
+
+
 def framework_of(name: str) -> str:
-    """The framework of an environment's name: ``pytensor``, ``pytensor==2.38.3`` or ``pytensor=PATH``."""
-    return name.partition("=")[0]
+    """The framework of an environment's name: ``jax``, ``jax+cuda13``, ``jax==0.11.2``, ``jax=PATH``."""
+    return re.split("[=+]", name, maxsplit=1)[0]
 
 
 def recipe(name: str) -> Recipe:
-    """The recipe of that name.
+    """The recipe of that name, ``jax`` or ``jax+cuda13``. A framework alone has the wheels of the chosen accelerator.
 
     Raises:
         EnvironmentFailed: there is none; the message lists those that are.
     """
+    there = {recipe.name: recipe for recipe in every()}
+    kind = accelerators.lock_for(name, REQUIREMENTS) if name in RECIPES else ""
     try:
-        return RECIPES[name]
+        return there[f"{name}+{kind}" if kind else name]
     except KeyError:
-        raise EnvironmentFailed(f"there is no environment {name!r}; there are {', '.join(RECIPES)}") from None
+        raise EnvironmentFailed(f"there is no environment {name!r}; there are {', '.join(there)}") from None
 
 
 def locked(lock: str, facts: Mapping[str, str]) -> dict[str, str]:

@@ -99,8 +99,8 @@ def find(name: str) -> Recipe:
     Raises:
         EnvironmentFailed: there is none, or the text names no single version.
     """
-    if name in recipes.RECIPES:
-        return recipes.RECIPES[name]
+    if "=" not in name and recipes.framework_of(name) in recipes.RECIPES:
+        return recipes.recipe(name)
     if re.match(r"[^=<>!~]*=[^=]", name):
         return patched.find(name)
     try:
@@ -115,11 +115,11 @@ def find(name: str) -> Recipe:
     version = _version(asked)
     if not version:
         raise EnvironmentFailed(
-            f"{name!r} does not name one version of {base.name}, and nothing else: write {base.name}==VERSION, as in "
-            f"{EXAMPLE}"
+            f"{name!r} does not name one version of {base.framework}, and nothing else: write "
+            f"{base.framework}==VERSION, as in {EXAMPLE}"
         )
     named = [
-        VersionRecipe(f"{base.name}=={version}", base.newest_python, base.sources, base=base, chosen=python)
+        VersionRecipe(f"{base.framework}=={version}", base.newest_python, base.sources, base=base, chosen=python)
         for python in interpreters.choices(base.newest_python)
     ]
     return next((recipe for recipe in named if recipe.lock.exists()), named[0])

@@ -39,7 +39,7 @@ def load_warnings() -> list[str]:
     ]
 
 
-def _nvidia_smi(query: str) -> list[str] | None:
+def nvidia_smi(query: str) -> list[str] | None:
     """The lines that nvidia-smi answers; `None` where there is no nvidia-smi or it fails."""
     program = shutil.which("nvidia-smi")
     if program is None:
@@ -57,14 +57,14 @@ def accelerator_processes(own: Collection[int] = ()) -> list[str] | None:
 
     `None` where there is no nvidia-smi or it fails. In a container it may list none although there are some.
     """
-    lines = _nvidia_smi("--query-compute-apps=pid,process_name,used_memory")
+    lines = nvidia_smi("--query-compute-apps=pid,process_name,used_memory")
     ours = set(map(str, own))
     return None if lines is None else [f"process {line}" for line in lines if line.partition(",")[0] not in ours]
 
 
 def accelerator_memory() -> list[int]:
     """Bytes that are free on each NVIDIA GPU, where nvidia-smi tells."""
-    lines = _nvidia_smi("--query-gpu=memory.free") or []
+    lines = nvidia_smi("--query-gpu=memory.free") or []
     free = [line.removesuffix(" MiB") for line in lines]
     return [int(count) << 20 for count in free if count.isdecimal()]
 
@@ -116,7 +116,7 @@ def available_memory() -> int:
 
 def accelerators() -> list[str]:
     """NVIDIA GPUs by the name that the driver gives them, with its version where nvidia-smi tells."""
-    told = [line.rpartition(", ") for line in _nvidia_smi("--query-gpu=name,driver_version") or []]
+    told = [line.rpartition(", ") for line in nvidia_smi("--query-gpu=name,driver_version") or []]
     if known := [f"{name} ({_DRIVER} {version})" for name, comma, version in told if comma]:
         return known
     files = sorted(GPUS.glob("*/information"))
