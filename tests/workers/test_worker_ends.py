@@ -445,3 +445,21 @@ def test_a_backend_that_cannot_start_there(numpy_environment):
     with pytest.raises(DeviceUnavailable, match="cpu:5"):
         RemoteBackend("numpy", Settings(visible=("cpu:5",)))
     assert own_workers() == before
+
+
+def test_a_process_that_does_one_thing_ends_with_who_started_it(tmp_path: Path) -> None:
+    """Even if that was killed, as a file that is brought may loop for ever."""
+    (tmp_path / "forever.py").write_text(
+        f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
+    )
+    target = f"{tmp_path / 'forever.py'}:f"
+    code = f"from xbackend.workers.bringing import bring; bring('jax={sys.executable}', {target!r}, None)"
+    with subprocess.Popen([sys.executable, "-c", code]) as starter:
+        limit = time.monotonic() + 60
+        while (
+            not (text := (tmp_path / "pid").read_text() if (tmp_path / "pid").exists() else "")
+            and time.monotonic() < limit
+        ):
+            time.sleep(0.05)
+        starter.kill()
+    assert gone(int(text))

@@ -23,12 +23,12 @@ Progress = Callable[[str], None]
 
 HEARTBEAT = 1.5  # seconds of silence from uv after which a line of our own is shown
 _KEPT_LINES = 15
-# uv must not go on writing into a staging directory whose maker was killed. The kernel sends the signal when the thread
-# that started uv ends; that thread waits for uv. The test of the parent covers the time before prctl.
+# The kernel sends the signal when the thread that started the process ends; that thread waits for the process. The test
+# of the parent covers the time before prctl.
 _DIE_WITH_PARENT = (
     "import ctypes, os, sys\n"
     "ctypes.CDLL(None).prctl(1, 9)\n"
-    "os.getppid() == int(sys.argv[1]) or sys.exit('the process that started uv is gone')\n"
+    "os.getppid() == int(sys.argv[1]) or sys.exit('the process that started this one is gone')\n"
     "os.umask(os.umask(0o022) | 0o022)\n"  # what is run must not be open to others, whatever the user's umask
     "os.execv(sys.argv[2], sys.argv[2:])\n"
 )
@@ -101,6 +101,13 @@ def silent(message: str) -> None:
     """A progress callback that shows nothing."""
 
 
+def dying_with_us(command: Sequence[str]) -> list[str]:
+    """The command of a process that is killed when this one ends, however that is. On Linux; elsewhere the command."""
+    if sys.platform != "linux":
+        return [*command]
+    return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
+
+
 def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory: Path | None = None) -> None:
     """Run uv.
 
@@ -115,9 +122,8 @@ def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory
     """
     # By default uv obeys a `uv.toml` or `pyproject.toml` in the working directory and above. Others may have put it
     # there, and it can make uv build or install elsewhere.
-    command = [_uv(), "--project", "/", *arguments]
-    if sys.platform == "linux":
-        command = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
+    # uv must not go on writing into a staging directory whose maker was killed.
+    command = dying_with_us([_uv(), "--project", "/", *arguments])
     try:
         process = subprocess.Popen(
             command,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xbackend import environments
+from xbackend.environments.installer import dying_with_us
 from xbackend.errors import GraphError
 from xbackend.workers.process import PACKAGE
 
@@ -34,11 +35,11 @@ def made(name: str, on_progress: Callable[[str], None]) -> Path:
 
 def run(python: Path, module: str, asked: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> None:
     """Call ``main`` of a module of xbackend with what is asked as JSON, in a session of its own, which ends with this
-    call. Raises `GraphError`."""
+    call, and with this process. Raises `GraphError`."""
     bootstrap = PACKAGE / "workers" / "bootstrap.py"
     with tempfile.TemporaryFile() as printed:  # a pipe would stay open as long as a process of the user's has it
         process = subprocess.Popen(
-            [str(python), "-c", _START, str(bootstrap), str(PACKAGE), module, json.dumps(asked)],
+            dying_with_us([str(python), "-c", _START, str(bootstrap), str(PACKAGE), module, json.dumps(asked)]),
             env={**os.environ, **(variables or {})},
             stdin=subprocess.DEVNULL,
             stdout=printed,
