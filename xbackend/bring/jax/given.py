@@ -26,9 +26,16 @@ def from_jax(function: Callable[..., Any], *examples: Any, name: str | None = No
     Gradients of the program are those of what the function computes: rules of `jax.custom_jvp` and `jax.custom_vjp`
     are not taken over. `jax.lax.stop_gradient` is. Raises `GraphError` with all primitives that have no row, or where a
     shape depends on values.
+
+    It may be a `jax.export.Exported`, which `jax.export.deserialize` makes of a file. Its shapes are known, unless they
+    have symbols: then examples say the numbers. It has no rule of a gradient, and no `jax.lax.stop_gradient`.
     """
     import jax
 
+    if isinstance(function, jax.export.Exported):
+        from xbackend.bring.stablehlo.given import from_exported
+
+        return from_exported(function, *examples, name=name)
     if not callable(function):
         raise GraphError(f"{function!r:.60} is no function: give one that jax.make_jaxpr takes, and examples")
 
