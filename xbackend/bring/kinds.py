@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,19 +84,18 @@ class Target:
         return self.name if self.name.isidentifier() else self.path.absolute().stem
 
 
-def _is_written(path: Path, kind: Kind, whole: bool) -> bool:
-    """Whether a path, which may be the whole of what was named, is that of a file that a framework wrote."""
-    if ANY in kind.files:
-        return path.suffix != ".py" and (path.is_file() or (whole and path.suffix != "" and not path.is_dir()))
-    return path.name.endswith(kind.files)
+def _is_written(path: Path, kind: Kind) -> bool:
+    if ANY not in kind.files:
+        return path.name.endswith(kind.files)
+    is_gone = not path.exists() and bool(re.fullmatch(r"\.\w+", path.suffix))
+    return path.suffix != ".py" and (path.is_file() or is_gone)
 
 
 def target_of(text: str, kind: Kind) -> Target:
     """The parts of a target. Names of what a framework wrote may have colons, such as ``graph.pb:loss:0``."""
     for cut in [place for place, sign in enumerate(text) if sign == ":"] + [len(text)]:
         path = Path(text[:cut])
-        whole = len(text) == cut
-        if _is_written(path, kind, whole) or any((path / one).is_file() for one in kind.folders):
+        if _is_written(path, kind) or any((path / one).is_file() for one in kind.folders):
             return Target(path, text[cut + 1 :], True)
     path_, _, name = text.rpartition(":")
     return Target(Path(path_), name, False)

@@ -1,19 +1,15 @@
-"""What users have of JAX: functions that `jax.make_jaxpr` takes, and jaxprs."""
+"""What users have of JAX: functions that `jax.make_jaxpr` takes, and exports."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import xbackend.api.functions as xb
 from xbackend.api.tracing.trace import ArraySpec
 from xbackend.api.tracing.traced_program import TracedProgram
-from xbackend.bring import dtypes
-from xbackend.bring.jax import collectives, gathers, jaxprs, matrices, products  # noqa: F401  # fill ROWS
-from xbackend.bring.jax.refused import check_rows
-from xbackend.bring.jax.walk import Walk
-from xbackend.bring.tracing import program_of
+from xbackend.bring.jax.programs import from_jaxpr
+from xbackend.bring.stablehlo.given import from_exported
 from xbackend.errors import GraphError
 
 
@@ -33,8 +29,6 @@ def from_jax(function: Callable[..., Any], *examples: Any, name: str | None = No
     import jax
 
     if isinstance(function, jax.export.Exported):
-        from xbackend.bring.stablehlo.given import from_exported
-
         return from_exported(function, *examples, name=name)
     if not callable(function):
         raise GraphError(f"{function!r:.60} is no function: give one that jax.make_jaxpr takes, and examples")
@@ -46,28 +40,6 @@ def from_jax(function: Callable[..., Any], *examples: Any, name: str | None = No
     closed, form = jax.make_jaxpr(function, return_shape=True)(*given)
     called, tree = name or str(getattr(function, "__name__", "graph")), jax.tree.structure(form)
     return from_jaxpr(closed, _names(function, given), called, tree.unflatten)
-
-
-def from_jaxpr(closed: Any, names: Sequence[str], name: str, form: Callable[[list[Any]], Any]) -> TracedProgram:
-    """The program of a `jax.extend.core.ClosedJaxpr`, with the names of its inputs. ``form`` makes its results of a
-    list of arrays. Raises `GraphError` as `from_jax`."""
-    check_rows(name, closed.jaxpr)
-    specs = [(own, *_spec(own, variable.aval)) for own, variable in zip(names, closed.jaxpr.invars, strict=True)]
-
-    def walk(*traced: Any) -> Any:
-        return form([xb.asarray(one) for one in Walk().results(closed, traced)])
-
-    return program_of(name, specs, walk)
-
-
-def _spec(name: str, aval: Any) -> tuple[tuple[int, ...], dtypes.DType]:
-    """Shape and dtype of an input. Raises `GraphError`."""
-    dtype = getattr(getattr(aval, "dtype", None), "name", str(aval))
-    if dtype in dtypes.SMALL:
-        raise GraphError(f"the input {name} has dtype {dtype}, which arguments of a program have not: give it as int32")
-    if not all(isinstance(n, int) for n in aval.shape):
-        raise GraphError(f"the input {name} has the shape {aval.shape}: give numbers, as a program's shapes are fixed")
-    return tuple(aval.shape), dtypes.held(dtype)
 
 
 def _names(function: Callable[..., Any], examples: tuple[Any, ...]) -> list[str]:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from xbackend.bring.dtypes import SMALL
-from xbackend.bring.stablehlo.walk import Frame, dtype_of, mapping, row, shape_of
+from xbackend.bring.stablehlo.modules import dtype_of, shape_of
+from xbackend.bring.stablehlo.walk import Frame, mapping, row
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring.inputs import fits
-from xbackend.bring.jax.given import from_jaxpr
+from xbackend.bring.jax.programs import from_jaxpr
 from xbackend.bring.stablehlo import arrays, regions  # noqa: F401  # fill ROWS
 from xbackend.bring.stablehlo.known import module_of
-from xbackend.bring.stablehlo.walk import Module
+from xbackend.bring.stablehlo.modules import Module, dtype_of
+from xbackend.bring.stablehlo.walk import called
 from xbackend.errors import GraphError
 
 
@@ -82,11 +83,13 @@ def graph_of(exported: Any, given: Sequence[Any] | None) -> Graph:
         module = Module(_refined(exported, specs, platform) if symbolic else module_of(exported), platform)
     module.check_size("main")
     kept = range(len(specs)) if symbolic else exported.module_kept_var_idx
-    platforms = len(exported.platforms) > 1 and not symbolic
+    first: list[Any] = []
+    if len(exported.platforms) > 1 and not symbolic:  # the number of the platform is an argument before the others
+        type_ = module.functions["main"].regions[0].blocks[0].arguments[0].type
+        first = [np.asarray(exported.platforms.index(platform), dtype_of(type_))]
 
     def function(*values: Any) -> list[Any]:
-        index = [np.asarray(exported.platforms.index(platform), np.int32)] if platforms else []
-        found = module.called("main", [*index, *(values[i] for i in kept)])
+        found = called(module, "main", [*first, *(values[i] for i in kept)])
         module.missing.check(named)
         return found
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from xbackend.bring.stablehlo.walk import (
+from xbackend.bring.stablehlo.modules import (
     CALLS,
     Module,
     attributes,

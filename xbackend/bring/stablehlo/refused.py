@@ -10,7 +10,7 @@ _ALIKE = {
     **dict.fromkeys(("fft", "complex", "real", "imag"), "complex"),
     **dict.fromkeys(("bitcast_convert", "popcnt", "count_leading_zeros", "reduce_precision"), "clz"),
     **dict.fromkeys(("infeed", "outfeed", "send", "recv", "create_token", "after_all"), "io_callback"),
-    **{"select_and_scatter": "select_and_scatter_add", "custom_call": "ffi_call", "reduce": "reduce"},
+    "select_and_scatter": "select_and_scatter_add",
 }
 REFUSED = {name: PRIMITIVES[primitive] for name, primitive in _ALIKE.items()} | {
     **dict.fromkeys(
@@ -28,8 +28,3 @@ REFUSED = {name: PRIMITIVES[primitive] for name, primitive in _ALIKE.items()} | 
         "its shape depends on values, and a program's shapes are fixed",
     ),
 }
-
-
-def instead_of(name: str) -> str:
-    """What to write instead of an op, or nothing."""
-    return REFUSED.get(name, "")

@@ -9,7 +9,8 @@ import numpy as np
 
 from xbackend.bring.stablehlo.arrays import given, ints, joined_by
 from xbackend.bring.stablehlo.known import argument_of, keys_of, of_jax
-from xbackend.bring.stablehlo.walk import Frame, dtype_of, is_made_by, row, shape_of, symbol
+from xbackend.bring.stablehlo.modules import dtype_of, is_made_by, shape_of, symbol
+from xbackend.bring.stablehlo.walk import Frame, called, row
 from xbackend.errors import GraphError
 
 
@@ -17,7 +18,7 @@ from xbackend.errors import GraphError
 def call(frame: Frame, operation: Any, values: list[Any]) -> Any:
     name = symbol(operation, "callee")
     function = of_jax(frame.module, name)
-    return function(*values) if function else frame.module.called(name, values)
+    return function(*values) if function else called(frame.module, name, values)
 
 
 # Functions of `jax.lax` that JAX exports under a name beside what they are in terms of other ops.
@@ -35,7 +36,7 @@ def composite(frame: Frame, operation: Any, values: list[Any]) -> Any:
         return frame.lax.top_k(values[0], shape_of(operation.results[0].type)[-1])
     if dialect == "chlo" and name in _NAMED:
         return getattr(frame.lax, name)(*values)
-    return frame.module.called(symbol(operation, "decomposition"), values)
+    return called(frame.module, symbol(operation, "decomposition"), values)
 
 
 # --- loops and choices ------------------------------------------------------------------------------------------------
