@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 
-from xbackend.bring.jax.walk import REFUSED
+from xbackend.bring.jax import refused as primitives
 from xbackend.bring.lineage.scalars import SCALARS
 from xbackend.bring.onnx import walk as onnx
 from xbackend.bring.source import FRAMEWORKS
+from xbackend.bring.stablehlo.refused import REFUSED
 from xbackend.bring.tensorflow.refused import INSTEAD
 from xbackend.program.ops import OPS
 
@@ -21,7 +22,9 @@ COMES_IN = {
     "lineage": "PyTensor, Aesara and Theano: classes of ops",
     "tensorflow": "TensorFlow: types of operations",
     "jax": "JAX: primitives",
+    "stablehlo": "Files of `jax.export`: ops of StableHLO",
 }
+REFUSALS = {"jax": primitives.REFUSED, "stablehlo": REFUSED}
 
 
 def rows_of(package: str) -> dict[str, str]:
@@ -77,8 +80,8 @@ def written() -> str:
         lines += _coming_in(package, title)
         if package == "tensorflow":
             lines += _refused("Refused with advice, by a pattern of the type:", _patterns(INSTEAD))
-        if package == "jax":
-            lines += _refused("Refused with advice:", REFUSED)
+        if package in REFUSALS:
+            lines += _refused("Refused with advice:", REFUSALS[package])
     lines += ["", "## Out: the program's ops as code", "", head, "|---" * (len(refusals) + 1) + "|", *goes_out, ""]
     return "\n".join(lines)
 

@@ -440,13 +440,19 @@ def attention(x=R.normal(size=(2, 3, 4)), w=R.normal(size=(3, 4, 4))):
 WITHOUT_GRADIENT = ("whiles", "vectorised_loops", "one_triangle")
 
 
+def exported(function: Callable[..., Any], arrays: Sequence[np.ndarray], form: Any) -> jax.export.Exported:
+    """A function as it comes out of the file that `jax.export` writes."""
+    specs = jax.tree.unflatten(form, [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in arrays])
+    return jax.export.deserialize(bytearray(jax.export.export(jax.jit(function))(*specs).serialize()))
+
+
 def brought(function: Callable[..., Any], with_gradient: bool, *, compiled: bool) -> Brought:
     """A function as it came in, with what JAX computes of it, compiled as a whole or not."""
     examples = [p.default for p in inspect.signature(function).parameters.values()]
     leaves, form = jax.tree.flatten(examples)
     arrays = [np.asarray(jnp.asarray(one)) for one in leaves]
     try:
-        program = from_jax(function, *examples)
+        program = from_jax(*([exported(function, arrays, form)] if "--exported" in sys.argv else [function, *examples]))
     except XBackendError as error:
         return Brought("", [], [], [], [], [], f"{type(error).__name__}: {error}")
     run = jax.jit if compiled else (lambda one: one)

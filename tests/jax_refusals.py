@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from xbackend.bring.jax.given import from_jax, from_jaxpr
+from xbackend.bring.jax.given import from_jax
+from xbackend.bring.jax.programs import from_jaxpr
 from xbackend.errors import XBackendError
 
 jax.config.update("jax_enable_x64", True)

@@ -13,11 +13,25 @@ from typing import Any
 
 import numpy as np
 
+EXPORTED = "jax-export"
+
 
 def of_jax(script: Any, name: str, given: list[Any], state: list[Any], updated: bool) -> Any:
     from xbackend.bring.jax.given import from_jax
 
     return from_jax(getattr(script, name), *given, *state)
+
+
+def of_exported(script: Any, name: str, given: list[Any], state: list[Any], updated: bool) -> Any:
+    """By a file of `jax.export`."""
+    import jax
+
+    from xbackend.bring.jax.given import from_jax
+
+    function = jax.jit(getattr(script, name), keep_unused=True)
+    specs = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in (*given, *state)]
+    content = jax.export.export(function)(*specs).serialize()
+    return from_jax(jax.export.deserialize(bytearray(content)))
 
 
 def of_tensorflow(script: Any, name: str, given: list[Any], state: list[Any], updated: bool) -> Any:
@@ -41,7 +55,9 @@ def of_pytensor(script: Any, name: str, given: list[Any], state: list[Any], upda
     return from_graph(outputs, dict(zip(arguments, given, strict=True)), updates=dict(updates), name=name)
 
 
-BRING: Mapping[str, Callable[..., Any]] = {"jax": of_jax, "tensorflow": of_tensorflow, "pytensor": of_pytensor}
+BRING: Mapping[str, Callable[..., Any]] = {
+    **{"jax": of_jax, EXPORTED: of_exported, "tensorflow": of_tensorflow, "pytensor": of_pytensor},
+}
 
 
 def program(framework: str, folder: Path) -> str:

@@ -134,6 +134,28 @@ def test_what_no_program_has_is_refused_with_what_to_do(name: str, refusals: dic
     assert re.search(REFUSED[name], refusals[name]), refusals[name]
 
 
+KEPT = """
+import gc, weakref
+import jax, jax.numpy as jnp, numpy as np
+from xbackend.bring.jax.programs import from_jaxpr
+
+closed = jax.make_jaxpr(lambda x: jax.lax.scan(lambda c, row: (c + row, jnp.sin(c)), 0.0, x)[1])(np.ones(3))
+from_jaxpr(closed, ["x"], "f", lambda made: made[0])
+inner = [weakref.ref(one.params["jaxpr"].jaxpr) for one in closed.eqns if "jaxpr" in one.params]
+del closed
+jax.clear_caches()
+gc.collect()
+print([one() for one in inner])
+"""
+
+
+def test_a_jaxpr_ends_with_its_walk() -> None:
+    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), **CPU}
+    command = [str(ready_environment("jax").python), "-c", KEPT]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=300)
+    assert done.stdout.strip() == "[None]", done.stdout + done.stderr[-2000:]
+
+
 def test_a_wrong_row_would_be_found(tmp_path: Path, oracle: xb.Backend) -> None:
     """A row of `sub` that adds, planted in the importer."""
     names = ("arithmetic", "powers")

@@ -100,6 +100,36 @@ def test_powers_wrap_and_logarithms_of_powers_are_whole(oracle: Any, tmp_path: P
     assert whole.tolist() == list(range(-5, 20))
 
 
+def test_a_place_is_written_once(oracle: Any, tmp_path: Path) -> None:
+    """The standard leaves open which of several writes stays: of known indices the last one goes into the file. All are
+    added."""
+
+    def function(x: Any, v: Any, i: Any) -> Any:
+        twice, same = np.array([0, 2, -4, 1]), np.array([[1, 1], [3, -3]])
+        each = [
+            xb.at(x)[:, twice].set(v),
+            xb.at(x)[:, twice].add(v),
+            xb.at(x)[:, i].add(v),
+            xb.at(x)[1, twice].set(v[0]),
+        ]
+        return each, xb.at(x)[:, same].set(xb.reshape(v, (2, 2, 2))), xb.at(x)[:, np.array([3, 1])].set(v[:, :2])
+
+    arrays = [np.zeros((2, 4)), np.arange(1.0, 9.0).reshape(2, 4), np.array([1, 0, 1, 1])]
+    one = case(oracle, xb.trace(function, *arrays), arrays)
+    assert not wrong({"writes": one}, tmp_path)
+    graph = graph_of(one.program)
+    of_indices = [node for node in graph.nodes if node.op == "ScatterND" and node.attributes]  # not of slices
+    added = [node for node in of_indices if node.attributes["reduction"] == "add"]
+    places = [graph.model.constants[node.inputs[1]] for node in of_indices if node not in added]
+    assert len(places) == 4 and all(len(np.unique(one)) == len(one) for one in places)
+    assert len(added) == 2
+
+
+def test_a_result_with_the_name_of_an_input_has_a_number() -> None:
+    graph = graph_of(xb.trace(lambda x, tanh: {"x": x * 2.0, "tanh": tanh, "y": xb.tanh(x)}, np.ones(3), np.ones(3)))
+    assert [name for name, _ in graph.outputs] == ["x_2", "tanh_2", "y"]
+
+
 def test_a_wrong_file_would_be_found(oracle: Any, tmp_path: Path) -> None:
     one = case(oracle, xb.trace(xb.exp, np.ones(3)), [np.ones(3)])
     assert "off by" in wrong({"exp": Case(one.program, one.inputs, [one.expected[0] * 1.001])}, tmp_path)["exp"]

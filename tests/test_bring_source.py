@@ -139,6 +139,15 @@ def test_while_loops_end_where_they_do(framework: str, oracle: Any, tmp_path: Pa
     assert not ran(cases, framework, tmp_path)
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_loop_may_begin_with_a_constant(framework: str) -> None:
+    def switched(x: Any) -> Any:
+        begin = (xb.asarray(True), xb.asarray(0), x)
+        return xb.while_loop(lambda s: s[1] < 3, lambda s: (xb.logical_not(s[0]), s[1] + 1, s[2] * 0.5), begin)
+
+    compile(to_source(xb.trace(switched, np.arange(3.0)), framework).text, "script.py", "exec")
+
+
 @pytest.mark.needs("jax")
 def test_a_gradient_by_a_gradient_is_not_lost(oracle: Any, tmp_path: Path) -> None:
     def twice(x: Any) -> Any:

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tiers
+from round_trips import EXPORTED
 from source_cases import computation, of_examples, of_workloads
 from source_scripts import FLAGS, Case, case, differs, write
+from test_bring_source import drawn
 
 import xbackend as xb
 from xbackend.workers.remote import ready_environment
@@ -46,6 +48,9 @@ REFUSED = {
     "pytensor": {"kalman": "the loop of a gradient has no row", "seir": "the loop of a gradient has no row"},
 }
 
+# What some random programs have: gradients of loops, and of equations, are refused.
+MAY_LACK: dict[str, tuple[str, ...]] = {"jax": (), "jax-export": (), "tensorflow": (), "pytensor": ()}
+
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Any]:
@@ -60,12 +65,14 @@ def cases(oracle: Any) -> Iterator[dict[str, Case]]:
         yield {**of_workloads(oracle), **of_examples(oracle)}
 
 
-def trip(cases: Mapping[str, Case], framework: str, folder: Path) -> dict[str, Any]:
-    """The programs of cases as scripts, and in again; for one that did not come in the error."""
+def trip(cases: Mapping[str, Case], form: str, folder: Path) -> dict[str, Any]:
+    """The programs of cases as scripts, and in again; for one that did not come in the error. ``form`` is a framework,
+    or a file of `jax.export` that such a script writes."""
     folder.mkdir()
+    framework = "jax" if form == EXPORTED else form
     for name, one in cases.items():
         write(folder / name, one, framework)
-    command = [str(ready_environment(framework).python), str(SCRIPT), framework, *(str(folder / n) for n in cases)]
+    command = [str(ready_environment(framework).python), str(SCRIPT), form, *(str(folder / n) for n in cases)]
     subprocess.run(command, env={**os.environ, **FLAGS, "PYTHONPATH": str(REPOSITORY)}, check=True, timeout=900)
     paths = {name: folder / name / "program.json" for name in cases}
     return {
@@ -103,6 +110,26 @@ def test_what_goes_out_and_comes_in_is_the_same(
         expected_same = AT_ONCE[framework] if number == 1 else set(now).difference(CHANGES[framework])
         assert number == 2 or same >= set(expected_same), (number, set(expected_same) - same)
         before = now
+
+
+def of_chance(oracle: Any) -> dict[str, Case]:
+    """Random programs, every other one with a gradient."""
+    count = tiers.share(200)
+    each = [one for pair in zip(drawn(False, 35, count), drawn(True, 36, count), strict=True) for one in pair]
+    return {f"random{i}": case(oracle, one.program, one.arguments) for i, one in enumerate(each)}
+
+
+@pytest.mark.parametrize("form", [*EACH, pytest.param(EXPORTED, marks=pytest.mark.needs("jax"))])
+def test_random_programs_go_out_and_come_in(form: str, oracle: Any, tmp_path: Path) -> None:
+    before = of_chance(oracle)
+    found = trip(before, form, tmp_path / "1")
+    refused = {name: said for name, said in found.items() if isinstance(said, str)}
+    unknown = {name: said for name, said in refused.items() if not any(one in said for one in MAY_LACK[form])}
+    assert not unknown, "\n".join(unknown.values())
+    assert len(refused) < len(found) / 4
+    now = {name: again(found[name], before[name]) for name in found if name not in refused}
+    off = {name: said for name, one in now.items() if (said := wrong(one, oracle))}
+    assert not off, "\n".join(f"{name}: {said}\n{before[name].program}" for name, said in off.items())
 
 
 def test_another_program_is_not_the_same(cases: dict[str, Case]) -> None:

@@ -129,6 +129,19 @@ def new_folder(target: Path) -> Iterator[Path]:
             os.close(lock)
 
 
+@contextmanager
+def whole(target: Path) -> Iterator[Path]:
+    """A path beside ``target`` to write a file or a folder to, which becomes ``target`` at the end of the body; where
+    that raises, or the process is killed, there is nothing under the name of ``target`` that was not there before.
+
+    Raises `OSError`.
+    """
+    with new_folder(target) as folder:
+        made = folder / target.name
+        yield made
+        made.replace(target)
+
+
 def make_own(path: Path) -> None:
     """Make a directory and its parents. Whatever the umask is, others cannot write to them."""
     for one in [*reversed(path.parents), path]:

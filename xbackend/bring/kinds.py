@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,8 @@ class Kind:
     ``module`` has ``brought(found, given, name, generator, **options)``. ``what`` says what NAME may be, ``options``
     what may be chosen and the defaults; ``flags`` are a variable of its process and the value that the user's own is
     put behind, ``prepared`` is a module whose ``prepare()`` is called before the user's file is imported. What the
-    framework writes to disk is a file with one of the endings ``files``, or a folder with one of the files ``folders``.
+    framework writes to disk is a file with one of the endings ``files`` (`ANY`: all but Python's), or a folder
+    with one of the files ``folders``.
     """
 
     name: str
@@ -39,6 +41,8 @@ _OF_TENSORFLOW = (
     "a tf.function, a ConcreteFunction, or what tf.function takes; or it is SAVED_MODEL[:SIGNATURE], or "
     "GRAPH.pb:OUTPUT[,OUTPUT...]"
 )
+_OF_JAX = "a function that jax.make_jaxpr takes; or it is a file that jax.export wrote"
+ANY = "*"
 REWRITES = ("none", "canonicalize", "stabilize")
 _CHOSEN = {"rewrites": "none", "draws": False}
 KINDS = {
@@ -52,7 +56,7 @@ KINDS = {
             files=(".pb", ".pbtxt", ".meta"),
             folders=("saved_model.pb", "saved_model.pbtxt"),
         ),
-        Kind("jax", "jax.found", "a function that jax.make_jaxpr takes", prepared="jax.devices"),
+        Kind("jax", "jax.found", _OF_JAX, prepared="jax.devices", files=(ANY,)),
         Kind("aesara", "lineage.found", _LINEAGE, _CHOSEN, ("AESARA_FLAGS", "blas__ldflags=,cxx=")),
         Kind("theano", "lineage.found", _LINEAGE, {"rewrites": "none"}, prepared="lineage.theano"),
     )
@@ -80,11 +84,18 @@ class Target:
         return self.name if self.name.isidentifier() else self.path.absolute().stem
 
 
+def _is_written(path: Path, kind: Kind) -> bool:
+    if ANY not in kind.files:
+        return path.name.endswith(kind.files)
+    is_gone = not path.exists() and bool(re.fullmatch(r"\.\w+", path.suffix))
+    return path.suffix != ".py" and (path.is_file() or is_gone)
+
+
 def target_of(text: str, kind: Kind) -> Target:
     """The parts of a target. Names of what a framework wrote may have colons, such as ``graph.pb:loss:0``."""
     for cut in [place for place, sign in enumerate(text) if sign == ":"] + [len(text)]:
         path = Path(text[:cut])
-        if path.name.endswith(kind.files) or any((path / one).is_file() for one in kind.folders):
+        if _is_written(path, kind) or any((path / one).is_file() for one in kind.folders):
             return Target(path, text[cut + 1 :], True)
     path_, _, name = text.rpartition(":")
     return Target(Path(path_), name, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 from xbackend.bring.kinds import KINDS
@@ -13,7 +13,7 @@ from xbackend.bring.kinds import KINDS
 _NEVER = (sysconfig.get_path("stdlib") + os.sep, str(Path(__file__).resolve().parents[1]) + os.sep, "<")
 
 
-@cache
+@lru_cache(maxsize=4096)
 def is_users(file: str) -> bool:
     """Whether a file is none of Python, of xbackend, of a framework or of another installed package."""
     if file.startswith(_NEVER) or f"{os.sep}site-packages{os.sep}" in file:

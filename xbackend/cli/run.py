@@ -15,6 +15,7 @@ from xbackend.cli.console import progress, say, say_lines, width
 from xbackend.cli.output import Output
 from xbackend.cli.users import Traced, traced
 from xbackend.errors import ArgumentError, UsageError, XBackendError
+from xbackend.files import write_whole
 from xbackend.measure import matrix, variables
 from xbackend.measure.machine import load_warnings
 from xbackend.measure.oracle import Expected
@@ -174,7 +175,6 @@ def _besides(said: Sequence[str], count: int, right: Expected | str, warnings: S
 def _save(path: Path, drawing: str) -> None:
     """Write a drawing, its folder made if need be. Raises `UsageError`."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(drawing, encoding="utf-8")
+        write_whole(path, drawing.encode())
     except OSError as error:
         raise UsageError(f"the drawing cannot be written to {path}: {error.strerror or error}") from None

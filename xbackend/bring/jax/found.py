@@ -1,7 +1,8 @@
-"""A function of the user's file that JAX can trace."""
+"""A function of the user's file that JAX can trace, or a file of `jax.export`."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from xbackend.bring.inputs import positional
 from xbackend.bring.jax.given import from_jax
 from xbackend.bring.origin import Origin
+from xbackend.bring.stablehlo import found as files
 from xbackend.errors import GraphError
 
 
@@ -17,6 +19,8 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
     `GraphError`."""
     import jax
 
+    if isinstance(found, Path):
+        return files.brought(found, given, name, generator)
     if not callable(found):
         raise GraphError(f"{name} is {type(found).__name__}: it has to be a function that jax.make_jaxpr takes")
     arrays = positional(given, name)

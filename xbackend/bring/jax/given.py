@@ -1,19 +1,15 @@
-"""What users have of JAX: functions that `jax.make_jaxpr` takes, and jaxprs."""
+"""What users have of JAX: functions that `jax.make_jaxpr` takes, and exports."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import xbackend.api.functions as xb
 from xbackend.api.tracing.trace import ArraySpec
 from xbackend.api.tracing.traced_program import TracedProgram
-from xbackend.bring import dtypes
-from xbackend.bring.jax import collectives, gathers, jaxprs, matrices, products  # noqa: F401  # fill ROWS
-from xbackend.bring.jax.refused import check_rows
-from xbackend.bring.jax.walk import Walk
-from xbackend.bring.tracing import program_of
+from xbackend.bring.jax.programs import from_jaxpr
+from xbackend.bring.stablehlo.given import from_exported
 from xbackend.errors import GraphError
 
 
@@ -26,9 +22,14 @@ def from_jax(function: Callable[..., Any], *examples: Any, name: str | None = No
     Gradients of the program are those of what the function computes: rules of `jax.custom_jvp` and `jax.custom_vjp`
     are not taken over. `jax.lax.stop_gradient` is. Raises `GraphError` with all primitives that have no row, or where a
     shape depends on values.
+
+    It may be a `jax.export.Exported`, which `jax.export.deserialize` makes of a file. Its shapes are known, unless they
+    have symbols: then examples say the numbers. It has no rule of a gradient, and no `jax.lax.stop_gradient`.
     """
     import jax
 
+    if isinstance(function, jax.export.Exported):
+        return from_exported(function, *examples, name=name)
     if not callable(function):
         raise GraphError(f"{function!r:.60} is no function: give one that jax.make_jaxpr takes, and examples")
 
@@ -39,28 +40,6 @@ def from_jax(function: Callable[..., Any], *examples: Any, name: str | None = No
     closed, form = jax.make_jaxpr(function, return_shape=True)(*given)
     called, tree = name or str(getattr(function, "__name__", "graph")), jax.tree.structure(form)
     return from_jaxpr(closed, _names(function, given), called, tree.unflatten)
-
-
-def from_jaxpr(closed: Any, names: Sequence[str], name: str, form: Callable[[list[Any]], Any]) -> TracedProgram:
-    """The program of a `jax.extend.core.ClosedJaxpr`, with the names of its inputs. ``form`` makes its results of a
-    list of arrays. Raises `GraphError` as `from_jax`."""
-    check_rows(name, closed.jaxpr)
-    specs = [(own, *_spec(own, variable.aval)) for own, variable in zip(names, closed.jaxpr.invars, strict=True)]
-
-    def walk(*traced: Any) -> Any:
-        return form([xb.asarray(one) for one in Walk().results(closed, traced)])
-
-    return program_of(name, specs, walk)
-
-
-def _spec(name: str, aval: Any) -> tuple[tuple[int, ...], dtypes.DType]:
-    """Shape and dtype of an input. Raises `GraphError`."""
-    dtype = getattr(getattr(aval, "dtype", None), "name", str(aval))
-    if dtype in dtypes.SMALL:
-        raise GraphError(f"the input {name} has dtype {dtype}, which arguments of a program have not: give it as int32")
-    if not all(isinstance(n, int) for n in aval.shape):
-        raise GraphError(f"the input {name} has the shape {aval.shape}: give numbers, as a program's shapes are fixed")
-    return tuple(aval.shape), dtypes.held(dtype)
 
 
 def _names(function: Callable[..., Any], examples: tuple[Any, ...]) -> list[str]:

@@ -44,11 +44,11 @@ for names, instead in (
 
 def check_rows(name: str, jaxpr: Any) -> None:
     """Raises `GraphError` that names all primitives without a row, those of inner jaxprs included."""
-    missing, todo, seen = Missing("JAX"), [jaxpr], set[int]()
+    missing, todo, seen = Missing("JAX"), [jaxpr], set[Any]()
     while todo:
         inner = todo.pop()
-        equations = live(inner) if id(inner) not in seen else []
-        seen.add(id(inner))
+        equations = live(inner) if inner not in seen else []
+        seen.add(inner)
         for equation in equations:
             if lacking := _lacking(equation):
                 missing.add(lacking[0], line_of(equation), lacking[1])

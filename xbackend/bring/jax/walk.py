@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -228,7 +229,7 @@ def own_function(equation: Any) -> Function | None:
     return OWN[name] if str(equation.params["jaxpr"]) in traced else None
 
 
-@cache
+@lru_cache(maxsize=256)
 def _traced(name: str, avals: tuple[Any, ...]) -> frozenset[str]:
     """The jaxprs of a function of `jax.numpy.linalg`, called alone and by `jax.vmap`. Its gradient, and a function of
     the user, may have its name, too."""
@@ -262,10 +263,14 @@ def together(equation: Any) -> bool:
     return ROWS[equation.primitive.name].together or any(spreads(one) for one in inner_jaxprs(equation))
 
 
-@cache
+_SPREADS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # they end with the jaxprs
+
+
 def spreads(jaxpr: Any) -> bool:
     """Whether a jaxpr has such an equation."""
-    return any(together(one) for one in jaxpr.eqns if one.primitive.name in ROWS)
+    if jaxpr not in _SPREADS:
+        _SPREADS[jaxpr] = any(together(one) for one in jaxpr.eqns if one.primitive.name in ROWS)
+    return _SPREADS[jaxpr]
 
 
 def inner_jaxprs(equation: Any) -> list[Any]:
@@ -279,7 +284,7 @@ def inner_jaxprs(equation: Any) -> list[Any]:
     return [opened(one)[0] for value in each for one in (value if isinstance(value, tuple) else (value,))]
 
 
-@cache
+@lru_cache(maxsize=64)
 def expanded(own: Any) -> Any:
     """The jaxpr of a primitive that JAX itself writes as other ones, later."""
     import jax

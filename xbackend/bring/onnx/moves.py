@@ -71,10 +71,25 @@ def _scattered(use: Use) -> str:
     x = _transposed(use, x, (axis, *range(axis), *range(axis + 1, rank)))
     behind = range(axis + own, rank + own - 1)
     value = _transposed(use, value, (*range(axis, axis + own), *range(axis), *behind))
-    indices = use("Cast", indices, to=DType.int64) if use.aval(1).dtype is not DType.int64 else indices
-    indices = use("Unsqueeze", indices, use.ints(-1))
+    known, length = use.known(1), use.x.shape[axis]
+    if use.node.op == "take_set" and known is not None and known.size in (1, use.aval(1).size):
+        places = np.broadcast_to(known.astype(np.int64).ravel() % length, use.aval(1).size)
+        indices, value = _last_of_each(use, places, value)
+    else:
+        indices = use("Cast", indices, to=DType.int64) if use.aval(1).dtype is not DType.int64 else indices
+        indices = use("Unsqueeze", indices, use.ints(-1))
     x = use("ScatterND", x, indices, value, reduction="add" if use.node.op == "take_add" else "none")
     return _transposed(use, x, (*range(1, axis + 1), 0, *range(axis + 1, rank)))
+
+
+def _last_of_each(use: Use, places: np.ndarray, value: str) -> tuple[str, str]:
+    """Indices, and the rows of values, such that each place is written once: a runtime may write in any order."""
+    _, back = np.unique(places[::-1], return_index=True)
+    kept = np.sort(len(places) - 1 - back)
+    shape, axis, own = use.aval(2).shape, use.params["axis"], len(use.aval(1).shape)
+    rows = _reshaped(use, value, (len(places), *shape[:axis], *shape[axis + own :]))
+    rows = use("Gather", rows, use.ints(*kept.tolist()), axis=0) if len(kept) < len(places) else rows
+    return use.graph.constant(places[kept].reshape(-1, 1)), rows
 
 
 def _diagonal(use: Use) -> str:

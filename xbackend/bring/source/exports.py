@@ -4,6 +4,7 @@ framework is."""
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring.onnx.file import write as write_onnx
 from xbackend.bring.onnx.walk import graph_of
 from xbackend.bring.source.callables import to_callable
-from xbackend.errors import UnsupportedOperation
+from xbackend.errors import UnsupportedOperation, XBackendError
+from xbackend.files import refused, whole
 from xbackend.program.program import Program
 
 
@@ -41,14 +43,19 @@ def check(program: Program, kind: str) -> None:
 
 
 def write(backend: Any, kind: str, program: str, path: str) -> None:
-    """Write a program, given as JSON, in a worker. Raises as `to_callable`."""
-    EXPORTS[kind].write(TracedProgram.from_json(program), Path(path))
+    """Write a program, given as JSON, in a worker: whole or not at all. Raises as `to_callable`, and `StoreError`."""
+    made = TracedProgram.from_json(program)
+    with refused(f"{path} is not written"), whole(Path(path)) as place:
+        EXPORTS[kind].write(made, place)
 
 
 def main(asked: str) -> None:
     """As `write`, in a process that is asked by JSON, with the program in a file."""
     told = json.loads(asked)
-    write(None, told["kind"], Path(told["program"]).read_text(), told["path"])
+    try:
+        write(None, told["kind"], Path(told["program"]).read_text(), told["path"])
+    except XBackendError as error:
+        sys.exit(str(error))
 
 
 def _stablehlo(program: Program, path: Path) -> None:
@@ -92,7 +99,10 @@ def _saved_model(program: Program, path: Path) -> None:
     signature = tf.function(serving_default).get_concrete_function(**{one.name: one for one in specs})
     module = tf.Module()
     module.state = list(signature.variables)
-    tf.saved_model.save(module, str(path), signatures=signature)
+    try:
+        tf.saved_model.save(module, str(path), signatures=signature)
+    except tf.errors.OpError as error:
+        raise OSError(error.message) from None
 
 
 EXPORTS = {

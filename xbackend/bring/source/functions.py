@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from keyword import iskeyword
 
 from xbackend.bring.source.expressions import Expr, call, collected, listed, tupled
 from xbackend.bring.source.writer import Scope, nested
@@ -64,7 +65,7 @@ def carried_names(scope: Scope, inner: Scope, init: Sequence[int], closed: Seque
     names, captured = list[str](), {scope.exprs[i].text for i in closed}
     for i in init:
         text = scope.exprs[i].text
-        free = text.isidentifier() and text not in captured and text not in names
+        free = text.isidentifier() and not iskeyword(text) and text not in captured and text not in names
         names.append(text if free else inner.names.new(scope.hints.get(i, "carry")))
         inner.names.taken.add(names[-1])
     return names

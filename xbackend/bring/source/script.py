@@ -15,6 +15,7 @@ from xbackend.bring.source.layout import Block, Line, written
 from xbackend.bring.source.names import identifier
 from xbackend.devices import Device, DeviceMap, is_device
 from xbackend.errors import UsageError
+from xbackend.files import whole
 from xbackend.program.binding import bind
 from xbackend.program.program import Program
 
@@ -42,13 +43,16 @@ class Source:
         return self.text
 
     def write(self, path: str | Path) -> list[Path]:
-        """Write the script, and the constants to the same name with ``.npz``. Returns the paths."""
+        """Write the script, and the constants to the same name with ``.npz``: whole or not at all. Returns the paths.
+        Raises `OSError`."""
         script = Path(path)
-        script.write_text(self.text, encoding="utf-8")
-        if not self.constants:
-            return [script]
         beside = script.with_suffix(".npz")
-        np.savez(beside, **dict(self.constants))  # type: ignore[arg-type]
+        with whole(script) as text:
+            text.write_text(self.text, encoding="utf-8")
+            if not self.constants:
+                return [script]
+            with whole(beside) as arrays:
+                np.savez(arrays, **dict(self.constants))  # type: ignore[arg-type]
         return [script, beside]
 
 

@@ -1,0 +1,1 @@
+"""Files of `jax.export`: their ops of StableHLO become calls of `jax.lax`, whose jaxpr comes in."""

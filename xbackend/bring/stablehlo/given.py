@@ -1,0 +1,126 @@
+"""What users have of `jax.export`: an `Exported`, or the file that it wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.bring.inputs import fits
+from xbackend.bring.jax.programs import from_jaxpr
+from xbackend.bring.stablehlo import arrays, regions  # noqa: F401  # fill ROWS
+from xbackend.bring.stablehlo.known import module_of
+from xbackend.bring.stablehlo.modules import Module, dtype_of
+from xbackend.bring.stablehlo.walk import called
+from xbackend.errors import GraphError
+
+
+@dataclass(frozen=True)
+class Graph:
+    """An export for arguments of known shapes: the function that its ops are, of the arrays in a row, and the names of
+    these."""
+
+    exported: Any
+    function: Callable[..., list[Any]]
+    specs: Sequence[Any]
+    names: Sequence[str]
+
+    def program(self, name: str) -> TracedProgram:
+        """Raises `GraphError` with all ops that have no row."""
+        import jax
+
+        with wide():
+            try:
+                closed = jax.make_jaxpr(self.function)(*self.specs)
+            except RecursionError:
+                raise GraphError(f"{name} has functions or regions in one another in too long a row") from None
+            return from_jaxpr(closed, self.names, name, self.exported.out_tree.unflatten)
+
+
+def from_exported(exported: Any, *examples: Any, name: str | None = None) -> TracedProgram:
+    """The program of a `jax.export.Exported`. Examples are for one whose shapes have symbols: they say the numbers."""
+    import jax
+
+    given = jax.tree.leaves(examples) or None
+    return graph_of(exported, given).program(name or str(exported.fun_name))
+
+
+def graph_of(exported: Any, given: Sequence[Any] | None) -> Graph:
+    """The graph for arrays of these shapes, which only symbols in shapes ask for. Raises `GraphError`."""
+    import jax
+
+    named = str(exported.fun_name)
+    if exported.nr_devices != 1:
+        raise GraphError(
+            f"{named} was exported for {exported.nr_devices} devices: bring the function, whose shard_map comes in, or "
+            "export it for one"
+        )
+    if effects := [*exported.ordered_effects, *exported.unordered_effects]:
+        raise GraphError(
+            f"{named} has side effects ({effects[0]}): leave out callbacks and prints, and export it again"
+        )
+    symbolic = any(not isinstance(n, int) for one in exported.in_avals for n in one.shape)
+    if symbolic and given is None:
+        said = ", ".join(f"{one.dtype}{list(map(str, one.shape))}".replace("'", "") for one in exported.in_avals)
+        raise GraphError(f"{named} has symbols in its shapes, {said}: give arrays, with --input or as examples")
+    platform = "cpu" if "cpu" in exported.platforms else exported.platforms[0]
+    given = exported.in_avals if given is None else given
+    if len(given) != len(exported.in_avals):
+        raise GraphError(f"{named} takes {len(exported.in_avals)} arrays, {len(given)} are given")
+    for one, spec in zip(given, exported.in_avals, strict=True):
+        if not fits([n if isinstance(n, int) else None for n in spec.shape], np.shape(one)):
+            raise GraphError(f"{named} takes {spec.dtype}{list(spec.shape)}, and an array of {np.shape(one)} is given")
+    specs = [
+        jax.ShapeDtypeStruct(np.shape(one), spec.dtype) for one, spec in zip(given, exported.in_avals, strict=True)
+    ]
+    with wide():
+        module = Module(_refined(exported, specs, platform) if symbolic else module_of(exported), platform)
+    module.check_size("main")
+    kept = range(len(specs)) if symbolic else exported.module_kept_var_idx
+    first: list[Any] = []
+    if len(exported.platforms) > 1 and not symbolic:  # the number of the platform is an argument before the others
+        type_ = module.functions["main"].regions[0].blocks[0].arguments[0].type
+        first = [np.asarray(exported.platforms.index(platform), dtype_of(type_))]
+
+    def function(*values: Any) -> list[Any]:
+        found = called(module, "main", [*first, *(values[i] for i in kept)])
+        module.missing.check(named)
+        return found
+
+    return Graph(exported, function, specs, names_of(exported))
+
+
+def _refined(exported: Any, specs: Sequence[Any], platform: str) -> Any:
+    """The module for numbers in place of symbols, as JAX makes it before it compiles."""
+    import jax
+
+    arguments, keywords = jax.tree.unflatten(exported.in_tree, specs)
+    traced = jax.jit(exported.call, keep_unused=True).trace(*arguments, **keywords)
+    lowered = traced.lower(lowering_platforms=(platform,)).compiler_ir("stablehlo")
+    with lowered.context:  # JAX has no public name for it
+        return import_module("jax._src.interpreters.mlir").refine_polymorphic_shapes(lowered)
+
+
+def names_of(exported: Any) -> list[str]:
+    """The names of the arguments, where the file has them."""
+    module = Module(module_of(exported), "")
+    places = [str(one.location) for one in module.functions["main"].regions[0].blocks[0].arguments]
+    kept, names = exported.module_kept_var_idx, [""] * len(exported.in_avals)
+    for i, place in zip(kept, places[len(places) - len(kept) :], strict=True):
+        found = re.fullmatch(r'loc\("([^"]*)"\)', place)
+        names[i] = re.sub(r"\W+", "_", found[1]).strip("_") if found else ""
+    return [name or f"x{i}" for i, name in enumerate(names)]
+
+
+def wide() -> AbstractContextManager[Any]:
+    """JAX with 64-bit numbers, as a file may have them."""
+    import jax
+
+    context: AbstractContextManager[Any] = jax.enable_x64(True)
+    return context
