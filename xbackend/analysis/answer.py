@@ -36,18 +36,20 @@ def answer(comparisons: Sequence[Comparison]) -> str:
     more = devices_compared(comparisons)
     said = "; ".join(_of_devices(comparisons, many) for many in more) if more else _of_backends(comparisons)
     timings = [process for c in comparisons for row in c.ranked for process in row.processes]
-    doubts = in_doubt(timings, {named(row, c): ratio for c in comparisons for row, ratio in c.against_first})
+    mixed = any(len({row.measurement.reused for row in c.ranked}) > 1 for c in comparisons)
+    ratios = {named(row, c): ratio for c in comparisons for row, ratio in c.against_first}
+    doubts = in_doubt(timings, ratios, ["rows of several sessions are compared"] if mixed else [])
     against = "".join(f"; {words}" for words in (*_against_the_oracle(comparisons), *in_pymc(comparisons)))
     few_processes = "; there are too few processes: " + _MORE if _TOO_FEW in said else ""
     said = doubts + said
     return f"{said[0].upper() if more or doubts else said[0]}{said[1:]}{few_processes}{against}."
 
 
-def in_doubt(timings: Sequence[Process], ratios: Mapping[str, Ratio]) -> str:
+def in_doubt(timings: Sequence[Process], ratios: Mapping[str, Ratio], more: Iterable[str] = ()) -> str:
     """What makes all of an answer doubtful, as its beginning: half or more of the timings that count were disturbed, or
-    a difference was shown where only large ones could be; empty without a doubt."""
+    a difference was shown where only large ones could be, or ``more``; empty without a doubt."""
     disturbed = sum(process.disturbed for process in timings)
-    said = []
+    said = [*more]
     if disturbed and 2 * disturbed >= len(timings):
         said.append(f"others disturbed {disturbed} of the {counted(len(timings), 'timing')} that count")
     # The answer itself says what was not shown.

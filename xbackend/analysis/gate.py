@@ -207,6 +207,9 @@ def _judged(
     if now is None or ratio is None:
         reason = "not in HEAD" if now is None else f"{now.measurement.status}: {now.measurement.reason}"
         return Judged(name, GateOutcome.INCOMPLETE, reason, before.time)
+    if now.measurement.reused:
+        reason = f"HEAD has it from run {now.measurement.reused} (--reuse): measure it"
+        return Judged(name, GateOutcome.NO_VERDICT, reason, before.time, now.time)
     inputs = {row.measurement.parity.inputs for row in (before, now) if row.measurement.parity}
     if len(inputs) > 1:
         return Judged(name, GateOutcome.NO_VERDICT, "other inputs: give both the same --seed", before.time, now.time)

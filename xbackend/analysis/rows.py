@@ -46,6 +46,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     compile_seconds: float | None = None
     compile_from_cache_seconds: float | None = None
     memory_bytes: int | None = None
+    reused: str = ""  # the run of another session that measured it
     warnings: list[str] = []
 
 
@@ -80,6 +81,7 @@ def _of(comparison: Comparison) -> Iterator[Figures]:
             compile_seconds=median_of(row.compilations),
             compile_from_cache_seconds=median_of(row.from_cache),
             memory_bytes=None if row.memory is None else row.memory.call,
+            reused=m.reused,
             warnings=m.warnings,
             **{name: number if number is None or math.isfinite(number) else None for name, number in told.items()},
         )

@@ -62,6 +62,10 @@ _EACH = option(
     "for several devices on a machine without accelerators: all cores over the largest number of devices)",
 )  # fmt: skip
 _SHARED = options.flag("the devices share all cores, which one device alone may fill")
+_REUSE = options.flag(
+    "take rows from the store that an earlier session measured, of the same program, arrays, versions, machine and "
+    "options; they say so"
+)
 _SIZE = option(options.numbers(10**9), "N,...", "rows of its matrices")
 _SET = options.sweep("a parameter of the workload, such as n=10 or method=squaring; n=1e3,1e5 measures both")
 _TARGET = option(
@@ -116,6 +120,7 @@ def compare(
     name: options.Name = None,
     reports: options.Reports = Path("reports"),
     store: options.Store = FOLDER,
+    reuse: Annotated[bool, _REUSE] = False,
     wide: options.Wide = False,
     printed: options.Printed = options.PRINTED,
 ) -> Output:
@@ -144,6 +149,7 @@ def compare(
             watch=watch,
             partial=True,
             configured=configured.taken,
+            reuse=reuse,
             **vars(measuring),
         )
         written = found.write(folder := reports / found.results.name)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import datetime
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from xbackend.measure.turns import Turns
 from xbackend.measure.visited import Live
 from xbackend.measure.worker import Worker, open_worker
 from xbackend.results.runs import NOT_COME_TO, Run
-from xbackend.results.schema import Process, Results, SessionSettings
+from xbackend.results.schema import Measurement, Process, Results, SessionSettings
 from xbackend.version import VERSION
 
 PROCESS_MEMORY = 1 << 30  # bytes reserved for a worker with its framework
@@ -62,6 +62,7 @@ class Session:
         wait: see `Patience`.
         allow_nan: NaN where the oracle has it, too, is right.
         cold: see `Candidate.cold`; that of the extent if not given.
+        configured: options that pyproject.toml set, for the results.
     """
 
     candidates: Sequence[Candidate]
@@ -79,6 +80,7 @@ class Session:
     wait: float | None = None
     allow_nan: bool = False
     cold: float | None = None
+    configured: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         cold = self.extent.cold if self.cold is None else self.cold
@@ -93,9 +95,17 @@ class Session:
         self.warnings: list[str] = []
         self._hashes: dict[str, str] = {}  # label of a case -> hash of its inputs
         self._shuffle = shuffler(self.seed)
+        self.rows: Sequence[Candidate | Measurement] = self.candidates  # of the results, with those that were reused
         self._live: list[Live] = []
         self._turns = Turns(self._open)
         self._begun: dict[Group, dict[str, Any]] = {}  # what was known before its process started
+
+    def take(self, rows: Mapping[Candidate, Measurement]) -> None:
+        """Before it runs: do not measure these candidates, whose rows another session measured."""
+        self.rows = [rows.get(candidate, candidate) for candidate in self.candidates]
+        self.candidates = [candidate for candidate in self.candidates if candidate not in rows]
+        self.schedule = Schedule(self.candidates, self.extent, self.baseline, self.schedule.cold)
+        self.stopped = "" if self.candidates else "every row was measured by an earlier session"
 
     def run(self) -> None:
         """Measure all; each candidate notes its own failure."""
@@ -303,6 +313,7 @@ class Session:
             waited=self.patience.waited,
             variables=variables.chosen(),
             warnings=list(self.warnings),
+            configured=dict(self.configured),
             **asked,
         )
         return Results(
@@ -312,7 +323,7 @@ class Session:
             machine=machine.machine(),
             settings=settings,
             order=list(self.order),
-            measurements=[candidate.measurement() for candidate in self.candidates],
+            measurements=[row.measurement() if isinstance(row, Candidate) else row for row in self.rows],
             run=self.store.name if self.store is not None else "",
             complete=not self.interrupted,
         )

@@ -20,6 +20,7 @@ from xbackend.measure import candidates, machine, matrix
 from xbackend.measure.candidates import Candidate, Case, said
 from xbackend.measure.matrix import Run
 from xbackend.measure.plan import PRESETS
+from xbackend.measure.reuse import reused
 from xbackend.measure.runner import Session
 from xbackend.results import naming
 from xbackend.results.naming import GRADIENT
@@ -51,7 +52,7 @@ def compare(
     name: str = "compare",
     store: Store | None = None,
     partial: bool = False,
-    configured: Mapping[str, str] = MappingProxyType({}),
+    reuse: bool = False,
     **of_session: Any,
 ) -> Results:
     """Measure cases.
@@ -69,8 +70,8 @@ def compare(
         baseline: the backend or environment that ratios are taken to; numpy if not given.
         unready: reasons of runs whose environment cannot be used (`matrix.ready`): rows without a process.
         name, store, partial: what the results are called, where they are kept, if anywhere; see `kept`.
-        configured: options that pyproject.toml set, which the results tell.
-        of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress``, ``watch`` and ``opener`` of `Session`.
+        reuse: rows that the store has of the same program, arrays, versions, machine and options are not measured.
+        of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress``... as `Session` has them.
 
     Raises:
         UnknownBackend, EnvironmentFailed, WorkloadError, ArgumentError, UsageError: before anything is measured.
@@ -78,8 +79,6 @@ def compare(
     """
     runs = matrix.runs(backends, environments)
     matrix.check_baseline(baseline, runs)
-    if not devices or any(type(n) is not int or n < 1 for n in devices):
-        raise ArgumentError(f"devices={devices!r}: whole numbers from 1 up are needed")
     mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
     cases = [one.bound(devices_map) for one in cases] if devices_map else cases
     measured = _candidates(cases, devices, runs, unready)
@@ -89,8 +88,10 @@ def compare(
         threads=each or threads or cores.count(), cores_per_device=each, seed=seed, effort=mode.effort,
         baseline=baseline, **of_session,
     )  # fmt: skip
-    asked: dict[str, Any] = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
-    return kept(session, name, {**asked, "configured": dict(configured)}, store, partial)
+    if reuse and store is not None:
+        session.take(reused(session, store))
+    asked = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
+    return kept(session, name, asked, store, partial)
 
 
 def cores_each(devices: int, threads: int | None, asked: int | None, shared: bool) -> int | None:
@@ -138,6 +139,8 @@ def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | N
 def _candidates(
     cases: Sequence[Case], devices: Sequence[int], runs: Sequence[Run], unready: Mapping[Run, str]
 ) -> list[Candidate]:
+    if not devices or any(type(n) is not int or n < 1 for n in devices):
+        raise ArgumentError(f"devices={devices!r}: whole numbers from 1 up are needed")
     every = [(one, b, d, e) for one in cases for d in devices for b, e in runs]
     found = [Candidate(one, b, d, environment=e, warnings=matrix.unlocked(e)) for one, b, d, e in every]
     for candidate in found:

@@ -133,9 +133,12 @@ class Store:
             return _names(rows)
 
     def readable(self) -> tuple[list[Results], list[tuple[str, str]]]:
-        """The runs that can be read, the oldest first, and the names of the others with the reason. Changes nothing."""
+        """The runs that can be read, the oldest first, and the names of the others with the reason. Changes nothing.
+
+        A measurement is in the run of its session only, and not in those that reused it.
+        """
         each = list(self.runs())
-        results = [run for _, run in each if isinstance(run, Results)]
+        results = [_own(run) for _, run in each if isinstance(run, Results)]
         damaged = [(name, str(run)) for name, run in each if isinstance(run, StoreError)]
         return sorted(results, key=lambda run: run.created), damaged
 
@@ -255,6 +258,11 @@ class Store:
         """The damaged files that may have held a missing run, in words."""
         found = database.damaged(self.path)
         return f"; {_found_damaged(self.folder, found)}" if found else ""
+
+
+def _own(run: Results) -> Results:
+    own = [row for row in run.measurements if not row.reused]
+    return run if len(own) == len(run.measurements) else msgspec.structs.replace(run, measurements=own)
 
 
 def _found_damaged(folder: Path, names: Sequence[str]) -> str:

@@ -250,6 +250,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     environment: str = ""  #: the requirement that it was made for, such as ``pytensor==2.38.3``; empty: the locked one
     versions: dict[str, str] = {}  #: of its packages
     program: str = ""  #: the traced program's fingerprint
+    reused: str = ""  #: the run of another session that measured it; empty: this one
 
     def __post_init__(self) -> None:
         if max(self.operations, *self.operations_by_op.values(), 0) > MOST_OPERATIONS:

@@ -13,7 +13,6 @@ from xbackend.errors import UsageError
 from xbackend.habits import keywords
 from xbackend.measure import candidates, matrix, session
 from xbackend.measure.candidates import Case, of_file, seen_from
-from xbackend.measure.standing import Watch
 from xbackend.results import FOLDER
 from xbackend.results.runs import FILE, Store
 from xbackend.scripting.compared import Compared
@@ -68,10 +67,10 @@ def compare(
     allow_nan: bool = False,
     settings: Mapping[str, Any] | None = None,
     gradient: bool | None = None,
+    reuse: bool = False,
     name: str | None = None,
     store: str | Path | None = FOLDER,
     on_progress: Callable[[str], None] | None = None,
-    watch: Watch = lambda *_: None,
 ) -> Compared:
     """Measure a function on backends, in fresh processes that take turns, as the command ``xbackend compare`` does.
 
@@ -86,10 +85,10 @@ def compare(
         limit: seconds that a process may take for one request. wait: seconds in all until others leave the cores alone.
         settings: keyword arguments of the function; for a workload without arrays each may have several values.
         gradient: `True` measures the value with its gradient, `False` the value, `None` both where there is a gradient.
+        reuse: take rows from the store that an earlier session measured; they say so (docs/measurement.md).
         name: what the run is called, the function's name if not given.
         store: the folder that keeps the run; `None` keeps it nowhere.
         on_progress: gets a line of text whenever something begins that may last; else progress is shown.
-        watch: gets the label of a case and how far its candidates are.
 
     The other arguments are the command's options. Raises `UsageError`, `ArgumentError` and what tracing raises before
     anything is measured, `StoreError` where the run cannot be kept. After Ctrl-C the store has what was measured.
@@ -103,8 +102,8 @@ def compare(
             devices_map=DeviceMap.parse(devices_map), quick=quick, thorough=thorough, processes=processes,
             minutes=minutes, limit=limit, wait=wait, threads=threads, cores_per_device=cores_per_device,
             shared_cores=shared_cores, seed=seed, baseline=baseline, allow_nan=allow_nan,
-            name=name or cases[0].workload, store=None if store is None else Store(Path(store)), on_progress=shown,
-            watch=shown.watched(watch),
+            name=name or cases[0].workload, store=None if store is None else Store(Path(store)), reuse=reuse,
+            on_progress=shown, watch=shown.watched(lambda *_: None),
         )  # fmt: skip
 
 

@@ -68,7 +68,8 @@ def _facts(name: str, facts: Mapping[str, Any]) -> list[Block]:
 
 def order(results: Results) -> list[Block]:
     """In which order the candidates were measured, and when."""
-    finished = grouped((process.order, process) for row in results.measurements for process in row.processes)
+    own = [row for row in results.measurements if not row.reused]
+    finished = grouped((process.order, process) for row in own for process in row.processes)
     if not results.order and not finished:
         return [paragraph("Nothing was started.")]
     first = min((process.started for there in finished.values() for process in there), default=0.0)

@@ -59,7 +59,7 @@ def ranking(comparison: Comparison, asked: bool) -> list[Block]:
     several, rows = len({row.devices for row in comparison.rows}) > 1, list[dict[str, Inline]]()
     for row, ratio, verdict, _ in judged(comparison, header):
         time = text.time(row.time, unit)
-        name: dict[str, Inline] = {"backend": row.label, **({"devices": str(row.devices)} if several else {})}
+        name: dict[str, Inline] = {"backend": shown(row), **({"devices": str(row.devices)} if several else {})}
         cells = {"time": Bold(time) if row in comparison.ranked[:1] else time, header: ratio}
         rows.append(name | cells | {text.ERROR: text.error(row.measurement), "verdict": verdict})
     return records(rows, words=("backend", "verdict"))
@@ -87,8 +87,13 @@ def figures(comparison: Comparison) -> list[dict[str, str]]:
     ]
 
 
+def shown(row: Row) -> str:
+    """The label of a row, and whether another session measured it."""
+    return f"{row.label}, reused" if row.measurement.reused else row.label
+
+
 def _named(row: Row) -> dict[str, str]:
-    return {"backend": row.label, "devices": str(row.devices)}
+    return {"backend": shown(row), "devices": str(row.devices)}
 
 
 def _spread(row: Row, unit: tuple[str, float]) -> str:

@@ -66,7 +66,7 @@ def _table(found: Sequence[Comparison], against: str, width: int) -> list[str]:
         unit, rows = text.time_unit(row.time for row in each.rows), []
         judged = tables.judged(each, against)
         for row, said, verdict, ratio in judged:
-            name = f"{row.label} on {row.devices}" if telling else row.label
+            name = f"{tables.shown(row)} on {row.devices}" if telling else tables.shown(row)
             cells = [text.time(row.time, unit), said, *[text.error(row.measurement)] * known]
             rows.append([name, *cells, verdict if ratio is None else ratio.words])
         groups.append((_title(each, found, [ratio for *_, ratio in judged]), rows))
