@@ -123,7 +123,7 @@ def test_what_goes_out_and_comes_in_is_the_same(
 
 def of_chance(oracle: Any) -> dict[str, Case]:
     """Random programs, half of them with a gradient."""
-    count = tiers.share(100)
+    count = tiers.share(60)
     each = [*drawn(False, 35, count, NOT_DRAWN), *drawn(True, 36, count, NOT_DRAWN)]
     return {f"random{i}": case(oracle, one.program, one.arguments) for i, one in enumerate(each)}
 
