@@ -32,6 +32,7 @@ _FUNCTIONS: dict[str, tuple[Mapping[str, Any], ...]] = {
     "qr": ({}, {"mode": "complete"}, {"mode": "r"}),
     "svd": ({"full_matrices": False}, {}, {"compute_uv": False}),
     "searchsorted": ({}, {"side": "right"}),
+    **dict.fromkeys(("lgamma_impl", "digamma_impl", "erf_inv_impl"), ({},)),  # of float32, from JAX 0.12 on
 }
 _LARGEST = 2000  # ops of such a function
 # Functions of `jax.lax` that JAX writes out: as ops they are long, and the gradient of some is NaN.
@@ -57,7 +58,8 @@ def _ways(name: str) -> list[Callable[..., Any]]:
     """The ways to call a function: alone and by `jax.vmap`."""
     import jax
 
-    function = getattr(jax.numpy.linalg, name, None) or getattr(jax.numpy, name)
+    places = [jax.numpy.linalg, jax.numpy, jax.lax]
+    function = next(getattr(one, own) for own in [name.removesuffix("_impl")] for one in places if hasattr(one, own))
     each = [partial(function, **options) for options in _FUNCTIONS[name]]
     return [lambda *values, own=own: jax.tree.leaves(own(*values)) for one in each for own in (one, jax.vmap(one))]
 

@@ -94,12 +94,20 @@ def _of(kind: str, what: str, function: Callable[[Any, tuple[int, ...]], Any]) -
     row(kind)(lambda walk, operation, values: function(array(values[0]), lengths(values[1], what)))
 
 
-_of("Reshape", "the shape of a reshape", xb.reshape)
+_of("Reshape", "the shape of a reshape", lambda x, shape: xb.reshape(x, _without_unknown(x, shape)))
 _of("ExpandDims", "the axis of expand_dims", lambda x, axes: xb.expand_dims(x, axis=axes))
 _of("Transpose", "the order of axes", xb.permute_dims)
 _of("BroadcastTo", "the shape of a broadcast", xb.broadcast_to)
 _of("Tile", "the repetitions of a tile", xb.tile)
 _of("ReverseV2", "the axes of a reverse", lambda x, axes: xb.flip(x, axis=axes))
+
+
+def _without_unknown(x: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape with its -1 as TensorFlow finds it, which leaves zeros out of both shapes where there are some."""
+    if -1 not in shape or 0 not in shape:
+        return shape
+    lengths_, wanted = ([n for n in one if n > 0] for one in (x.shape, shape))
+    return tuple(prod(lengths_) // max(prod(wanted), 1) if n == -1 else n for n in shape)
 
 
 @row("Squeeze", attributes="squeeze_dims")

@@ -140,7 +140,7 @@ def stitch(walk: Walk, operation: Any, values: list[Any]) -> Any:
     count = operation.get_attr("N")
     where = [known(one, "the places of a stitch") for one in values[:count]]
     inner = array(values[count]).shape[where[0].ndim :]
-    rows = [xb.reshape(array(one), (-1, *inner)) for one in values[count:]]
+    rows = [xb.reshape(array(one), (at.size, *inner)) for one, at in zip(values[count:], where, strict=True)]
     flat = np.concatenate([one.ravel() for one in where])
     numbers, from_end = np.unique(flat[::-1], return_index=True)
     if numbers.size != flat.max(initial=-1) + 1:

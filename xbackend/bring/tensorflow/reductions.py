@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import xbackend.api.functions as xb
@@ -76,7 +77,7 @@ def segment_sum(walk: Walk, operation: Any, values: list[Any]) -> Any:
         numbers = known(segments, "the number of segments")
         count = int(numbers[-1]) + 1 if numbers.size else 0
     inner = x.shape[segments.ndim :]
-    rows, where = xb.reshape(x, (-1, *inner)), xb.reshape(array(segments), (-1,))
+    rows, where = xb.reshape(x, (prod(segments.shape), *inner)), xb.reshape(array(segments), (-1,))
     # A negative number of a segment drops its row.
     where = xb.where(xb.less(where, 0), count, where)
     return xb.at(xb.zeros((count + 1, *inner), dtype=x.dtype))[where].add(rows)[:count]

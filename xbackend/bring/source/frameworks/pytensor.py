@@ -221,7 +221,9 @@ class PyTensor(Dialect):
     def variable(self, i: int) -> Expr:
         variable = self.program.shared[i]
         shape = tupled(variable.shape) if 1 in variable.shape else None
-        return call("pytensor.shared", self.initial(i), name=f'"{variable.name}"', shape=shape)
+        single = variable.dtype is DType.bool and not variable.shape  # of np.bool_ PyTensor makes no tensor
+        first = call("np.array", str(bool(variable.value))) if single else self.initial(i)
+        return call("pytensor.shared", first, name=f'"{variable.name}"', shape=shape)
 
     def _compiled(self, arguments: Sequence[str], updates: bool) -> Block:
         lines: list[Line | Block] = [Line('"""The compiled function."""')]
