@@ -78,9 +78,8 @@ class Entry:
         """How a script of the framework alone computes the same; `None` where none is written, or options change it."""
         if self.chosen:
             return None
-        return self.script or (
-            Script("pytensor", before=f'pytensor.config.mode = "{self.pymc}"') if self.pymc else None
-        )
+        mode = f'pytensor.config.mode = "{self.pymc}"'
+        return self.script or (Script("pytensor", before=mode) if self.pymc else None)
 
     @property
     def with_option(self) -> list[str]:

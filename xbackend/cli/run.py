@@ -43,9 +43,7 @@ _SHRINK = options.flag(
     "where a result differs, look for the smallest program whose result still does, and write it as a script of that "
     "framework alone, for its issue tracker"
 )
-_SECONDS = options.option(
-    options.duration("seconds"), "SECONDS", "how long --shrink looks on each backend that differs"
-)
+_SECONDS = options.option(options.duration("seconds"), "SECONDS", "how long --shrink looks on each backend")
 _SCRIPTS = options.option(options.folder, "FOLDER", "where --shrink writes its scripts")
 _DRAWINGS = options.option(options.folder, "FOLDER", "save what each backend executed, as SVG")
 

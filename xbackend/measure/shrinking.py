@@ -35,6 +35,7 @@ from xbackend.workloads.agreement import Agreement, relative_error, verified
 SECONDS = 60.0  # of shrinking on one backend
 SHORTEST = 10.0  # seconds that one try may take, or so many times what the first took
 TIMES = 5.0
+EACH = 2.0  # seconds between two lines of progress
 SCRIPT = 300.0  # seconds that a written script may take
 
 
@@ -91,8 +92,8 @@ class Judge:
             right = replace(right, tolerance=self.tolerance, undetermined="")
         said = verified(got, right.expected, right.tolerance, undetermined=right.undetermined, allow_nan=True)
         if said.agreement is not Agreement.DIFFERS:
-            error = "" if said.error is None else f": {said.error:.1e}, and {right.tolerance:.1e} passes"
-            self.agreed = said.reason or f"its relative error is allowed{error}"
+            of = "" if said.error is None else f": {said.error:.1e}, and {right.tolerance:.1e} passes"
+            self.agreed = said.reason or f"its relative error is allowed{of}"
             return False
         kind, worst = _how(got, right.expected)
         if self.kind and kind != self.kind:
@@ -167,10 +168,15 @@ def shrink(
         judge.limited(max(SHORTEST, TIMES * each))
         begun = time.monotonic()
 
+        said = begun
+
         def tell(number: int, example: Example) -> None:
-            spent = min(time.monotonic() - begun, seconds)
+            nonlocal said
+            if time.monotonic() - said < EACH:
+                return
+            said = time.monotonic()
             size = f"{counted(example.ops, 'op')}, {counted(example.elements, 'number')}"
-            on_progress(f"shrinking on {name}: try {number}, {size} (second {spent:.0f} of {seconds:g})")
+            on_progress(f"shrinking on {name}: {size} after {number} tries ({said - begun:.0f} of {seconds:g} s)")
 
         tried = smallest(
             first,
@@ -206,7 +212,8 @@ def shrink(
 def _written(
     found: Differing, run: Run, folder: Path, devices: DeviceMap | None, count: int
 ) -> tuple[Path, str, list[str]]:
-    """The script, whose words it is in, and what is to be known of it: in the framework's words if it shows the difference there, else in xbackend's."""
+    """The script, whose words it is in, and what is to be known of it. It is in the framework's words if it shows the
+    difference there, else in xbackend's."""
     alone, notes = registry.get(run[0]).alone, list[str]()
     if alone is None:
         notes.append(f"no script of the framework alone is written for {run[0]}, so that it is one of xbackend")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -51,11 +50,16 @@ def in_framework(found: Differing, framework: str, changed: tuple[str, str], bef
     call = main[main.rindex("    print(") + len("    print(") :].rstrip()[:-1].strip()
     call = re.sub(r"\s*\n\s*", " ", call)
     docstring, rest = head.split('"""', 2)[1:]
-    text = f'"""{_told(found, docstring.partition(chr(10))[0])}"""{rest}'
-    if "\nimport numpy as np\n" not in text:
-        text = text.replace('"""\n\n', '"""\n\nimport numpy as np\n', 1)
+    text = f'"""{_told(found, docstring.partition(",")[0] + ": not NumPy's result. Written by xbackend.")}"""{rest}'
+    needed = ["import platform", "from importlib.metadata import version", "import numpy as np"]
+    missing = [line for line in needed if f"\n{line}\n" not in text]
+    text = text.replace('"""\n\n', "\n".join(['"""', "", *missing, ""]), 1)
     constants = dict(source.constants)
-    body = [*([before] if before else []), *_given(found, names, constants), f"came = {call}"]
+    body = [
+        *([before] if before else []),
+        *_given(found, names, constants),
+        f"came = {_arrays(call, len(found.expected))}",
+    ]
     text += _MAIN + _indented([*body, *_shown(found, [name for name in found.versions if name != "python"], constants)])
     return Source(text, constants, source.function)
 
@@ -65,7 +69,8 @@ def in_xbackend(found: Differing, devices: Mapping[str, str], count: int) -> Sou
     program, constants = found.program, dict[str, np.ndarray]()
     names = [identifier(program.values[i].params["name"]) for i in program.inputs]
     names = [f"{name}_{i}" if names.index(name) != i else name for i, name in enumerate(names)]
-    told = _told(found, f"{program.name}, run by xbackend.")
+    joined = ", ".join(names)
+    told = _told(found, f"{program.name} by xbackend: not NumPy's result.")
     reads = _listing(program)
     more = f", virtual_devices={count}" if count > 1 else ""
     bound = f", devices={dict(devices)!r}" if program.logical_devices else ""
@@ -73,10 +78,20 @@ def in_xbackend(found: Differing, devices: Mapping[str, str], count: int) -> Sou
         *_given(found, names, constants),
         f"with xb.open({found.backend!r}{more}) as backend:",
         f"    compiled = backend.compile(xb.Program.from_json(PROGRAM){bound})",
-        f"    came = compiled({', '.join(names)})",
+        f"    came = {_arrays(f'compiled({joined})', len(found.expected))}",
         *_shown(found, ["numpy", "xbackend"], constants),
     ]
-    lines = [f'"""{told}"""', "", "import numpy as np", "import xbackend as xb", "", *reads]
+    lines = [
+        f'"""{told}"""',
+        "",
+        "import platform",
+        "from importlib.metadata import version",
+        "",
+        "import numpy as np",
+        "import xbackend as xb",
+        "",
+        *reads,
+    ]
     text = "\n".join([*lines, f"PROGRAM = r'''{to_json(program)}'''"]) + "\n" + _MAIN + _indented(body)
     return Source(text, constants, program.name)
 
@@ -127,17 +142,20 @@ def _array(array: np.ndarray, name: str, constants: dict[str, np.ndarray]) -> st
 
 def _shown(found: Differing, packages: Sequence[str], constants: dict[str, np.ndarray]) -> list[str]:
     """Statements that print what was expected and what came, with versions, and end with an error if they differ."""
-    right = [_array(one, f"expected_{i}", constants) for i, one in enumerate(found.expected)]
-    lines = [f"expected = [{', '.join(right)}]"]
     several = len(found.expected) > 1
-    lines.append(f"came = [np.asarray(one) for one in {'came' if several else '[came]'}]")
-    lines += ["import platform", "from importlib.metadata import version", ""]
-    lines += ['print("Python", platform.python_version(), platform.platform())']
+    right = [_array(one, f"expected_{i}", constants) for i, one in enumerate(found.expected)]
+    lines = [f"expected = [{', '.join(right)}]" if several else f"expected = {right[0]}"]
+    lines.append('print("Python", platform.python_version(), platform.platform())')
     lines += [f'print("{name}", version("{name}"))' for name in packages]
-    lines += ['print("expected (NumPy):", *expected)', f'print("came ({found.backend}):", *came)']
-    lines += [f"for one, right, allowed in zip(came, expected, {[*map(float, found.allowed)]!r}):"]
-    lines += ["    np.testing.assert_allclose(one, right, rtol=0, atol=allowed)"]
-    return lines
+    lines += ['print("expected (NumPy):", expected)', f'print("came ({found.backend}):", came)']
+    if several:
+        lines.append(f"for one, right, allowed in zip(came, expected, {[*map(float, found.allowed)]!r}):")
+        return [*lines, "    np.testing.assert_allclose(one, right, rtol=0, atol=allowed)"]
+    return [*lines, f"np.testing.assert_allclose(came, expected, rtol=0, atol={float(found.allowed[0])!r})"]
+
+
+def _arrays(call: str, count: int) -> str:
+    return f"np.asarray({call})" if count == 1 else f"[np.asarray(one) for one in {call}]"
 
 
 def _indented(lines: Sequence[str]) -> str:

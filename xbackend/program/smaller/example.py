@@ -51,7 +51,7 @@ class Example:
             len(self.program.updates) + len(self.program.shared) + placed,
             len(self.program.outputs),
             sum(array.size for array in numbers) + sum(value.aval.size for value in self.program.values),
-            sum(value.op == "input" for value in self.program.values),
+            len(self.arrays) + sum(len(value.shape) for value in self.program.values),
             sum(map(digits, numbers)),
         )
 
@@ -188,12 +188,12 @@ def changed(
                 writing.at.setdefault(i, new)
     except (ShapeError, DTypeError, LookupError):
         return None
-    results = [writing.at[i] for i in outputs]
-    form = "*" if len(results) == 1 else {"tuple": ["*"] * len(results)}
-    made = writing.nodes.program(program.name, writing.inputs, results, form, variables, {})
-    if not _whole(made):
+    ends = [writing.at[i] for i in outputs]
+    form = "*" if len(ends) == 1 else {"tuple": ["*"] * len(ends)}
+    left = writing.nodes.program(program.name, writing.inputs, ends, form, variables, {})
+    if not _whole(left):
         return None
-    smaller = Example(made, tuple(writing.arrays))
+    smaller = Example(left, tuple(writing.arrays))
     return changed(smaller) if inlined else smaller  # a body may have more than is needed
 
 

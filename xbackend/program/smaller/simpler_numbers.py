@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from xbackend.program.aval import Aval
+from xbackend.program.program import Node
 from xbackend.program.smaller.example import Example, changed, digits
 
 FEW = 12  # elements of an array that are made simpler one by one
@@ -21,10 +25,11 @@ def simpler(example: Example) -> Iterator[Example | None]:
         for one in _candidates(array):
             value = example.program.values[i]
             params = {"value": one} if value.op == "constant" else {"fill_value": one[()].item()}
-            yield changed(
-                example,
-                adapt=lambda node, _, i=i, params=params: {**node.params, **(params if node.outputs[0] == i else {})},
-            )
+            yield changed(example, adapt=partial(_with, i, params))
+
+
+def _with(i: int, params: Mapping[str, Any], node: Node, avals: Sequence[Aval]) -> Mapping[str, Any]:
+    return {**node.params, **params} if node.outputs[0] == i else node.params
 
 
 def _candidates(array: np.ndarray) -> Iterator[np.ndarray]:

@@ -17,8 +17,8 @@ FEW = 8  # lengths up to which each index is left out in turn
 
 
 def shorter(example: Example, worst: Mapping[int, int]) -> Iterator[Example | None]:
-    """Axes of one length with fewer indices: the one where the result is ``worst``, by length, then halves, then all but
-    one."""
+    """Axes of one length with fewer indices: the one where the result is ``worst``, by length, then halves, then all
+    but one."""
     lengths = {n for array in _arrays(example).values() for n in array.shape}
     lengths |= {n for value in example.program.values for n in value.shape}
     for n in sorted(lengths - {0, 1}, reverse=True):
@@ -79,8 +79,7 @@ def _of_length(example: Example, n: int, kept: np.ndarray) -> Example | None:
         if "length" in params:
             params["length"] = lengths.get(params["length"], params["length"])
         if "starts" in params:
-            old = [value.shape for value in (example.program.values[node.inputs[0]],)][0]
-            params |= _sliced(params, old, avals[0].shape)
+            params |= _sliced(params, example.program.values[node.inputs[0]].shape, avals[0].shape)
         return params
 
     own = {i: cut(array) for i, array in example.argument.items()}
