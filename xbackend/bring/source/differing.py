@@ -50,7 +50,8 @@ def in_framework(found: Differing, framework: str, changed: tuple[str, str], bef
     call = main[main.rindex("    print(") + len("    print(") :].rstrip()[:-1].strip()
     call = re.sub(r"\s*\n\s*", " ", call)
     docstring, rest = head.split('"""', 2)[1:]
-    text = f'"""{_told(found, docstring.partition(",")[0] + ": not NumPy's result. Written by xbackend.")}"""{rest}'
+    first = f"{docstring.partition(',')[0]}: not NumPy's result. Written by xbackend."
+    text = f'"""{_told(found, first)}"""{rest}'
     needed = ["import platform", "from importlib.metadata import version", "import numpy as np"]
     missing = [line for line in needed if f"\n{line}\n" not in text]
     text = text.replace('"""\n\n', "\n".join(['"""', "", *missing, ""]), 1)
