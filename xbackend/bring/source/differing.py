@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from xbackend.bring.source.dialect import literal
-from xbackend.bring.source.layout import Line, written
 from xbackend.bring.source.names import identifier
 from xbackend.bring.source.script import Source, to_source
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Program
 from xbackend.program.serialization import to_json
 
+_STANDARD = ("import platform", "from importlib.metadata import version")
 INLINE = 64  # elements of the largest argument in the text
 _MAIN = '\n\nif __name__ == "__main__":\n'
 _DECLARED = re.compile(r"^    (\w+) = (?:rng|np\.asarray\(rng)\.", re.MULTILINE)
@@ -52,9 +52,8 @@ def in_framework(found: Differing, framework: str, changed: tuple[str, str], bef
     docstring, rest = head.split('"""', 2)[1:]
     first = f"{docstring.partition(',')[0]}: not NumPy's result. Written by xbackend."
     text = f'"""{_told(found, first)}"""{rest}'
-    needed = ["import platform", "from importlib.metadata import version", "import numpy as np"]
-    missing = [line for line in needed if f"\n{line}\n" not in text]
-    text = text.replace('"""\n\n', "\n".join(['"""', "", *missing, ""]), 1)
+    more = "" if "\nimport numpy as np\n" in text else "import numpy as np\n"
+    text = text.replace('"""\n\n', "\n".join(['"""', "", *_STANDARD, "", more]), 1)
     constants = dict(source.constants)
     body = [
         *([before] if before else []),
@@ -134,11 +133,7 @@ def _array(array: np.ndarray, name: str, constants: dict[str, np.ndarray]) -> st
         return f'np.load(__file__.removesuffix(".py") + ".npz")["{name}"]'
     if not array.size:
         return f'np.zeros({array.shape}, dtype="{array.dtype.name}")'
-    made = literal(array)
-    if isinstance(made, str):
-        return f'np.array({made}, dtype="{array.dtype.name}")'
-    text = " ".join(line.strip() for line in written([Line("", made)]))
-    return f'np.array({text}, dtype="{array.dtype.name}")'
+    return f'np.array({literal(array)}, dtype="{array.dtype.name}")'
 
 
 def _shown(found: Differing, packages: Sequence[str], constants: dict[str, np.ndarray]) -> list[str]:

@@ -70,8 +70,9 @@ def _candidates(example: Example, compute: Compute, worst: tuple[int, ...]) -> I
     where = dict(zip(shape, worst, strict=False)) if len(worst) == len(shape) else {}
     yield from fewer_ops.without_state(example)
     yield from fewer_ops.other_ends(example)
-    yield from smaller_arrays.shorter(example, where)
+    yield from smaller_arrays.shortest(example, where)
     yield from _given(example, compute)
+    yield from smaller_arrays.shorter(example, where)
     yield from chain(fewer_ops.operands(example), fewer_ops.undone(example))
     yield from smaller_arrays.scalars(example)
     yield from simpler_numbers.simpler(example)

@@ -16,12 +16,23 @@ from xbackend.program.smaller.example import Example, changed
 FEW = 8  # lengths up to which each index is left out in turn
 
 
+def shortest(example: Example, worst: Mapping[int, int]) -> Iterator[Example | None]:
+    """One index of every axis: the one where the result is ``worst``, by length, else the first."""
+    lengths = _lengths(example)
+    if len(lengths) > 1:
+        yield _of_lengths(example, {n: np.asarray([worst.get(n, 0)]) for n in lengths})
+
+
+def _lengths(example: Example) -> list[int]:
+    found = {n for array in _arrays(example).values() for n in array.shape}
+    found |= {n for value in example.program.values for n in value.shape}
+    return sorted(found - {0, 1}, reverse=True)
+
+
 def shorter(example: Example, worst: Mapping[int, int]) -> Iterator[Example | None]:
     """Axes of one length with fewer indices: the one where the result is ``worst``, by length, then halves, then all
     but one."""
-    lengths = {n for array in _arrays(example).values() for n in array.shape}
-    lengths |= {n for value in example.program.values for n in value.shape}
-    for n in sorted(lengths - {0, 1}, reverse=True):
+    for n in _lengths(example):
         whole = range(n)
         middle = n // 2
         parts: list[Sequence[int]] = [[worst[n]]] if n in worst else []
@@ -29,7 +40,7 @@ def shorter(example: Example, worst: Mapping[int, int]) -> Iterator[Example | No
         parts += [[j for j in whole if j != i] for i in whole] if n <= FEW else []
         for kept in parts:
             if 0 < len(kept) < n:
-                yield _of_length(example, n, np.asarray(kept))
+                yield _of_lengths(example, {n: np.asarray(kept)})
 
 
 def scalars(example: Example) -> Iterator[Example | None]:
@@ -56,14 +67,14 @@ def _arrays(example: Example) -> dict[int, np.ndarray]:
     return {**example.argument, **variables, **constants}
 
 
-def _of_length(example: Example, n: int, kept: np.ndarray) -> Example | None:
-    """The indices ``kept`` of each axis of length ``n``. What a reshape makes of such axes becomes shorter too."""
-    lengths = {n: len(kept)}
+def _of_lengths(example: Example, kept: Mapping[int, np.ndarray]) -> Example | None:
+    """The indices ``kept`` of each axis, by its length. What a reshape makes of such axes becomes shorter too."""
+    lengths = {n: len(indices) for n, indices in kept.items()}
 
     def cut(array: np.ndarray) -> np.ndarray:
         for axis, length in enumerate(array.shape):
-            if length == n:
-                array = np.take(array, kept, axis)
+            if length in kept:
+                array = np.take(array, kept[length], axis)
             elif length in lengths:
                 array = np.take(array, np.arange(lengths[length]), axis)
         return array
