@@ -140,8 +140,10 @@ def changed(
     adapt: Adapt | None = None,
     shared: Mapping[int, np.ndarray] | None = None,
     placed: bool = True,
+    updated: bool = True,
 ) -> Example | None:
-    """The program with changes, without updates and what no output needs; `None` where that is no program.
+    """The program with changes, without what no output or update needs, and with shared variables of its own; `None`
+    where that is no program.
 
     Args:
         outputs: the values that are returned.
@@ -151,12 +153,14 @@ def changed(
         adapt: parameters of nodes.
         shared: other first values of shared variables.
         placed: keep devices.
+        updated: keep the updates of shared variables that are left.
     """
     program, given, alias, inlined = example.program, given or {}, alias or {}, inlined or {}
     arguments = {**example.argument, **given}
     outputs = program.outputs if outputs is None else outputs
     outputs = [_followed(i, alias) for i in outputs]
-    needed = _needed(program, outputs, arguments, alias, inlined)
+    updates = {i: _followed(j, alias) for i, j in program.updates.items() if updated and i not in given}
+    needed = _needed(program, [*outputs, *updates, *updates.values()], arguments, alias, inlined)
     writing = _Writing(program, names={program.values[i].params["name"] for i in needed if i in example.argument})
     variables: dict[int, SharedVariable] = {}
     try:
@@ -190,7 +194,8 @@ def changed(
         return None
     ends = [writing.at[i] for i in outputs]
     form = "*" if len(ends) == 1 else {"tuple": ["*"] * len(ends)}
-    left = writing.nodes.program(program.name, writing.inputs, ends, form, variables, {})
+    renewed = {writing.at[i]: writing.at[j] for i, j in updates.items()}
+    left = writing.nodes.program(program.name, writing.inputs, ends, form, variables, renewed)
     if not _whole(left):
         return None
     smaller = Example(left, tuple(writing.arrays))
@@ -248,7 +253,9 @@ def _inline(writing: _Writing, node: Node, inlined: Inlined, device: str | None)
 
 
 def _whole(program: Program) -> bool:
-    """Whether each gradient's loss depends on its targets, and axes are within ranks."""
+    """Whether updates fit, each gradient's loss depends on its targets, and axes are within ranks."""
+    if any(program.values[i].aval != program.values[j].aval for i, j in program.updates.items()):
+        return False
     for node in program.nodes:
         if node.op == "grad":
             loss, *wrt = node.inputs

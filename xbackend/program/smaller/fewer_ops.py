@@ -16,7 +16,8 @@ MOST = 24  # values that are tried in the place of an end
 
 def without_state(example: Example) -> Iterator[Example | None]:
     """No updates, arguments in the place of shared variables, and no devices."""
-    yield changed(example)
+    if example.program.updates:
+        yield changed(example, updated=False)
     if example.program.shared:
         yield changed(example, given={i: one.value for i, one in example.program.shared.items()})
     if any(node.device for node in example.program.nodes):
