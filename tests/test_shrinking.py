@@ -64,7 +64,7 @@ def network(x: Any, w: Any, n: Any) -> Any:
     flat = xb.reshape(running, (-1,))
     loss = xb.sum(xb.exp(flat - xb.max(flat)) * flat)
     last, _ = xb.scan(lambda c, e: (c + xb.log1p(xb.abs(e)),) * 2, xb.zeros(()), flat)
-    chosen = xb.cond(loss > 0, lambda v: xb.tanh(v), lambda v: v + 1.0, last)
+    chosen = xb.cond(loss > 0, xb.tanh, lambda v: v + 1.0, last)
     return loss + chosen, xb.grad(loss, w), xb.floor_divide(n, 3)
 
 
@@ -164,7 +164,7 @@ def test_a_crash_is_an_outcome_of_its_own_and_ends_nothing() -> None:
 
 def test_an_allowed_difference_is_none() -> None:
     judged = judge(Planted(off("sin", 1e-15)))
-    one = example(lambda x: xb.sin(x), NETWORK[0])
+    one = example(xb.sin, NETWORK[0])
     assert not judged.differs(one)
     assert "allowed" in judged.agreed or "agrees" in judged.agreed
     judged = judge(Planted(off("sin", 1e-3)), tolerance=0.1)
@@ -175,7 +175,7 @@ def test_a_difference_of_another_kind_is_another_one() -> None:
     judged = judge(Planted(lambda program: float("nan") if len(program.nodes) < 4 else 1.0))
     one = example(lambda x: xb.sin(x) + xb.cos(x), NETWORK[0])
     assert judged.differs(one)
-    smaller = example(lambda x: xb.sin(x), NETWORK[0])
+    smaller = example(xb.sin, NETWORK[0])
     assert not judged.differs(smaller)
     assert judged.agreed == "it differs by infinities and NaN, and not by numbers"
 
@@ -183,7 +183,7 @@ def test_a_difference_of_another_kind_is_another_one() -> None:
 def test_what_agrees_the_second_time_is_not_reproducible(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     planted = Planted(lambda program: float(planted.tries == 1))
     monkeypatch.setattr(shrinking.matrix, "opened", lambda run, failures, count, limit: planted)
-    one = example(lambda x: xb.sin(x), NETWORK[0])
+    one = example(xb.sin, NETWORK[0])
     made = shrinking.shrink(("numpy", ""), one.program, one.arrays, tmp_path)
     assert made.reason == "not reproducible: computed again, its result agrees"
     assert not list(tmp_path.iterdir())
