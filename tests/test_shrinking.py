@@ -21,7 +21,7 @@ from xbackend.measure import shrinking
 from xbackend.program.analyses import everywhere
 from xbackend.program.program import Program
 from xbackend.program.smaller import Example, smallest
-from xbackend.program.smaller.example import changed
+from xbackend.program.smaller.changing import changed
 
 pytestmark = pytest.mark.tier("standard")
 RNG = np.random.default_rng(0)

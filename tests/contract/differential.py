@@ -22,7 +22,7 @@ from xbackend.bring.source.differing import Differing, in_xbackend
 from xbackend.errors import WorkerDied, WorkerTimeout, XBackendError
 from xbackend.program.precision import widened
 from xbackend.program.smaller import Example, smallest
-from xbackend.program.smaller.example import changed
+from xbackend.program.smaller.changing import changed
 
 EACH = 25 if tiers.chosen == tiers.TIERS[-1] else 4  # programs in a test
 TOGETHER = 5  # programs compiled as one: C and Numba take more than 20 minutes for 25

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +14,7 @@ from xbackend.cli import DONE, INCOMPLETE, graphs, options, output
 from xbackend.cli.console import progress, say, say_lines, width
 from xbackend.cli.output import Output
 from xbackend.cli.users import Traced, traced
+from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.files import check_place
 from xbackend.measure import matrix, shrinking, variables
@@ -48,6 +49,19 @@ _SCRIPTS = options.option(options.folder, "FOLDER", "where --shrink writes its s
 _DRAWINGS = options.option(options.folder, "FOLDER", "save what each backend executed, as SVG")
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Shrinks:
+    """Whether programs that differ are made smaller, for how long, and where their scripts go."""
+
+    shrink: Annotated[bool, _SHRINK] = False
+    shrink_seconds: Annotated[float, _SECONDS] = shrinking.SECONDS
+    shrink_to: Annotated[Path, _SCRIPTS] = Path("shrunk")
+
+
+_NONE = Shrinks()
+
+
 def run(
     target: Annotated[str, _TARGET],
     /,
@@ -64,14 +78,12 @@ def run(
     allow_nan: options.AllowNaN = False,
     drawings: Annotated[Path | None, _DRAWINGS] = None,
     placement: Annotated[bool, _PLACEMENT] = False,
-    shrink: Annotated[bool, _SHRINK] = False,
-    shrink_seconds: Annotated[float, _SECONDS] = shrinking.SECONDS,
-    shrink_to: Annotated[Path, _SCRIPTS] = Path("shrunk"),
+    shrinks: Shrinks = _NONE,
     printed: options.Printed = options.PRINTED,
 ) -> Output:
     """Run a function on backends; print results' agreement with the oracle, time and placement."""
-    if shrink:
-        check_place(shrink_to, f"scripts cannot be written to {shrink_to}")
+    if shrinks.shrink:
+        check_place(shrinks.shrink_to, f"scripts cannot be written to {shrinks.shrink_to}")
     selected = matrix.runs(backends)
     made = traced(target, inputs, settings, seed, graph)
     bindings, count = spread(made.program, devices_map, devices)
@@ -101,45 +113,54 @@ def run(
                 warnings.append(
                     f"other processes kept {timed['foreign_cores']:.1f} cores busy while {name} was measured"
                 )
-        smaller = []
-        if shrink:
-            differ = [one for one in selected if one[0] in found and found[one[0]].agreement is Agreement.DIFFERS]
-            asked = tolerance if tolerance is not None else made.workload.passes(**made.parameters)
-            smaller = [
-                shrinking.shrink(
-                    one,
-                    made.program,
-                    made.arrays,
-                    shrink_to,
-                    devices=bindings,
-                    count=count,
-                    tolerance=asked,
-                    seconds=shrink_seconds,
-                    on_progress=shown,
-                )
-                for one in differ
-            ]
+        differ = [one for one in selected if one[0] in found and found[one[0]].agreement is Agreement.DIFFERS]
+        smaller = _smaller(
+            differ if shrinks.shrink else [], made, tolerance, shrinks, devices=(bindings, count), shown=shown
+        )
     failed = {row.backend: row.reason for row in rows if row.result == _FAILED}
     first = answer(found, failed, right if isinstance(right, str) else "")
     _say(first, [*map(_cells, rows)], right)
-    placed = grouped((row.placement, row.backend) for row in rows if row.result != _FAILED)
-    where_on = [f"placement on {join(names)}: {where}" for where, names in placed.items()]
-    because = [f"failed: {name}: {why}" for name, why in failed.items()]
-    reasons = dict.fromkeys(
-        f"{v.agreement}: {v.reason}" for v in found.values() if v.agreement in _WITHOUT or v.error is None
-    )
-    _besides([*where_on, *because, *([] if isinstance(right, str) else reasons)], len(rows), right, warnings)
-    for line in _shrunk(smaller) if shrink else ():
+    _besides([*_reasons(rows, found, right)], len(rows), right, warnings)
+    for line in _shrunk(smaller) if shrinks.shrink else ():
         say_lines(columns.wrapped(line, width()))
     well = not failed and all(v.agreement is Agreement.AGREES for v in found.values())
-    return output.Run(
-        exit_code=DONE if well else INCOMPLETE,
-        answer=first,
-        rows=rows,
-        notes=warnings,
-        files=[one.path for one in smaller if one.path],
-        shrunk=smaller,
-    )
+    files = [one.path for one in smaller if one.path]
+    code = DONE if well else INCOMPLETE
+    return output.Run(exit_code=code, answer=first, rows=rows, notes=warnings, files=files, shrunk=smaller)
+
+
+def _smaller(
+    differ: Sequence[matrix.Run],
+    made: Traced,
+    tolerance: float | None,
+    shrinks: Shrinks,
+    *,
+    devices: tuple[DeviceMap, int],
+    shown: Callable[[str], None],
+) -> list[Shrunk]:
+    passes = made.workload.passes(**made.parameters) if tolerance is None else tolerance
+    return [
+        shrinking.shrink(
+            *(one, made.program, made.arrays, shrinks.shrink_to),
+            devices=devices[0],
+            count=devices[1],
+            tolerance=passes,
+            seconds=shrinks.shrink_seconds,
+            on_progress=shown,
+        )
+        for one in differ
+    ]
+
+
+def _reasons(rows: Sequence[output.Ran], found: Mapping[str, Verified], right: Expected | str) -> Iterator[str]:
+    """Where it ran, what failed, and why results are not verified."""
+    placed = grouped((row.placement, row.backend) for row in rows if row.result != _FAILED)
+    yield from (f"placement on {join(names)}: {where}" for where, names in placed.items())
+    yield from (f"failed: {row.backend}: {row.reason}" for row in rows if row.result == _FAILED)
+    if not isinstance(right, str):
+        yield from dict.fromkeys(
+            f"{v.agreement}: {v.reason}" for v in found.values() if v.agreement in _WITHOUT or v.error is None
+        )
 
 
 def _right(made: Traced, tolerance: float | None) -> Expected | str:

@@ -24,7 +24,7 @@ from xbackend.measure import matrix, oracle
 from xbackend.measure.matrix import Run
 from xbackend.program.binding import spread
 from xbackend.program.program import Program
-from xbackend.program.smaller import Example, smallest
+from xbackend.program.smaller import Example, Tried, smallest
 from xbackend.program.structure import flatten
 from xbackend.results.shrunk import Shrunk
 from xbackend.wording import counted
@@ -164,28 +164,8 @@ def shrink(
         begun = time.monotonic()
         if not (judge.differs(first) and judge.differs(first)):
             return Shrunk(backend=name, reason=f"not reproducible: computed again, {judge.agreed}")
-        each = (time.monotonic() - begun) / 2
-        judge.limited(max(SHORTEST, TIMES * each))
-        begun = time.monotonic()
-
-        said = begun
-
-        def tell(number: int, example: Example) -> None:
-            nonlocal said
-            if time.monotonic() - said < EACH:
-                return
-            said = time.monotonic()
-            size = f"{counted(example.ops, 'op')}, {counted(example.elements, 'number')}"
-            on_progress(f"shrinking on {name}: {size} after {number} tries ({said - begun:.0f} of {seconds:g} s)")
-
-        tried = smallest(
-            first,
-            judge.differs,
-            lambda made, given: oracle.on_numpy(made, list(given)),
-            goes_on=lambda: time.monotonic() - begun < seconds,
-            on_try=tell,
-            worst=lambda: judge.worst,
-        )
+        judge.limited(max(SHORTEST, TIMES * (time.monotonic() - begun) / 2))
+        tried = _searched(judge, first, seconds, lambda text: on_progress(f"shrinking on {name}: {text}"))
         judge.close()
         if not judge.differs(tried.example) or judge.found is None:
             return Shrunk(backend=name, reason=f"not reproducible: in another process, {judge.agreed}")
@@ -206,6 +186,27 @@ def shrink(
         ended=judge.ended,
         finished=tried.finished,
         notes=notes,
+    )
+
+
+def _searched(judge: Judge, first: Example, seconds: float, on_progress: Callable[[str], None]) -> Tried:
+    begun = said = time.monotonic()
+
+    def tell(number: int, example: Example) -> None:
+        nonlocal said
+        if time.monotonic() - said < EACH:
+            return
+        said = time.monotonic()
+        size = f"{counted(example.ops, 'op')}, {counted(example.elements, 'number')}"
+        on_progress(f"{size} after {number} tries ({said - begun:.0f} of {seconds:g} s)")
+
+    return smallest(
+        first,
+        judge.differs,
+        lambda program, arrays: oracle.on_numpy(program, list(arrays)),
+        goes_on=lambda: time.monotonic() - begun < seconds,
+        on_try=tell,
+        worst=lambda: judge.worst,
     )
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from xbackend.program.analyses import between
 from xbackend.program.ops import SOURCES
 from xbackend.program.program import Node, Nodes
-from xbackend.program.smaller.example import Example, Inlined, changed
+from xbackend.program.smaller.changing import Inlined, changed
+from xbackend.program.smaller.example import Example
 
 MOST = 24  # values that are tried in the place of an end
 

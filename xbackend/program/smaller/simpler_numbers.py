@@ -10,7 +10,8 @@ import numpy as np
 
 from xbackend.program.aval import Aval
 from xbackend.program.program import Node
-from xbackend.program.smaller.example import Example, changed, digits
+from xbackend.program.smaller.changing import changed
+from xbackend.program.smaller.example import Example, digits
 
 FEW = 12  # elements of an array that are made simpler one by one
 DIGITS = (1, 2, 3, 5)

@@ -11,7 +11,8 @@ import numpy as np
 from xbackend.program.aval import Aval
 from xbackend.program.ops import ELEMENTWISE, GENERATORS
 from xbackend.program.program import Node
-from xbackend.program.smaller.example import Example, changed
+from xbackend.program.smaller.changing import changed
+from xbackend.program.smaller.example import Example
 
 FEW = 8  # lengths up to which each index is left out in turn
 
