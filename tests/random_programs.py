@@ -117,11 +117,10 @@ class Source:
         gradient = f", *xb.grad({self.outputs[-1]}, [{', '.join(self.wrt)}])" if self.wrt else ""
         return "\n".join([*head, *body, f"    return {self.form.format(', '.join(self.outputs) + gradient)}\n"])
 
-    def function(self, double: bool = False) -> Callable[..., Any]:
-        """The program; ``double``: with float64 in place of float32."""
-        code = self.code.replace("float32", "float64") if double else self.code
+    def function(self) -> Callable[..., Any]:
+        """The program."""
         scope: dict[str, Any] = {}
-        exec(compile(code, "<random program>", "exec"), scope)
+        exec(compile(self.code, "<random program>", "exec"), scope)
         function: Callable[..., Any] = scope["program"]
         return function
 

@@ -17,7 +17,12 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from random_programs import NAME, ORACLE, Case, Source, case_of, leaves, ops_of, programs
 from tolerances import CHAIN
 
+from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.bring.source.differing import Differing, in_xbackend
 from xbackend.errors import WorkerDied, WorkerTimeout, XBackendError
+from xbackend.program.precision import widened
+from xbackend.program.smaller import Example, smallest
+from xbackend.program.smaller.changing import changed
 
 EACH = 25 if tiers.chosen == tiers.TIERS[-1] else 4  # programs in a test
 TOGETHER = 5  # programs compiled as one: C and Numba take more than 20 minutes for 25
@@ -42,7 +47,7 @@ class Judged:
     @cached_property
     def want(self) -> list[np.ndarray]:
         """NumPy's results in double precision."""
-        return twice(self.source)
+        return twice_of(Example(self.case.program, self.case.arguments))
 
     @property
     def source(self) -> Source:
@@ -53,7 +58,8 @@ class Judged:
     def limits(self) -> dict[str, float]:
         limits = ITERATED if ops_of(self.case.program) & BY_ITERATION else CHAIN
         # Results of single precision are no better than their input.
-        return dict.fromkeys(limits, limits["float32"]) if "float32" in self.source.code else limits
+        narrow = any(value.dtype == "float32" for value in self.case.program.values)
+        return dict.fromkeys(limits, limits["float32"]) if narrow else limits
 
     def wrong(self, got: Sequence[np.ndarray]) -> str | None:
         """The error of results; `None` if they are right."""
@@ -75,9 +81,20 @@ def magnitude(want: np.ndarray) -> float:
 
 def twice(source: Source) -> list[np.ndarray]:
     """The results of two calls in double precision."""
-    arguments = [a.astype("f8") if a.dtype.kind == "f" else a for a in source.arguments.values()]
-    run = ORACLE.compile(source.function(double=True), *arguments, devices=ONE)
-    return [*leaves(run(*arguments)), *leaves(run(*arguments))]
+    case = case_of(source)
+    return twice_of(Example(case.program, case.arguments))
+
+
+def twice_of(example: Example) -> list[np.ndarray]:
+    wide = doubled(example)
+    run = ORACLE.compile(wide.program, devices=ONE)
+    return [*leaves(run(*wide.arrays)), *leaves(run(*wide.arrays))]
+
+
+def doubled(example: Example) -> Example:
+    """The program in double precision, with shared variables of its own."""
+    arrays = [a.astype("f8") if a.dtype.kind == "f" else a for a in example.arrays]
+    return Example(widened(example.program), tuple(arrays))
 
 
 def moved(source: Source, step: float, direction: int = 0) -> Source:
@@ -112,18 +129,32 @@ def settled(case: Case) -> Judged | None:
     return None
 
 
-def slope_error(source: Source) -> float:
-    """The error of a program's gradient against a central difference, as a share of the allowed one."""
-    loss = len(source.outputs) - 1
-    inputs = {**source.arguments, **{n: a for n, (a, _) in source.state.items()}}
-    there, back = moved(source, STEP), moved(source, -STEP)
-    elsewhere = {**there.arguments, **{n: a for n, (a, _) in there.state.items()}}
-    results = twice(source)
-    gradients = results[len(source.outputs) : len(results) // 2]
-    terms = [g * (elsewhere[n] - inputs[n]) / STEP for n, g in zip(source.wrt, gradients, strict=True)]
-    difference = (twice(there)[loss] - twice(back)[loss]) / (2 * STEP)
+def slope_error(case: Case) -> float:
+    """The error of a program's gradients against a central difference, as a share of the allowed one; 0 without any."""
+    wide = doubled(Example(case.program, case.arguments))
+    program = wide.program
+    places = {i: place for place, i in enumerate(program.outputs)}
+    slopes = {v.wrt: i for i in program.outputs if (v := program.values[i]).op == "grad" and v.inputs[0] in places}
+    if not slopes:
+        return 0.0
+    results, end = twice_of(wide), program.values[max(slopes.values())].inputs[0]
+    slopes = {wrt: i for wrt, i in slopes.items() if program.values[i].inputs[0] == end}
+    rng, loss = np.random.default_rng(0), places[end]
+    starts = {**wide.argument, **{i: one.value for i, one in program.shared.items()}}
+    ways = {
+        i: rng.uniform(0.5, 1.0, a.shape) * rng.choice([-1.0, 1.0], a.shape) for i, a in starts.items() if i in slopes
+    }
+    terms = [results[places[i]] * ways[wrt] for wrt, i in slopes.items()]
+
+    def value(step: float) -> float:
+        moved = {i: a + step * ways[i] for i, a in starts.items() if i in ways}
+        there = changed(wide, given={i: a for i, a in moved.items() if i in wide.argument}, shared=moved)
+        assert there is not None
+        return float(twice_of(there)[loss])
+
+    difference = (value(STEP) - value(-STEP)) / (2 * STEP)
     size = 1.0 + sum(float(np.abs(t).sum()) for t in terms)
-    return abs(sum(float(t.sum()) for t in terms) - float(difference)) / (1e-6 * size)
+    return abs(sum(float(t.sum()) for t in terms) - difference) / (1e-6 * size)
 
 
 @cache
@@ -155,15 +186,16 @@ def chunk(number: int, placed: bool, without: frozenset[str], lines: tuple[int, 
 
 def run(host: Host, cases: Sequence[Judged]) -> list[list[np.ndarray]]:
     """The results of two calls of each program. All are compiled as one."""
-    sources = [case.source for case in cases]
-    arguments = [list(s.arguments.values()) for s in sources]
+    examples = [changed(Example(case.case.program, case.case.arguments)) for case in cases]  # with state of their own
+    assert None not in examples
+    programs = [TracedProgram.of(one.program) for one in examples]
 
     def together(*inputs: Any) -> Any:
         left = iter(inputs)
-        return [s.function()(*(next(left) for _ in a)) for s, a in zip(sources, arguments, strict=True)]
+        return [program(*(next(left) for _ in program.inputs)) for program in programs]
 
-    arrays = [array for each in arguments for array in each]
-    devices = DEVICES if any("dev" in s.code for s in sources) else None
+    arrays = [array for one in examples for array in one.arrays]
+    devices = DEVICES if any(program.logical_devices for program in programs) else None
     call = host.backend.compile(together, *arrays, devices=devices)
     first, second = call(*arrays), call(*arrays)
     return [[*leaves(a), *leaves(b)] for a, b in zip(first, second, strict=True)]
@@ -248,73 +280,33 @@ def _renumbered(source: Source, by: int) -> Source:
 
 
 def smaller(case: Judged, wrong: Callable[[Judged], Any], tries: int = 100) -> Judged:
-    """A smaller program that is wrong too: with fewer results, and with numbers in place of lines."""
-    found, in_vain = case, set[str]()
-    while True:
-        for label, source in _candidates(found.source):
-            if label in in_vain:
-                continue
-            tries -= 1
-            candidate = Judged(case_of(source.pruned()))
-            if tries >= 0 and wrong(candidate):
-                found = candidate
-                break
-            in_vain.add(label)
-        else:
-            return found
+    """A smaller program that is wrong too."""
+    found = smallest(
+        Example(case.case.program, case.case.arguments),
+        lambda example: bool(wrong(judged(example))),
+        lambda program, arrays: leaves(ORACLE.compile(program, devices=ONE)(*arrays)),
+        goes_on=iter([True] * tries + [False]).__next__,
+    )
+    return judged(found.example)
 
 
-def _candidates(source: Source) -> Iterator[tuple[str, Source]]:
-    """Smaller variants of the program, the largest steps first, each with a name."""
-    if len(source.outputs) > 1:
-        yield "the last result", replace(source, outputs=source.outputs[-1:], updates={})
-    for name in source.outputs[: len(source.outputs) if len(source.outputs) > 1 else 0]:
-        yield f"only {name}", replace(source, outputs=(name,), wrt=(), updates={})
-    if source.wrt:
-        yield "no gradient", replace(source, wrt=())
-    for name in source.wrt if len(source.wrt) > 1 else ():
-        yield f"only the gradient by {name}", replace(source, wrt=(name,))
-    if source.updates:
-        yield "no updates", replace(source, updates={})
-    for number in reversed(range(len(source.lines))):
-        for one in _with_numbers(source, number):
-            yield f"numbers for {source.lines[number].targets} {len(one.wrt) - len(source.wrt)}", one
-    if any(line.device for line in source.lines):
-        yield "no devices", replace(source, lines=tuple(replace(line, device=None) for line in source.lines))
-    used = {*re.findall(NAME, " ".join(map(str, source.lines))), *source.outputs, *source.updates.values(), *source.wrt}
-    if set(source.arguments) - used:
-        yield "used arguments", replace(source, arguments={n: a for n, a in source.arguments.items() if n in used})
-
-
-def _with_numbers(source: Source, number: int) -> Iterator[Source]:
-    """The program with the result of a line as an argument."""
-    line = source.lines[number]
-    if not set(line.targets).isdisjoint(source.outputs):
-        return
-    until = replace(source, outputs=line.targets, wrt=(), updates={}, form="({},)").pruned()
-    given = until.arguments.values()
-    arrays = leaves(ORACLE.compile(until.function(), *given, devices=ONE)(*given))
-    rest = (*source.lines[:number], *source.lines[number + 1 :])
-    more = dict(zip(line.targets, arrays, strict=True))
-    floats = [n for n, a in more.items() if a.dtype.kind == "f"]
-    for wrt in ((*source.wrt, *floats), source.wrt) if source.wrt else ((),):
-        try:
-            one = replace(source, arguments={**source.arguments, **more}, lines=rest, wrt=wrt)
-            case_of(one.pruned())
-        except XBackendError:
-            continue
-        yield one
+def judged(example: Example) -> Judged:
+    """A program without code."""
+    program = TracedProgram.of(example.program)
+    return Judged(Case(program, example.arrays, tuple(program.shared.values())))
 
 
 def report(host: Host, case: Judged) -> str:
-    """The error of a program, and code that shows it."""
+    """The error of a program, and the script that shows it."""
     small = smaller(case, partial(what_is_wrong, host))
-    source = small.source
-    devices = f", devices={DEVICES}" if "dev" in source.code else ""
-    options = ", virtual_devices=3" if devices else ""
-    given = ", ".join(source.arguments)
     return (
-        f"{host.name}: {what_is_wrong(host, small) or 'wrong beside other programs only'}\n\n{source.code}\n\n"
-        f"with xb.open({host.name!r}{options}) as backend:\n"
-        f"    print(backend.compile(program{', ' if given else ''}{given}{devices})({given}))\n"
+        f"{host.name}: {what_is_wrong(host, small) or 'wrong beside other programs only'}\n\n{script(small, host.name)}"
     )
+
+
+def script(case: Judged, backend: str = "numpy") -> str:
+    program, want = case.case.program, case.want[: len(case.case.program.outputs)]
+    limits = [case.limits.get(program.values[i].dtype, 0.0) for i in program.outputs]
+    allowed = [limit * magnitude(right) for limit, right in zip(limits, want, strict=True)]
+    found = Differing(program, case.case.arguments, want, [], allowed, {}, backend)
+    return in_xbackend(found, DEVICES, 3 if program.logical_devices else 1).text

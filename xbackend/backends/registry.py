@@ -41,13 +41,24 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Script:
+    """How the backend's way to compute is said in a script of the framework alone: the ``framework`` of
+    `xbackend.bring.source`, what is ``written`` there otherwise (text, and what stands in its place), and a statement
+    ``before`` the call."""
+
+    framework: str
+    written: tuple[str, str] = ("", "")
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A registered backend, or one with options. ``adapter`` is ``module:class``, ``environment`` the framework's,
     ``packages`` the modules that it needs in the current interpreter. ``exclusive``: it needs an interpreter for
     itself, as its framework fixes devices and threads when it starts, or cannot be loaded beside others. ``engines``:
     names in `xbackend.engines.registry` that join several processes of it, the default first. ``system``: the system
     packages that it needs. ``options``: the available ones, ``chosen``: the values in this name. ``pymc``: PyMC's mode
-    of PyTensor for the same."""
+    of PyTensor for the same. ``script``: the same in the framework's own words, where there are such."""
 
     name: str
     adapter: str
@@ -60,6 +71,15 @@ class Entry:
     options: tuple[Option, ...] = ()
     chosen: Mapping[str, str] = field(default_factory=dict, hash=False)
     pymc: str = ""
+    script: Script | None = None
+
+    @property
+    def alone(self) -> Script | None:
+        """How a script of the framework alone computes the same; `None` where none is written, or options change it."""
+        if self.chosen:
+            return None
+        mode = f'pytensor.config.mode = "{self.pymc}"'
+        return self.script or (Script("pytensor", before=mode) if self.pymc else None)
 
     @property
     def with_option(self) -> list[str]:
@@ -85,9 +105,10 @@ def _entry(name: str, adapter: str, environment: str, packages: str, summary: st
     return Entry(name, f"xbackend.backends.{adapter}", environment, tuple(packages.split()), summary, **more)
 
 
-def _tensorflow(name: str, adapter: str, summary: str, *engines: str) -> Entry:
+def _tensorflow(name: str, adapter: str, summary: str, *engines: str, compiled: str = "@tf.function\n") -> Entry:
     joined = ("tensorflow", "multi-worker-mirrored", *engines)
-    return _entry(name, f"tensorflow.{adapter}", "tensorflow", "tensorflow", summary, engines=joined)
+    script = Script("tensorflow", ("@tf.function\n", compiled))
+    return _entry(name, f"tensorflow.{adapter}", "tensorflow", "tensorflow", summary, engines=joined, script=script)
 
 
 def _lineage(name: str, adapter: str, *rest: str, **more: Any) -> Entry:
@@ -123,13 +144,18 @@ _ENTRIES = (
     _entry(
         *("numpy", "numpy.adapter:NumPyBackend", "numpy", "numpy autograd", "the oracle, with pretend devices"),
         exclusive=False,
+        script=Script("numpy"),
     ),
     _tensorflow("tensorflow", "adapter:TensorFlowGraph", "graphs of tf.function", "coordinator"),
-    _tensorflow("tensorflow-xla", "adapter:TensorFlowXLA", "tf.function compiled by XLA"),
-    _tensorflow("tensorflow-eager", "eager:TensorFlowEager", "op by op"),
+    _tensorflow(
+        *("tensorflow-xla", "adapter:TensorFlowXLA", "tf.function compiled by XLA"),
+        compiled="@tf.function(jit_compile=True)\n",
+    ),
+    _tensorflow("tensorflow-eager", "eager:TensorFlowEager", "op by op", compiled=""),
     _entry(
         *("jax", "jax.adapter:JAXBackend", "jax", "jax", "JAX itself: a jitted function for each device's part"),
         engines=("jax",),
+        script=Script("jax"),
     ),
     _lineage(
         "pytensor", "pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default", pymc="NUMBA"

@@ -75,7 +75,7 @@ EXAMPLES = {
     "env": "xbackend env sync jax",
     "draw": "xbackend draw matpow --form svg > matpow.svg",
     "translate": "xbackend translate matpow --to jax",
-    "run": "xbackend run model.py:f --input 'float64[3]' --backends jax",
+    "run": "xbackend run model.py:f --input 'float64[3]' --backends jax --shrink",
     "train": "xbackend train model.py --strategy one,mirrored",
     "cluster": "xbackend cluster run job.py:step --workers 2 --ps 1",
 }

@@ -17,6 +17,7 @@ import msgspec
 
 from xbackend.analysis.rows import Figures
 from xbackend.results.schema import Results
+from xbackend.results.shrunk import Shrunk
 from xbackend.version import VERSION
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ class Compare(Output, tag="compare", **_OF):
 
 class Run(Output, tag="run", **_OF):
     rows: list[Ran] = []
+    shrunk: list[Shrunk] = []
 
 
 class Train(Output, tag="train", **_OF):

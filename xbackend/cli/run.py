@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +14,10 @@ from xbackend.cli import DONE, INCOMPLETE, graphs, options, output
 from xbackend.cli.console import progress, say, say_lines, width
 from xbackend.cli.output import Output
 from xbackend.cli.users import Traced, traced
+from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, UsageError, XBackendError
-from xbackend.files import write_whole
-from xbackend.measure import matrix, variables
+from xbackend.files import check_place, write_whole
+from xbackend.measure import matrix, shrinking, variables
 from xbackend.measure.machine import load_warnings
 from xbackend.measure.oracle import Expected
 from xbackend.program.binding import spread
@@ -24,7 +25,8 @@ from xbackend.program.structure import flatten
 from xbackend.report.said import text
 from xbackend.report.written import columns
 from xbackend.results.schema import FOREIGN
-from xbackend.wording import grouped, join
+from xbackend.results.shrunk import Shrunk
+from xbackend.wording import counted, grouped, join
 from xbackend.wording import placed as placed_of
 from xbackend.workloads.agreement import DOUBTFUL, Agreement, Verified, most, verified
 
@@ -38,7 +40,26 @@ _WORDS = {agreement: str(agreement) for agreement in Agreement} | {
     Agreement.AGREES: "agree with the oracle",
     Agreement.DIFFERS: "DIFFER from it by more than roundings make",
 }
+_SHRINK = options.flag(
+    "where a result differs, look for the smallest program whose result still does, and write it as a script of that "
+    "framework alone, for its issue tracker"
+)
+_SECONDS = options.option(options.duration("seconds"), "SECONDS", "how long --shrink looks on each backend")
+_SCRIPTS = options.option(options.folder, "FOLDER", "where --shrink writes its scripts")
 _DRAWINGS = options.option(options.folder, "FOLDER", "save what each backend executed, as SVG")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Shrinks:
+    """Whether programs that differ are made smaller, for how long, and where their scripts go."""
+
+    shrink: Annotated[bool, _SHRINK] = False
+    shrink_seconds: Annotated[float, _SECONDS] = shrinking.SECONDS
+    shrink_to: Annotated[Path, _SCRIPTS] = Path("shrunk")
+
+
+_NONE = Shrinks()
 
 
 def run(
@@ -58,9 +79,12 @@ def run(
     allow_nan: options.AllowNaN = False,
     drawings: Annotated[Path | None, _DRAWINGS] = None,
     placement: Annotated[bool, _PLACEMENT] = False,
+    shrinks: Shrinks = _NONE,
     printed: options.Printed = options.PRINTED,
 ) -> Output:
     """Run a function on backends; print results' agreement with the oracle, time and placement."""
+    if shrinks.shrink:
+        check_place(shrinks.shrink_to, f"scripts cannot be written to {shrinks.shrink_to}")
     selected = matrix.runs(backends)
     made = traced(target, inputs, settings, seed, graph)
     bindings, count = spread(made.program, devices_map, devices)
@@ -90,18 +114,53 @@ def run(
                 warnings.append(
                     f"other processes kept {timed['foreign_cores']:.1f} cores busy while {name} was measured"
                 )
+        differ = [one for one in selected if one[0] in found and found[one[0]].agreement is Agreement.DIFFERS]
+        smaller = _smaller(
+            differ if shrinks.shrink else [], made, tolerance, shrinks, devices=(bindings, count), shown=shown
+        )
     failed = {row.backend: row.reason for row in rows if row.result == _FAILED}
     first = answer(found, failed, right if isinstance(right, str) else "")
     _say(first, [*map(_cells, rows)], right)
+    _besides([*_reasons(rows, found, right)], len(rows), right, warnings)
+    for line in _shrunk(smaller) if shrinks.shrink else ():
+        say_lines(columns.wrapped(line, width()))
+    files = [one.path for one in smaller if one.path]
+    code = INCOMPLETE if failed or any(v.agreement is not Agreement.AGREES for v in found.values()) else DONE
+    return output.Run(exit_code=code, answer=first, rows=rows, notes=warnings, files=files, shrunk=smaller)
+
+
+def _smaller(
+    differ: Sequence[matrix.Run],
+    made: Traced,
+    tolerance: float | None,
+    shrinks: Shrinks,
+    *,
+    devices: tuple[DeviceMap, int],
+    shown: Callable[[str], None],
+) -> list[Shrunk]:
+    passes = made.workload.passes(**made.parameters) if tolerance is None else tolerance
+    return [
+        shrinking.shrink(
+            *(one, made.program, made.arrays, shrinks.shrink_to),
+            devices=devices[0],
+            count=devices[1],
+            tolerance=passes,
+            seconds=shrinks.shrink_seconds,
+            on_progress=shown,
+        )
+        for one in differ
+    ]
+
+
+def _reasons(rows: Sequence[output.Ran], found: Mapping[str, Verified], right: Expected | str) -> Iterator[str]:
+    """Where it ran, what failed, and why results are not verified."""
     placed = grouped((row.placement, row.backend) for row in rows if row.result != _FAILED)
-    where_on = [f"placement on {join(names)}: {where}" for where, names in placed.items()]
-    because = [f"failed: {name}: {why}" for name, why in failed.items()]
-    reasons = dict.fromkeys(
-        f"{v.agreement}: {v.reason}" for v in found.values() if v.agreement in _WITHOUT or v.error is None
-    )
-    _besides([*where_on, *because, *([] if isinstance(right, str) else reasons)], len(rows), right, warnings)
-    well = not failed and all(v.agreement is Agreement.AGREES for v in found.values())
-    return output.Run(exit_code=DONE if well else INCOMPLETE, answer=first, rows=rows, notes=warnings)
+    yield from (f"placement on {join(names)}: {where}" for where, names in placed.items())
+    yield from (f"failed: {row.backend}: {row.reason}" for row in rows if row.result == _FAILED)
+    if not isinstance(right, str):
+        yield from dict.fromkeys(
+            f"{v.agreement}: {v.reason}" for v in found.values() if v.agreement in _WITHOUT or v.error is None
+        )
 
 
 def _right(made: Traced, tolerance: float | None) -> Expected | str:
@@ -133,6 +192,24 @@ def answer(found: Mapping[str, Verified], failed: Collection[str], without: str 
     if most(len(groups.get(Agreement.DIFFERS, ())), len(found)):
         said.append(f"these are most, {DOUBTFUL}")
     return "; ".join(said)
+
+
+def _shrunk(smaller: Sequence[Shrunk]) -> Iterator[str]:
+    """What became of each program that was to be made smaller."""
+    if not smaller:
+        yield "nothing is made smaller: no result differs by more than is allowed"
+    for one in smaller:
+        if one.reason:
+            yield f"not made smaller on {one.backend}: {one.reason}"
+            continue
+        yield (
+            f"written for {one.backend}: {one.path}, a script of {one.language}: {one.ops} of "
+            f"{counted(one.ops_before, 'op')}, {one.numbers} of {counted(one.numbers_before, 'number')}; "
+            f"{counted(one.tried, 'program')} tried"
+            + (f", {one.ended} of them ended the process" if one.ended else "")
+            + ("" if one.finished else ", until the time was over: more with --shrink-seconds")
+        )
+        yield from one.notes
 
 
 def _cells(row: output.Ran) -> list[str]:

@@ -68,13 +68,13 @@ def expected(
     oracle and the program cannot be computed in float64.
     """
     own = None if gradient else workload.expected(inputs, **parameters)
-    values = _in_float64(workload.name, program, inputs) if own is None else own
+    values = in_float64(workload.name, program, inputs) if own is None else own
     if gradient:
         alone = trace(workload.traced(parameters), *inputs)
 
         def value(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
             right = workload.expected(arrays, **parameters)
-            return _in_float64(workload.name, alone, arrays) if right is None else right
+            return in_float64(workload.name, alone, arrays) if right is None else right
 
         _check_gradient(workload, value, wide(inputs), values[1:])
     declared = [program.values[i].shape for i in program.outputs]
@@ -90,6 +90,12 @@ def expected(
     return Expected(values, *_derived(workload.name, program, inputs, right), own is not None)
 
 
+def of_program(program: Program, inputs: Sequence[np.ndarray]) -> Expected:
+    """The expected results of a program without a workload. Raises `ArgumentError` as `expected` does."""
+    values = in_float64(program.name, program, inputs)
+    return Expected(values, *_derived(program.name, program, inputs, values))
+
+
 def _derived(
     name: str, program: Program, inputs: Sequence[np.ndarray], right: list[np.ndarray] | None
 ) -> tuple[float, str, str]:
@@ -100,19 +106,19 @@ def _derived(
         return 0.0, "no output is floating-point", ""
     causes = {"a unit in the last place": max(float(np.finfo(dtype.value).eps) for dtype in floating)}
     try:
-        right = _in_float64(name, program, inputs) if right is None else right
+        right = in_float64(name, program, inputs) if right is None else right
     except XBackendError as error:  # it has an oracle of its own, or would have failed before
         words = f"{FACTOR:g} units in the last place, as NumPy does not compute it ({error})"
         return FACTOR * max(causes.values()), words, ""
     try:
-        ends = [[_in_float64(name, program, one) for one in pair] for pair in _moved(inputs)]
+        ends = [[in_float64(name, program, one) for one in pair] for pair in _moved(inputs)]
         moved = max((_apart(one, other, right) for one, other in ends), default=0.0) / STEPS
     except XBackendError:  # such as a nearly singular matrix
         moved = math.inf
     causes["how far the result moves when each input changes by a unit in the last place"] = moved
     if any(node.dtype == "float32" for node in program.values):
         try:
-            lost = relative_error(_on_numpy(widened(program, rounded=True), wide(inputs)), right)
+            lost = relative_error(on_numpy(widened(program, rounded=True), wide(inputs)), right)
         except XBackendError:
             lost = math.inf
         causes["what is lost where the result of each op is rounded to float32"] = lost
@@ -198,15 +204,15 @@ def wide(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [array.astype(np.float64) if array.dtype.kind == "f" else array for array in inputs]
 
 
-def _in_float64(name: str, program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def in_float64(name: str, program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """NumPy's results of the program in float64. Raises `ArgumentError`."""
     try:
-        return _on_numpy(widened(program), wide(inputs))
+        return on_numpy(widened(program), wide(inputs))
     except XBackendError as error:
         raise ArgumentError(f"{name} has no oracle in float64 by itself, give it one of its own: {error}") from error
 
 
-def _on_numpy(program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def on_numpy(program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     with opening.open(ORACLE) as backend:
         return flatten(backend.compile(program)(*inputs), np.asarray)[0]
 
