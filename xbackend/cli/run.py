@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
@@ -100,9 +100,7 @@ def run(
             try:
                 with matrix.opened((name, environment), failures, count) as backend:
                     executable = backend.compile(made.program, devices=bindings)
-                    leaves, _ = flatten(executable(*made.arrays), np.asarray)
-                    timed = backend.call("xbackend.measure.loop:look", executable, executable.put(*made.arrays))
-                    where = executable.placement.listing() if placement else str(executable.placement)
+                    leaves, timed, where = _called(backend, executable, made, placement)
                     if drawings is not None:
                         _save(drawings / f"{name}.svg", executable.draw("svg"))
             except XBackendError as error:
@@ -111,22 +109,31 @@ def run(
             found[name] = _verified(leaves, right, allow_nan)
             rows.append(output.ran(name, found[name], passing, timed["seconds"], where))
             if timed["foreign_cores"] > FOREIGN:
-                warnings.append(
-                    f"other processes kept {timed['foreign_cores']:.1f} cores busy while {name} was measured"
-                )
+                others = f"other processes kept {timed['foreign_cores']:.1f} cores busy"
+                warnings.append(f"{others} while {name} was measured")
         differ = [one for one in selected if one[0] in found and found[one[0]].agreement is Agreement.DIFFERS]
-        smaller = _smaller(
-            differ if shrinks.shrink else [], made, tolerance, shrinks, devices=(bindings, count), shown=shown
-        )
+        asked = differ if shrinks.shrink else []
+        smaller = _smaller(asked, made, tolerance, shrinks, devices=(bindings, count), shown=shown)
     failed = {row.backend: row.reason for row in rows if row.result == _FAILED}
     first = answer(found, failed, right if isinstance(right, str) else "")
     _say(first, [*map(_cells, rows)], right)
     _besides([*_reasons(rows, found, right)], len(rows), right, warnings)
-    for line in _shrunk(smaller) if shrinks.shrink else ():
-        say_lines(columns.wrapped(line, width()))
+    _say_smaller(smaller, shrinks)
     files = [one.path for one in smaller if one.path]
     code = INCOMPLETE if failed or any(v.agreement is not Agreement.AGREES for v in found.values()) else DONE
     return output.Run(exit_code=code, answer=first, rows=rows, notes=warnings, files=files, shrunk=smaller)
+
+
+def _say_smaller(smaller: Sequence[Any], shrinks: Shrinks) -> None:
+    for line in _shrunk(smaller) if shrinks.shrink else ():
+        say_lines(columns.wrapped(line, width()))
+
+
+def _called(backend: Any, executable: Any, made: Traced, listed: bool) -> tuple[list[np.ndarray], dict[str, Any], str]:
+    """What a call returned, how long further ones took, and where they ran, ``listed`` op by op."""
+    leaves, _ = flatten(executable(*made.arrays), np.asarray)
+    timed = backend.call("xbackend.measure.loop:look", executable, executable.put(*made.arrays))
+    return leaves, timed, executable.placement.listing() if listed else str(executable.placement)
 
 
 def _smaller(
