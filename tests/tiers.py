@@ -46,7 +46,8 @@ OWN = {
     "jax": ("floor_divide-int64", "floor_divide-float64", "searchsorted-float64"),
     "aesara-numba": ("while_loop_never-0",),
     "aesara-jax": ("argmax-flat-float64", "grad-concat-float64", "slogdet_both_of_stack-float64", "grad-eigh-float64"),
-    "theano": ("matmul_of_nothing-float64",),
+    "aesara": ("prod-of_a_multiple-float64",),
+    "theano": ("matmul_of_nothing-float64", "prod-of_a_multiple-float64"),
     "theano-gpuarray": (
         *("mean-all_axes-float64", "matmul_stacks-float64", "take-float64", "cond_true-0"),
         "test_updates_take_effect_once_after_the_outputs",

@@ -224,6 +224,8 @@ def reductions() -> list[Batch]:
                 checks.append(reduction(op, "beyond_32_bits", large[:2] if op == "prod" else large, axis=0))
                 checks.append(reduction(op, "in_its_own_dtype", x, axis=1, dtype=dtype))
         if dtype.is_floating:
+            half = sample(dtype, (2, 3))
+            checks.append(Check(f"prod-of_a_multiple-{dtype}", lambda x: xb.prod(x * 0.5, axis=0), (half,)))
             many = np.full((2**22,), 0.1, dtype.value)
             checks.append(Check(f"mean-of_many-{dtype}", xb.mean, (many,), limits=LOOSE))
             checks += [reduction("var", "axis_1", x, axis=1, correction=1), reduction("std", "all_axes", x)]

@@ -86,6 +86,8 @@ class LineageBackend(Generation):
             _prepared[type(self)] = self.Transfer, self.InRange
         rewrites.multiply_integers_exactly(self.module("tensor.rewriting.math"))
         rewrites.leave_integers(self.module("tensor.rewriting.math"))
+        if rewrites.count_along_axes(self.module("tensor.rewriting.math")):
+            self.added = (*self.added, "products along an axis of what is multiplied by a number")
         zeros = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
         rewrites.tell_zeros_apart(*{type(zero.signature()) for zero in zeros} - {tuple})
         mode = self.compile_mode

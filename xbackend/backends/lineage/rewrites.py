@@ -68,6 +68,26 @@ def multiply_integers_exactly(rewriting: Any) -> None:
     canonizer.calculate = calculate
 
 
+def count_along_axes(rewriting: Any) -> bool:
+    """Stop ``prod(c * x, axis)`` to ``c ** size(x) * prod(x, axis)`` where axes are left: the power is that of all
+    elements, not of those along the axis (Aesara's and Theano's local_sum_prod_mul_by_scalar). Returns whether the
+    framework has it."""
+    rewrite = getattr(rewriting, "local_sum_prod_mul_by_scalar", None)
+    if rewrite is None or getattr(rewrite, "exact", False):
+        return rewrite is not None
+    call = "fn" if hasattr(rewrite, "fn") else "transform"
+    theirs: Callable[..., Any] = getattr(rewrite, call)
+
+    def whole(*given: Any) -> Any:
+        op, (x,) = given[-1].op, given[-1].inputs[:1]
+        axes_left = getattr(op, "axis", None) is not None and len(op.axis) < x.type.ndim
+        return None if axes_left and isinstance(op, rewriting.Prod) else theirs(*given)
+
+    setattr(rewrite, call, whole)
+    rewrite.exact = True
+    return True
+
+
 def leave_integers(rewriting: Any) -> None:
     """For integers, which overflow, stop ``abs(x * y)`` to ``abs(x) * abs(y)`` and back, ``abs(x * x)`` to ``x *
     x``."""
