@@ -58,6 +58,11 @@ class Shrinks:
     shrink_seconds: Annotated[float, _SECONDS] = shrinking.SECONDS
     shrink_to: Annotated[Path, _SCRIPTS] = Path("shrunk")
 
+    def check(self) -> None:
+        """Raises `StoreError`, before any long work, where scripts cannot be written."""
+        if self.shrink:
+            check_place(self.shrink_to, f"scripts cannot be written to {self.shrink_to}")
+
 
 _NONE = Shrinks()
 
@@ -82,15 +87,13 @@ def run(
     printed: options.Printed = options.PRINTED,
 ) -> Output:
     """Run a function on backends; print results' agreement with the oracle, time and placement."""
-    if shrinks.shrink:
-        check_place(shrinks.shrink_to, f"scripts cannot be written to {shrinks.shrink_to}")
+    shrinks.check()
     selected = matrix.runs(backends)
     made = traced(target, inputs, settings, seed, graph)
     bindings, count = spread(made.program, devices_map, devices)
     right = _right(made, tolerance)
     passing = None if isinstance(right, str) or right.undetermined else right.tolerance
-    rows: list[output.Ran] = []
-    found: dict[str, Verified] = {}
+    rows, found = list[output.Ran](), dict[str, Verified]()
     warnings = [*load_warnings(), *variables.warnings()]
     with progress() as shown:
         failures = matrix.ready(selected, shown)
@@ -110,9 +113,8 @@ def run(
             found[name] = _verified(leaves, right, allow_nan)
             rows.append(output.ran(name, found[name], passing, timed["seconds"], where))
             if timed["foreign_cores"] > FOREIGN:
-                warnings.append(
-                    f"other processes kept {timed['foreign_cores']:.1f} cores busy while {name} was measured"
-                )
+                busy = f"other processes kept {timed['foreign_cores']:.1f} cores busy"
+                warnings.append(f"{busy} while {name} was measured")
         differ = [one for one in selected if one[0] in found and found[one[0]].agreement is Agreement.DIFFERS]
         smaller = _smaller(
             differ if shrinks.shrink else [], made, tolerance, shrinks, devices=(bindings, count), shown=shown
@@ -121,8 +123,7 @@ def run(
     first = answer(found, failed, right if isinstance(right, str) else "")
     _say(first, [*map(_cells, rows)], right)
     _besides([*_reasons(rows, found, right)], len(rows), right, warnings)
-    for line in _shrunk(smaller) if shrinks.shrink else ():
-        say_lines(columns.wrapped(line, width()))
+    say_lines(part for line in _shrunk(smaller, shrinks) for part in columns.wrapped(line, width()))
     well = not failed and all(v.agreement is Agreement.AGREES for v in found.values())
     files = [one.path for one in smaller if one.path]
     code = DONE if well else INCOMPLETE
@@ -194,9 +195,9 @@ def answer(found: Mapping[str, Verified], failed: Collection[str], without: str 
     return "; ".join(said)
 
 
-def _shrunk(smaller: Sequence[Shrunk]) -> Iterator[str]:
+def _shrunk(smaller: Sequence[Shrunk], shrinks: Shrinks) -> Iterator[str]:
     """What became of each program that was to be made smaller."""
-    if not smaller:
+    if shrinks.shrink and not smaller:
         yield "nothing is made smaller: no result differs by more than is allowed"
     for one in smaller:
         if one.reason:

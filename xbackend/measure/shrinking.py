@@ -163,7 +163,7 @@ def shrink(
         on_progress(f"shrinking on {name}: the result again")
         begun = time.monotonic()
         if not (judge.differs(first) and judge.differs(first)):
-            return Shrunk(backend=name, reason=f"not reproducible: computed again, {judge.agreed}")
+            return Shrunk(backend=name, reason=f"not reproducible: computed again, {judge.agreed} (NumPy in float64)")
         judge.limited(max(SHORTEST, TIMES * (time.monotonic() - begun) / 2))
         tried = _searched(judge, first, seconds, lambda text: on_progress(f"shrinking on {name}: {text}"))
         judge.close()
