@@ -39,7 +39,6 @@ def test_the_document_and_the_programs_are_the_same() -> None:
 
 
 @pytest.mark.tier("exhaustive")
-@pytest.mark.parametrize("name", registry.names())
 def test_known_differences_are_made_smaller(name: str, tmp_path: Path) -> None:
     """Each is the smallest already, but for its numbers, or one that the tolerance allows. Its script shows it."""
     labels = [label for label, names in SAID.items() if name in names]

@@ -115,10 +115,8 @@ def run(
             if timed["foreign_cores"] > FOREIGN:
                 busy = f"other processes kept {timed['foreign_cores']:.1f} cores busy"
                 warnings.append(f"{busy} while {name} was measured")
-        differ = [one for one in selected if one[0] in found and found[one[0]].agreement is Agreement.DIFFERS]
-        smaller = _smaller(
-            differ if shrinks.shrink else [], made, tolerance, shrinks, devices=(bindings, count), shown=shown
-        )
+        differ = [one for one in selected if shrinks.shrink and _differs(found.get(one[0]))]
+        smaller = _smaller(differ, made, tolerance, shrinks, devices=(bindings, count), shown=shown)
     failed = {row.backend: row.reason for row in rows if row.result == _FAILED}
     first = answer(found, failed, right if isinstance(right, str) else "")
     _say(first, [*map(_cells, rows)], right)
@@ -128,6 +126,10 @@ def run(
     files = [one.path for one in smaller if one.path]
     code = DONE if well else INCOMPLETE
     return output.Run(exit_code=code, answer=first, rows=rows, notes=warnings, files=files, shrunk=smaller)
+
+
+def _differs(one: Verified | None) -> bool:
+    return one is not None and one.agreement is Agreement.DIFFERS
 
 
 def _smaller(
