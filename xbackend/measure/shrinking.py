@@ -6,6 +6,7 @@ more than `oracle.of_program` lets pass, and in the same way: by numbers, or by 
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import numpy as np
 
 from xbackend.backends import registry
 from xbackend.bring.source.differing import Differing, in_framework, in_xbackend
+from xbackend.bring.source.names import identifier
 from xbackend.bring.source.script import Source
 from xbackend.devices import DeviceMap
 from xbackend.errors import UnsupportedOperation, WorkerDied, WorkerTimeout, XBackendError
@@ -163,7 +165,7 @@ def shrink(
         on_progress(f"shrinking on {name}: the result again")
         begun = time.monotonic()
         if not (judge.differs(first) and judge.differs(first)):
-            return Shrunk(backend=name, reason=f"not reproducible: computed again, {judge.agreed}")
+            return Shrunk(backend=name, reason=f"not reproducible: computed again, {judge.agreed} (NumPy in float64)")
         judge.limited(max(SHORTEST, TIMES * (time.monotonic() - begun) / 2))
         tried = _searched(judge, first, seconds, lambda text: on_progress(f"shrinking on {name}: {text}"))
         judge.close()
@@ -245,7 +247,8 @@ def _written(
 def _saved(source: Source, found: Differing, folder: Path, backend: str) -> Path:
     """Write the script under a name that is free."""
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"{found.program.name}-{backend}".replace("[", "-").replace("]", "").replace("=", "-")
+    of = re.sub(r"\W+", "-", backend).strip("-")
+    name = f"{identifier(found.program.name)}-{of}"
     path, number = folder / f"{name}.py", 2
     while path.exists():
         path, number = folder / f"{name}-{number}.py", number + 1

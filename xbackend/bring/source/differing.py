@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -92,8 +93,17 @@ def in_xbackend(found: Differing, devices: Mapping[str, str], count: int) -> Sou
         "",
         *reads,
     ]
-    text = "\n".join([*lines, f"PROGRAM = r'''{to_json(program)}'''"]) + "\n" + _MAIN + _indented(body)
+    text = "\n".join([*lines, f"PROGRAM = r'''{to_json(_anonymous(program))}'''"]) + "\n" + _MAIN + _indented(body)
     return Source(text, constants, program.name)
+
+
+def _anonymous(program: Program) -> Program:
+    """The program with names of files in place of their paths, which are nobody else's business."""
+    nodes = []
+    for node in program.nodes:
+        bodies = {name: _anonymous(body) for name, body in node.bodies.items()}
+        nodes.append(replace(node, source=Path(node.source).name, params={**node.params, **bodies}))
+    return replace(program, nodes=tuple(nodes), name=identifier(program.name))
 
 
 def _told(found: Differing, first: str) -> str:
