@@ -181,6 +181,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
     if not {"xbackend_benchmark", "xbackend_workload"} & {*metafunc.fixturenames}:
         return
+    from xbackend import extras
+
+    extras.need("a benchmark over backends")
     asked = choices(metafunc.config)
     pairs = [(backend, devices) for devices in asked.devices for backend in asked.backends]
     ids = [backend if devices == 1 else f"{backend}-{devices}" for backend, devices in pairs]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xbackend import workloads
+from xbackend import extras, workloads
 from xbackend.devices import DeviceMap
 from xbackend.errors import UsageError
 from xbackend.habits import keywords
@@ -94,6 +94,7 @@ def compare(
     The other arguments are the command's options. Raises `UsageError`, `ArgumentError` and what tracing raises before
     anything is measured, `StoreError` where the run cannot be kept. After Ctrl-C the store has what was measured.
     """
+    extras.need("xb.compare")
     runs = _names(backends), _names(environments) or []
     matrix.check_baseline(baseline, matrix.runs(*runs))
     with Beating(on_progress or of_scripts()) as shown:
@@ -116,6 +117,7 @@ def load_results(path: str | Path = "latest", *, store: str | Path = FOLDER, bas
     ``name=`` called it. Raises `StoreError` where there is none or it is damaged, `UsageError` for a baseline that was
     not measured.
     """
+    extras.need("xb.load_results")
     if (Path(path) / FILE).is_file():
         path, store = "latest", path
     return Compared(Store(Path(store)).load(str(path)), baseline)
