@@ -94,7 +94,6 @@ def compare(
     The other arguments are the command's options. Raises `UsageError`, `ArgumentError` and what tracing raises before
     anything is measured, `StoreError` where the run cannot be kept. After Ctrl-C the store has what was measured.
     """
-    extras.need("xb.compare")
     runs = _names(backends), _names(environments) or []
     matrix.check_baseline(baseline, matrix.runs(*runs))
     with Beating(on_progress or of_scripts()) as shown:
@@ -142,6 +141,7 @@ def _cases(
     say: Callable[[str], None],
 ) -> list[Case]:
     """The cases that the command has of the same target. Raises `UsageError`, and what `candidates.given` raises."""
+    extras.need("xb.compare")
     found = workloads.get(function) if isinstance(function, str) else function
     found = step_of(found) if isinstance(found, Model) else found
     if not callable(found):

@@ -66,5 +66,5 @@ def test_a_function_is_compared_and_reported(
     few = ["--backends", "numpy", "--quick", "--processes", "1", "--wait", "0", "--size", "32"]
     assert main(["compare", *few, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert [row["backend"] for row in told["rows"]] == ["numpy"] and told["exit_code"] == 0
+    assert len(told["rows"]) == 1 and told["complete"] and told["rows"][0]["seconds"] > 0
     assert (tmp_path / "reports" / "matpow" / "report.html").is_file()
