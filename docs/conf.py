@@ -20,7 +20,7 @@ project = "xbackend"
 author = copyright = "the xbackend developers"
 version = release = xbackend.__version__
 root_doc = "docs/index"
-include_patterns = ["docs/**", "reports/**", "CHANGELOG.md", "CONTRIBUTING.md"]
+include_patterns = ["docs/**", "reports/**", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
 extensions = ["myst_parser", "sphinx.ext.intersphinx"]
 
 myst_heading_anchors = 4

@@ -34,6 +34,7 @@ WORKER_SIDE = (
     *(
         "version",
         "errors",
+        "extras",
         "devices",
         "cores",
         "files",
@@ -240,7 +241,7 @@ def heavy(folder: Path) -> set[str]:
 
 def test_importing_xbackend_imports_neither_numpy_nor_a_framework() -> None:
     assert heavy(REPOSITORY) == set()
-    assert fresh("import xbackend; print(len(dir(xbackend)) > 100, xbackend.__version__)", REPOSITORY) == "True 0.1.0"
+    assert fresh("import xbackend; print(len(dir(xbackend)) > 100, xbackend.__version__)", REPOSITORY) == "True 0.2.0"
 
 
 def test_a_planted_import_would_be_found(tmp_path: Path) -> None:

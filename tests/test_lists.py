@@ -38,4 +38,4 @@ def test_each_environment_has_an_extra_and_a_backend_or_brings_a_graph_or_writes
     project = tomllib.loads((lists.ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
     used = {one.environment for one in (*registry.entries(), *EXPORTS.values())} | set(KINDS)
-    assert used == set(registry.ENVIRONMENTS) == set(extras) - {"all", "bench", "docs", "events", "test"}
+    assert used == set(registry.ENVIRONMENTS) == set(extras) - {"all", "bench", "commands", "docs", "events", "test"}

@@ -471,6 +471,13 @@ def test_workloads_of_a_file_are_benchmarks(project: Path) -> None:
     assert "there is no file nowhere.py" in output, output
 
 
+def test_without_the_extra_the_test_that_measures_says_what_to_type(project: Path) -> None:
+    (project / "conftest.py").write_text("from xbackend import extras\nextras.find_spec = lambda name: None\n")
+    status, output = run_pytest(project, "bench", "--backends=numpy")
+    assert status == 2 and "a benchmark over backends, takes cyclopts, " in output, output
+    assert "not installed here: pip install 'xbackend[commands]'" in output and "INTERNALERROR" not in output, output
+
+
 def test_without_pytest_benchmark_its_fixtures_say_what_is_missing(project: Path) -> None:
     (project / "pytest_benchmark").mkdir()
     (project / "pytest_benchmark" / "__init__.py").write_text("raise ImportError('not here')")

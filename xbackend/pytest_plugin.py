@@ -181,6 +181,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
     if not {"xbackend_benchmark", "xbackend_workload"} & {*metafunc.fixturenames}:
         return
+    from xbackend import errors, extras
+
+    try:
+        extras.need(f"{metafunc.definition.nodeid}, a benchmark over backends,")
+    except errors.UsageError as error:
+        raise pytest.Collector.CollectError(str(error)) from None
     asked = choices(metafunc.config)
     pairs = [(backend, devices) for devices in asked.devices for backend in asked.backends]
     ids = [backend if devices == 1 else f"{backend}-{devices}" for backend, devices in pairs]

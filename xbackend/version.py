@@ -1,3 +1,3 @@
 """The version of this package, for those that its own modules import."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"

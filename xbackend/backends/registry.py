@@ -130,7 +130,7 @@ _THEANO = "theano==1.0.5 numpy==1.23.5 scipy<1.10 setuptools==65.7.0 mako>=1.2"
 _MLX = "mlx[cpu]>=0.32; sys_platform == 'linux'"
 
 _ENVIRONMENTS = (
-    Packaging("numpy", (3, 14), ("autograd>=1.8",), together=True),
+    Packaging("numpy", (3, 14), ("autograd>=1.8", "scipy>=1.9.3"), together=True),
     Packaging("tensorflow", (3, 13), ("tensorflow>=2.21",), together=True),
     Packaging("jax", (3, 13), ("jax>=0.10",), together=True),
     Packaging("pytensor", (3, 13), ("pytensor>=3.0.7", "jax>=0.10", "numba>=0.65", _MLX), together=True),

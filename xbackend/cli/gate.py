@@ -11,12 +11,12 @@ from xbackend.analysis.disturbed import quiet
 from xbackend.analysis.gate import GateOutcome, Judged, Judgement, Limit, words
 from xbackend.cli import graphs, neighbours, options, output, users
 from xbackend.cli.compare import Measuring
-from xbackend.cli.console import progress, say_lines, width
+from xbackend.cli.console import progress, say, say_lines, width
 from xbackend.cli.output import Output
 from xbackend.errors import GraphError, UsageError
 from xbackend.measure import matrix, revisions
 from xbackend.measure.candidates import Case
-from xbackend.report.said import text
+from xbackend.report.said import review, text
 from xbackend.report.written import columns
 from xbackend.report.written.columns import WIDTH
 from xbackend.results import FOLDER, naming
@@ -32,6 +32,7 @@ _REV = (
     "twice, in place of the runs: two commits of the git repository that you are in, the first is BASE; the "
     "FILE.py:FUNCTION of each (with --from its graph) is measured, interleaved in one session"
 )
+_MARKDOWN = "print a comment for a pull request, in place of text: what decides, one table, the notes folded"
 _SET = options.sweep("a parameter of the workload, or a keyword argument that the function is traced with")
 _USUALLY = Measuring()
 
@@ -51,24 +52,26 @@ def gate(
     accelerator: options.Accelerator = None,
     store: options.Store = FOLDER,
     wide: options.Wide = False,
+    markdown: Annotated[bool, options.flag(_MARKDOWN)] = False,
     printed: options.Printed = options.PRINTED,
 ) -> Output:
     """Judge a run by another one, or a commit by another one; the exit code is a `GateOutcome`."""
     limits = [Limit.parse(one) for one in fail or [DEFAULT]]
+    said = partial(_comment, limits=limits) if markdown else partial(_say, limits=limits, wide=wide)
     kept = Store(store)
     if rev is None:
         if inputs or settings or graph != graphs.NONE or measuring != _USUALLY:
             raise UsageError("how to measure is asked of --rev: the runs BASE and HEAD are measured already")
         if base is None or head is None:
             raise UsageError("give two runs, BASE and HEAD, or two revisions with --rev and FILE.py:FUNCTION")
-        return _say(*_of_runs(base, head, limits, kept), limits, wide)
+        return _told(said, *_of_runs(base, head, limits, kept))
     if len(rev) != 2 or base is None or head is not None:
         raise UsageError("write --rev BASE --rev HEAD FILE.py:FUNCTION")
     cases = partial(
         users.cases, inputs=inputs, asked=dict(settings or ()), quick=measuring.quick, seed=measuring.seed, graph=graph
     )
     found = _of_revisions(base, cases, rev, limits=limits, measuring=measuring, kept=kept)
-    return _say(*found, limits, wide)
+    return _told(said, *found)
 
 
 def _of_runs(base: str, head: str, limits: Sequence[Limit], kept: Store) -> tuple[Judgement, list[str]]:
@@ -125,15 +128,9 @@ def _of_revisions(
     return gates.judge(before, after, limits), notes
 
 
-def _say(judged: Judgement, more: Sequence[str], limits: Sequence[Limit], wide: bool) -> Output:
-    """Print the judgement and ``more`` notes."""
-    fits = width()
-    said = gates.power(judged.rows, limits)
-    say_lines(columns.wrapped(f"{plain(judged.sentence)} {said[0].upper()}{said[1:]}.", fits))
-    if judged.rows:
-        say_lines(["", *(_wide if wide else _table)(judged.rows, fits), ""])
-    for note in [*(f"{row.label}: {row.reason}" for row in judged.rows if row.reason), *judged.notes, *more]:
-        say_lines(columns.wrapped(plain(note), fits, "  "))
+def _told(said: Callable[[Judgement, Sequence[str]], None], judged: Judgement, more: Sequence[str]) -> Output:
+    """Print the judgement and ``more`` notes, as ``said`` does."""
+    said(judged, more)
     return output.Gate(
         exit_code=int(judged.outcome),
         answer=judged.sentence,
@@ -141,6 +138,22 @@ def _say(judged: Judgement, more: Sequence[str], limits: Sequence[Limit], wide: 
         rows=[*map(output.judged, judged.rows)],
         notes=[*judged.notes, *more],
     )
+
+
+def _comment(judged: Judgement, more: Sequence[str], limits: Sequence[Limit]) -> None:
+    from xbackend.report.written import markdown  # with Jinja2, for who asks for it
+
+    say(markdown.write(review.build(judged, limits, more)).rstrip("\n"))
+
+
+def _say(judged: Judgement, more: Sequence[str], limits: Sequence[Limit], wide: bool) -> None:
+    fits = width()
+    said = gates.power(judged.rows, limits)
+    say_lines(columns.wrapped(f"{plain(judged.sentence)} {said[0].upper()}{said[1:]}.", fits))
+    if judged.rows:
+        say_lines(["", *(_wide if wide else _table)(judged.rows, fits), ""])
+    for note in [*(f"{row.label}: {row.reason}" for row in judged.rows if row.reason), *judged.notes, *more]:
+        say_lines(columns.wrapped(plain(note), fits, "  "))
 
 
 def _table(rows: Sequence[Judged], fits: int | None) -> list[str]:

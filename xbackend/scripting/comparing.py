@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xbackend import workloads
+from xbackend import extras, workloads
 from xbackend.devices import DeviceMap
 from xbackend.errors import UsageError
 from xbackend.habits import keywords
@@ -115,6 +115,7 @@ def load_results(path: str | Path = "latest", *, store: str | Path = FOLDER, bas
     ``name=`` called it. Raises `StoreError` where there is none or it is damaged, `UsageError` for a baseline that was
     not measured.
     """
+    extras.need("xb.load_results")
     if (Path(path) / FILE).is_file():
         path, store = "latest", path
     return Compared(Store(Path(store)).load(str(path)), baseline)
@@ -139,6 +140,7 @@ def _cases(
     say: Callable[[str], None],
 ) -> list[Case]:
     """The cases that the command has of the same target. Raises `UsageError`, and what `candidates.given` raises."""
+    extras.need("xb.compare")
     found = workloads.get(function) if isinstance(function, str) else function
     found = step_of(found) if isinstance(found, Model) else found
     if not callable(found):

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from xbackend import extras
 from xbackend.errors import CheckpointError, DamagedStore
 from xbackend.files import hold, read_file, refused, write_whole
 
@@ -58,6 +59,7 @@ def write(folder: str | PathLike[str], checkpoint: Checkpoint) -> Path:
 
     Raises `StoreError` where the system refuses, as with a full disk; earlier checkpoints are kept then.
     """
+    extras.need("a checkpoint", ["safetensors"])
     from safetensors.numpy import save  # the processes of frameworks import this module without it
 
     arrays = {name: np.asarray(array, order="C") for name, array in checkpoint.arrays.items()}
@@ -101,6 +103,7 @@ def alone(folder: str | PathLike[str]) -> Iterator[None]:
 
     Raises `CheckpointError` if another one holds it, and `StoreError` if it cannot be made.
     """
+    extras.need("a checkpoint", ["safetensors"])
     with refused(f"checkpoints cannot be written to {folder}"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         try:
@@ -122,6 +125,7 @@ def read(path: Path, model: str | None = None) -> Checkpoint:
     Raises `CheckpointError` for one that is damaged, of a newer version, or not of the fingerprint ``model``, and
     `StoreError` for a file that cannot be read.
     """
+    extras.need("a checkpoint", ["safetensors"])
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from xbackend import extras
 from xbackend.program.program import Node
 
 Function = Callable[..., Any]
@@ -30,6 +31,7 @@ def _each(function: Function, *stacks: np.ndarray) -> np.ndarray:
 
 
 def _triangular(a: np.ndarray, b: np.ndarray, lower: int) -> np.ndarray:
+    extras.need("a triangular solve on numpy", ["scipy"], "numpy")
     from scipy.linalg import solve_triangular
 
     if not b.size:

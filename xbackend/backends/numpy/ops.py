@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from xbackend import extras
 from xbackend.backends.numpy import control_flow, linear_algebra
 from xbackend.backends.numpy.linear_algebra import Function, Maker
 from xbackend.backends.special_numbers import by_factors
@@ -158,6 +159,7 @@ SPECIAL_FUNCTIONS = ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")
 
 
 def _special_function(xp: Any, node: Node) -> Function:
+    extras.need(f"{node.op} on numpy", ["scipy"], "numpy")
     if xp is np:
         from scipy import special
     else:

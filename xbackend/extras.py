@@ -1,0 +1,18 @@
+"""What is installed with an extra: scripts that trace, open and run need less than sessions, reports and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from xbackend.errors import UsageError
+
+# Of the extra ``commands``; tests/test_packaging.py compares them with pyproject.toml.
+COMMANDS = ("cyclopts", "jinja2", "matplotlib", "rich", "safetensors", "scipy")
+
+
+def need(what: str, packages: Sequence[str] = COMMANDS, extra: str = "commands") -> None:
+    """Raises `UsageError`, which says what to type, where one of the packages that ``what`` takes is not here."""
+    lacking = [package for package in packages if find_spec(package) is None]
+    if lacking:
+        raise UsageError(f"{what} takes {', '.join(lacking)}, not installed here: pip install 'xbackend[{extra}]'")
