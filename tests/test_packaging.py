@@ -11,6 +11,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+import yaml
 from packages import ROOT, built, call, fresh, tracked, wheel  # noqa: F401 (fixtures)
 from packaging.requirements import Requirement
 from uv import find_uv_bin
@@ -56,6 +57,11 @@ def test_the_extra_has_what_is_named_where_it_is_missing() -> None:
     named = {Requirement(one).name for one in PROJECT["optional-dependencies"]["commands"]}
     assert named == set(extras.COMMANDS)
     assert not named & {Requirement(one).name for one in PROJECT["dependencies"]}
+
+
+def test_the_release_has_one_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert cited["version"] == VERSION and f"\n## {VERSION}" in (ROOT / "CHANGELOG.md").read_text()
 
 
 # --- installed --------------------------------------------------------------------------------------------------------

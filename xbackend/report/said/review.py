@@ -11,7 +11,8 @@ from xbackend.results import naming
 from xbackend.wording import counted
 
 # Rows and notes that are shown: a comment on a forge has at most 65 536 characters.
-_ROWS, _NOTES, _NOTE = 50, 20, 300
+_ROWS, _NOTES = 50, 20
+_SENTENCE, _NOTE, _CELL = 2000, 300, 150  # their characters
 _RATIO = f"ratio ({text.INTERVAL})"
 _WORST = list(GateOutcome)
 
@@ -20,7 +21,7 @@ def build(judged: Judgement, limits: Sequence[Limit], notes: Sequence[str]) -> l
     """The blocks of a comment; ``notes`` are those beside the judgement's own."""
     rows = sorted(judged.rows, key=lambda row: _WORST.index(row.outcome))
     said = power(rows, limits)
-    blocks: list[Block] = [paragraph(Bold(judged.sentence), f" {said[0].upper()}{said[1:]}.")]
+    blocks: list[Block] = [paragraph(Bold(text.shorten(judged.sentence, _SENTENCE)), f" {said[0].upper()}{said[1:]}.")]
     if rows:
         telling = len({row.measurement.devices for row in rows}) > 1
         headers = ["workload", "backend", *["devices"] * telling, "BASE", "HEAD", _RATIO, "verdict", "gate"]
@@ -44,4 +45,5 @@ def _cells(row: Judged, telling: bool) -> list[str]:
     where = [naming.described(m.workload, m.parameters), naming.label(m.backend, m.environment)]
     told = [text.NOTHING] * 2 if row.ratio is None else [text.ratio(row.ratio), row.ratio.words]
     times = [text.time(row.base), text.time(row.head)]
+    where = [text.shorten(name, _CELL) for name in where]
     return [*where, *[str(m.devices)] * telling, *times, *told, words(row.outcome)]
