@@ -87,6 +87,14 @@ def test_a_wrong_op_is_left_alone_with_one_number(op: str, shape: tuple[int, ...
     assert all(array.size == 1 and array.item() == 0 for array in left.arrays)
 
 
+def test_a_loop_of_one_step_is_what_is_needed_of_its_body() -> None:
+    def loop(x: Any) -> Any:
+        return xb.scan(lambda c, e: (c + xb.log1p(e), xb.sin(xb.cos(c * e))), xb.zeros(()), x)[0]
+
+    tried = smallest(example(loop, np.ones(4)), having("log1p"), compute)
+    assert [node.op for node in tried.example.program.nodes] == ["input", "log1p"]
+
+
 def test_what_needs_a_number_keeps_it() -> None:
     one = example(lambda x: xb.exp(x * 1.0) + 0.5, np.array([0.1, 0.7312981, 0.2]))
 
