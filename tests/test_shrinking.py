@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from random_programs import ORACLE, Case, leaves, programs
 
 import xbackend as xb
 from xbackend.bring.source.differing import Differing, in_framework, in_xbackend
-from xbackend.errors import UnsupportedOperation, WorkerDied
-from xbackend.measure import shrinking
+from xbackend.errors import UnsupportedOperation, WorkerDied, WorkerTimeout
+from xbackend.measure import matrix, shrinking
 from xbackend.program.analyses import everywhere
 from xbackend.program.program import Program
 from xbackend.program.smaller import Example, smallest
@@ -86,6 +87,14 @@ def test_a_wrong_op_is_left_alone_with_one_number(op: str, shape: tuple[int, ...
     assert all(array.size == 1 and array.item() == 0 for array in left.arrays)
 
 
+def test_a_loop_of_one_step_is_what_is_needed_of_its_body() -> None:
+    def loop(x: Any) -> Any:
+        return xb.scan(lambda c, e: (c + xb.log1p(e), xb.sin(xb.cos(c * e))), xb.zeros(()), x)[0]
+
+    tried = smallest(example(loop, np.ones(4)), having("log1p"), compute)
+    assert [node.op for node in tried.example.program.nodes] == ["input", "log1p"]
+
+
 def test_what_needs_a_number_keeps_it() -> None:
     one = example(lambda x: xb.exp(x * 1.0) + 0.5, np.array([0.1, 0.7312981, 0.2]))
 
@@ -126,7 +135,9 @@ class Planted:
     def __init__(self, wrong: Callable[[Program], float], fails: Sequence[int] = ()) -> None:
         self.wrong, self.fails, self.tries, self.opened = wrong, fails, 0, 0
 
-    def open(self, limit: float) -> Any:
+        self.worker = SimpleNamespace(limit=0.0)
+
+    def open(self) -> Any:
         self.opened += 1
         return self
 
@@ -162,6 +173,22 @@ def test_a_crash_is_an_outcome_of_its_own_and_ends_nothing() -> None:
     assert planted.opened == 4
 
 
+def test_a_try_that_hangs_is_ended_and_the_next_one_has_another_process() -> None:
+    judged = shrinking.Judge(None, 0.0, lambda: matrix.opened(("numpy", ""), {}))
+    one = example(lambda x: xb.sum(xb.sin(x)), NETWORK[0].astype("float32"))
+    endless = example(lambda x: xb.while_loop(lambda s: s < 0.0, lambda s: s * 2.0, x), np.array(-1.0, "float32"))
+    try:
+        assert judged.differs(one), judged.agreed
+        judged.limited(0.5)
+        with pytest.raises(WorkerTimeout):
+            judged.results(endless)
+        judged.limited(60.0)
+        assert judged.differs(one)
+        assert judged.ended == 1
+    finally:
+        judged.close()
+
+
 def test_an_allowed_difference_is_none() -> None:
     judged = judge(Planted(off("sin", 1e-15)))
     one = example(xb.sin, NETWORK[0])
@@ -182,7 +209,7 @@ def test_a_difference_of_another_kind_is_another_one() -> None:
 
 def test_what_agrees_the_second_time_is_not_reproducible(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     planted = Planted(lambda program: float(planted.tries == 1))
-    monkeypatch.setattr(shrinking.matrix, "opened", lambda run, failures, count, limit: planted)
+    monkeypatch.setattr(shrinking.matrix, "opened", lambda run, failures, count: planted.open())
     one = example(xb.sin, NETWORK[0])
     made = shrinking.shrink(("numpy", ""), one.program, one.arrays, tmp_path)
     assert made.reason == "not reproducible: computed again, its result agrees (NumPy in float64)"

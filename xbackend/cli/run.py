@@ -213,7 +213,7 @@ def _shrunk(smaller: Sequence[Shrunk]) -> Iterator[str]:
             f"written for {one.backend}: {one.path}, a script of {one.language}: {one.ops} of "
             f"{counted(one.ops_before, 'op')}, {one.numbers} of {counted(one.numbers_before, 'number')}; "
             f"{counted(one.tried, 'program')} tried"
-            + (f", {one.ended} of them ended the process" if one.ended else "")
+            + (f", {one.ended} of them ended the process or took too long" if one.ended else "")
             + ("" if one.finished else ", until the time was over: more with --shrink-seconds")
         )
         yield from one.notes

@@ -10,7 +10,6 @@ from xbackend.backends.contract import Settings
 from xbackend.errors import ArgumentError, BackendUnavailable, EnvironmentFailed, XBackendError
 from xbackend.results import naming
 from xbackend.wording import grouped, placed
-from xbackend.workers.protocol import LIMIT
 from xbackend.workers.remote import RemoteBackend
 
 Run = tuple[str, str]  # a backend and what its environment is called: '' for the locked one, or 'pytensor==2.38.3'
@@ -67,14 +66,14 @@ def ready(runs: Iterable[Run], on_progress: Callable[[str], None]) -> dict[Run, 
     return {run: failures[name] for run, name in names.items() if name in failures}
 
 
-def opened(run: Run, failures: Mapping[Run, str], devices: int = 1, limit: float = LIMIT) -> RemoteBackend:
-    """The backend of a run in a process of its own, with so many virtual devices, and ``limit`` seconds for a request.
+def opened(run: Run, failures: Mapping[Run, str], devices: int = 1) -> RemoteBackend:
+    """The backend of a run in a process of its own, with so many virtual devices.
 
     Raises `BackendUnavailable` where its environment is one of the ``failures``, and what `RemoteBackend` raises.
     """
     if run in failures:
         raise BackendUnavailable(failures[run])
-    return RemoteBackend(run[0], Settings(virtual_devices=devices), requirement=run[1], limit=limit)
+    return RemoteBackend(run[0], Settings(virtual_devices=devices), requirement=run[1])
 
 
 def check_baseline(name: str | None, chosen: Iterable[Run]) -> None:

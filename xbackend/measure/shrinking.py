@@ -48,24 +48,25 @@ class Judge:
     Args:
         devices: what the program's devices are bound to.
         tolerance: the relative error that passes; `None` for the one that is derived for each program.
-        open: opens the backend's process, with a limit in seconds.
+        open: opens the backend's process.
     """
 
     devices: DeviceMap | None
     tolerance: float | None
-    open: Callable[[float], RemoteBackend]
+    open: Callable[[], RemoteBackend]
     ended: int = 0
     kind: str = ""  # how the first program differed
     worst: tuple[int, ...] = ()
     found: Differing | None = None  # the last one that differed
     agreed: str = ""  # why the last one does not count
     _backend: RemoteBackend | None = None
-    _limit: float = LIMIT
+    _limit: float | None = LIMIT  # seconds of one request
 
     def results(self, example: Example) -> list[np.ndarray]:
         """What the backend computes. Raises `XBackendError`."""
         if self._backend is None:
-            self._backend = self.open(self._limit)
+            self._backend = self.open()
+            self._backend.worker.limit = self._limit
         try:
             bindings, _ = spread(example.program, self.devices)
             executable = self._backend.compile(example.program, devices=bindings)
@@ -112,9 +113,10 @@ class Judge:
         return {} if self._backend is None else self._backend.describe().versions
 
     def limited(self, seconds: float) -> None:
-        """Let one try take so long from now on: its process is another one."""
-        self.close()
+        """Let one request take so long from now on."""
         self._limit = seconds
+        if self._backend is not None:
+            self._backend.worker.limit = seconds
 
     def close(self) -> None:
         if self._backend is not None:
@@ -159,7 +161,7 @@ def shrink(
     Raises `UsageError` where the script cannot be written.
     """
     name = run[0]
-    judge = Judge(devices, tolerance, lambda limit: matrix.opened(run, {}, count, limit))
+    judge = Judge(devices, tolerance, lambda: matrix.opened(run, {}, count))
     first = Example(program, tuple(arrays))
     try:
         on_progress(f"shrinking on {name}: the result again")

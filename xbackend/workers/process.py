@@ -73,6 +73,8 @@ class Reference:
 class WorkerProcess:
     """A process that hosts one backend. One request at a time; safe to use from several threads.
 
+    ``limit`` is how many seconds a request may take that has no limit of its own; it may be set.
+
     Raises:
         WorkerError: it could not be started.
     """
@@ -80,7 +82,7 @@ class WorkerProcess:
     def __init__(self, launch: Launch) -> None:
         self.label = launch.label
         self.freed: deque[int] = deque()
-        self._limit = launch.limit
+        self.limit = launch.limit
         self._owner = os.getpid()
         self._turn = threading.Lock()
         self._failure: WorkerError | None = None
@@ -148,7 +150,7 @@ class WorkerProcess:
             WorkerError: an error of the worker's code that is none of xbackend's.
             XBackendError: an error of xbackend's raised there, with its class and message.
         """
-        seconds = self._limit if limit == OWN_LIMIT else limit
+        seconds = self.limit if limit == OWN_LIMIT else limit
         with self._turn:
             self._check_usable()
             freed = [self.freed.popleft() for _ in range(len(self.freed))]
