@@ -147,6 +147,7 @@ def test_doctor_says_what_programs_on_gpus_lack(
     monkeypatch.setattr(gpus, "NODES", tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,7,1")
     monkeypatch.setenv("XBACKEND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "200")
     assert main(["doctor", "--gpu"]) == 1
     said = capsys.readouterr().out
     for words in (

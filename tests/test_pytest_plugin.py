@@ -507,6 +507,6 @@ def test_a_project_that_does_not_use_it_has_its_options_and_pays_nothing(project
     )
     options = ("bench", "--backends", "tf", "--quick", "-p", "no:hypothesispytest", "-p", "no:benchmark")
     status, output = run_pytest(project, *options)
-    assert status == 0 and "imported: xbackend xbackend.pytest_plugin\n" in output, output
+    assert status == 0 and "imported: xbackend xbackend.pytest_plugin xbackend.version\n" in output, output
     status, output = run_pytest(project, "bench", "--backends", "tf", "--xbackend-backends", "numpie")
     assert status == 4 and "there is no backend 'numpie'; there is numpy" in output, output
