@@ -135,7 +135,7 @@ def test_random_programs_go_out_and_come_in(form: str, oracle: Any, tmp_path: Pa
     refused = {name: said for name, said in found.items() if isinstance(said, str)}
     unknown = {name: said for name, said in refused.items() if not any(one in said for one in MAY_LACK[form])}
     assert not unknown, "\n".join(unknown.values())
-    assert len(refused) < len(found) / 4
+    assert len(refused) <= len(found) / 4
     now = {name: again(found[name], before[name]) for name in found if name not in refused}
     off = {name: said for name, one in now.items() if (said := wrong(one, oracle))}
     assert not off, "\n".join(f"{name}: {said}\n{before[name].program}" for name, said in off.items())
