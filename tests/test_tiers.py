@@ -153,6 +153,17 @@ def test_random_programs_are_shared_out_among_those_that_compile_for_long() -> N
     assert "exhaustive" not in found(asked) and tiers.wanted(asked, "exhaustive", ("theano",))  # type: ignore[arg-type]
 
 
+def test_tests_that_take_turns_are_made_by_a_backend_of_each_environment() -> None:
+    for number in range(20):
+        items = [Item(name, shared_out=()) for name in registry.names()]
+        for name, item in zip(registry.names(), items, strict=True):
+            del item.callspec.params["number"]  # type: ignore[attr-defined]
+            item.nodeid = f"tests/contract/test_of.py::test_any[{name}-{number}]"
+        made = [name for name, item in zip(registry.names(), items, strict=True) if "exhaustive" in found(item)]
+        assert len(made) == len({registry.get(name).environment for name in made}) < len(registry.names())
+        assert {registry.get(n).environment for n in made} == {registry.get(n).environment for n in registry.names()}
+
+
 def test_the_core_has_every_op_and_every_name_in_its_lists_is_one() -> None:
     import xbackend as xb
 

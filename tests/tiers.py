@@ -17,8 +17,8 @@ A test is in every tier, except by these marks:
 - ``@pytest.mark.takes_turns``: below the exhaustive tier all but the backends of `QUICK` take turns with these tests.
 - ``@pytest.mark.heavy``: a program compiled for tens of seconds by the backends of `LONGEST`, which make it in the
   exhaustive tier only.
-- ``@pytest.mark.shared_out``: in the exhaustive tier the backends of `COMPILED` take turns with these tests by their
-  ``number``, and so do the others of each environment: all tests on one backend take hours.
+- ``@pytest.mark.shared_out``: in the exhaustive tier the backends of each environment take turns with these tests.
+  With those that have a ``number`` all backends of `COMPILED` take turns: all tests on one backend take hours.
 - ``@pytest.mark.variant``, or a parameter ``check`` whose ``core`` is false: much like another test. The quick tier has
   none of them, the standard one those on the backends of `whole`. In the exhaustive tier one backend of each
   environment makes it, and so do those on which it is expected to fail.
@@ -145,9 +145,10 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
     check = item.callspec.params.get("check")  # type: ignore[attr-defined]  # it has parameters, or no backend
     if check is not None:
         return compiled(tier, backend, check.core, check.turn, check.label)
-    if exhaustive and item.get_closest_marker("shared_out") is not None:
-        return _shares(backend, item.callspec.params["number"])  # type: ignore[attr-defined]
     number = crc32(item.nodeid.replace(f"[{backend}", "[").encode())
+    if exhaustive and item.get_closest_marker("shared_out") is not None:
+        own = item.callspec.params.get("number")  # type: ignore[attr-defined]
+        return variants(tier, backend, number) if own is None else _shares(backend, own)
     if item.get_closest_marker("variant") is not None:
         return variants(tier, backend, number)
     own = item.nodeid.rpartition("::")[2].partition("[")[0] in OWN.get(registry.base(backend), ())

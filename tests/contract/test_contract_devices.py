@@ -232,6 +232,7 @@ def scanned_twice(x: Any) -> Any:
     return slope, xb.grad(xb.sum(xb.sin(slope)), x)
 
 
+@pytest.mark.shared_out
 @pytest.mark.heavy
 @pytest.mark.parametrize("function", [scanned, scanned_twice, looped, looped_beside, taken])
 def test_what_loops_leave_and_rows_that_were_taken_cross_devices(three: Backend, function: Any) -> None:
@@ -387,6 +388,7 @@ def matrices(x: Any) -> Any:
     return loss, xb.grad(loss, x)
 
 
+@pytest.mark.shared_out
 @pytest.mark.parametrize(
     ("function", "shape"),
     [(batches, (2, 3, 3)), (elements, (2, 3, 3)), (factors, (3,)), (matrices, (2, 3, 3))],

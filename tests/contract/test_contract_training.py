@@ -142,6 +142,7 @@ def test_mirrored_copies_are_equal_to_the_bit(three: Backend, strategy: str, opt
             training.check_copies()
 
 
+@pytest.mark.shared_out
 @pytest.mark.heavy
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_has_the_weights_of_one_device(three: Backend, strategy: str) -> None:
