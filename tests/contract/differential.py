@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import count
@@ -47,7 +47,7 @@ class Judged:
     @cached_property
     def want(self) -> list[np.ndarray]:
         """NumPy's results in double precision."""
-        return twice_of(Example(self.case.program, self.case.arguments))
+        return twice(Example(self.case.program, self.case.arguments))
 
     @property
     def source(self) -> Source:
@@ -79,13 +79,8 @@ def magnitude(want: np.ndarray) -> float:
     return float(np.abs(want).max(initial=1.0))
 
 
-def twice(source: Source) -> list[np.ndarray]:
+def twice(example: Example) -> list[np.ndarray]:
     """The results of two calls in double precision."""
-    case = case_of(source)
-    return twice_of(Example(case.program, case.arguments))
-
-
-def twice_of(example: Example) -> list[np.ndarray]:
     wide = doubled(example)
     run = ORACLE.compile(wide.program, devices=ONE)
     return [*leaves(run(*wide.arrays)), *leaves(run(*wide.arrays))]
@@ -97,24 +92,33 @@ def doubled(example: Example) -> Example:
     return Example(widened(example.program), tuple(arrays))
 
 
-def moved(source: Source, step: float, direction: int = 0) -> Source:
-    """The program in double precision with slightly changed floating-point inputs and state."""
-    rng = np.random.default_rng(direction)
+def inputs(example: Example) -> dict[int, np.ndarray]:
+    """The arguments and the first values of shared variables, by their values' numbers."""
+    return {**example.argument, **{i: one.value for i, one in example.program.shared.items()}}
 
-    def away(array: np.ndarray) -> np.ndarray:
-        random = rng.uniform(0.5, 1.0, array.shape) * rng.choice([-1.0, 1.0], array.shape)
-        return array.astype("f8") + step * random if array.dtype.kind == "f" else array
 
-    state = {n: (away(a), device) for n, (a, device) in source.state.items()}
-    return replace(source, arguments={n: away(a) for n, a in source.arguments.items()}, state=state)
+def directions(example: Example) -> dict[int, np.ndarray]:
+    """Random numbers of 0.5 to 1, of both signs, for each floating-point input."""
+    rng = np.random.default_rng(0)
+    floats = {i: array for i, array in inputs(example).items() if array.dtype.kind == "f"}
+    return {i: rng.uniform(0.5, 1.0, a.shape) * rng.choice([-1.0, 1.0], a.shape) for i, a in floats.items()}
+
+
+def moved(example: Example, ways: Mapping[int, np.ndarray], step: float) -> Example:
+    """The program with ``step`` times ``ways`` added to its inputs."""
+    other = {i: array + step * ways[i] for i, array in inputs(example).items() if i in ways}
+    there = changed(example, given={i: a for i, a in other.items() if i in example.argument}, shared=other)
+    assert there is not None
+    return there
 
 
 def settled(case: Case) -> Judged | None:
     """The program without ill-conditioned results, in which rounding counts; `None` if none is left."""
     source = case.source
     assert source is not None
-    while source.outputs:
-        want, there = twice(source), twice(moved(source, 1e-6))
+    while True:
+        wide = doubled(Example(case.program, case.arguments))
+        want, there = twice(wide), twice(moved(wide, directions(wide), 1e-6))
         half = len(want) // 2
         steep = {
             i % half
@@ -122,11 +126,13 @@ def settled(case: Case) -> Judged | None:
             if not np.abs(a.astype("f8") - b).max(initial=0.0) <= 1e-6 * SENSITIVE * magnitude(a)
         }
         if not steep:
-            return Judged(case_of(source) if source is not case.source else case)
+            return Judged(case)
         kept = tuple(name for i, name in enumerate(source.outputs) if i not in steep)
+        if not kept:
+            return None
         wrt = source.wrt if max(steep) < len(source.outputs) - 1 else ()
         source = replace(source, outputs=kept, wrt=wrt).pruned()
-    return None
+        case = case_of(source)
 
 
 def slope_error(case: Case) -> float:
@@ -137,22 +143,12 @@ def slope_error(case: Case) -> float:
     slopes = {v.wrt: i for i in program.outputs if (v := program.values[i]).op == "grad" and v.inputs[0] in places}
     if not slopes:
         return 0.0
-    results, end = twice_of(wide), program.values[max(slopes.values())].inputs[0]
+    results, end = twice(wide), program.values[max(slopes.values())].inputs[0]
     slopes = {wrt: i for wrt, i in slopes.items() if program.values[i].inputs[0] == end}
-    rng, loss = np.random.default_rng(0), places[end]
-    starts = {**wide.argument, **{i: one.value for i, one in program.shared.items()}}
-    ways = {
-        i: rng.uniform(0.5, 1.0, a.shape) * rng.choice([-1.0, 1.0], a.shape) for i, a in starts.items() if i in slopes
-    }
+    loss, ways = places[end], {i: way for i, way in directions(wide).items() if i in slopes}
     terms = [results[places[i]] * ways[wrt] for wrt, i in slopes.items()]
-
-    def value(step: float) -> float:
-        moved = {i: a + step * ways[i] for i, a in starts.items() if i in ways}
-        there = changed(wide, given={i: a for i, a in moved.items() if i in wide.argument}, shared=moved)
-        assert there is not None
-        return float(twice_of(there)[loss])
-
-    difference = (value(STEP) - value(-STEP)) / (2 * STEP)
+    there, back = (twice(moved(wide, ways, step))[loss] for step in (STEP, -STEP))
+    difference = float(there - back) / (2 * STEP)
     size = 1.0 + sum(float(np.abs(t).sum()) for t in terms)
     return abs(sum(float(t.sum()) for t in terms) - difference) / (1e-6 * size)
 

@@ -379,6 +379,15 @@ def factors(x: Any) -> Any:
         return xb.grad(again, x), further
 
 
+def places(x: Any) -> Any:
+    with xb.device("dev0"):
+        one = xb.take_along_axis(x, np.array([[-1, -1, -1]]), axis=0)
+    with xb.device("dev1"):
+        other = xb.take_along_axis(x, np.array([[-1, -1, 0]]), axis=0)
+    slope = xb.grad(xb.sum(xb.sin(one + 0.3)) + xb.sum(xb.sin(xb.prod(other, axis=1) + 0.3)), x)
+    return (xb.grad(xb.sum(xb.sin(slope + 0.3)), x),)
+
+
 def matrices(x: Any) -> Any:
     """Stacks of matrices: a framework without stacks concatenates single results."""
     definite = xb.matmul(x, xb.matrix_transpose(x)) + xb.asarray(np.diag([1.0, 2.0, 4.0]))
@@ -391,7 +400,7 @@ def matrices(x: Any) -> Any:
 @pytest.mark.shared_out
 @pytest.mark.parametrize(
     ("function", "shape"),
-    [(batches, (2, 3, 3)), (elements, (2, 3, 3)), (factors, (3,)), (matrices, (2, 3, 3))],
+    [(batches, (2, 3, 3)), (elements, (2, 3, 3)), (factors, (3,)), (places, (1, 3)), (matrices, (2, 3, 3))],
 )
 def test_a_gradient_knows_the_lengths_of_what_another_device_has(
     three: Backend, function: Callable[..., Any], shape: tuple[int, ...]

@@ -182,6 +182,7 @@ class AesaraJAX(JAXMode, _Aesara):
             *own,
             indexing.AdvancedSubtensor,
             indexing.AdvancedSubtensor1,
+            indexing.AdvancedIncSubtensor,
             *linear_algebra.of_single_matrices(self.T),
         )
 
