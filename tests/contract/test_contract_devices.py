@@ -54,6 +54,18 @@ def test_equal_constants_may_be_on_several_devices(three: Backend) -> None:
     np.testing.assert_allclose(three.compile(function, x, devices=SPREAD)(x), np.sin(x))
 
 
+def test_an_equal_constant_of_an_update_is_on_its_own_device(three: Backend) -> None:
+    state = xb.shared(np.zeros(2))
+
+    def function() -> Any:
+        with xb.device("dev1"):
+            value = xb.full((2,), 1.5)
+        xb.update(state, value)
+        return value
+
+    np.testing.assert_allclose(three.compile(function, devices=SPREAD)(), [1.5, 1.5])
+
+
 @pytest.mark.parametrize("dtype", list(DType))
 def test_values_of_every_dtype_stay_on_their_device(three: Backend, dtype: DType) -> None:
     """Arguments, large constants, shared variables and results: only the program's own transfers move values."""

@@ -22,6 +22,7 @@ from xbackend.program.stages import Variable
 
 # Entries of a trace: the op computes the node of a mark, given by its number, or has it fused into it.
 _COMPUTES, _CONTAINS = "mark of the program", "fused mark of the program"
+_KINDS = (_COMPUTES, _CONTAINS)
 _EVIDENCE = "context of the op in the optimised graph"
 _TRANSFERS = ("GpuFromHost", "HostFromGpu", "GpuToGpu")
 _COPIES = (*_TRANSFERS, "DeepCopyOp", "GpuContiguous")
@@ -180,19 +181,26 @@ class Reader:
     def _executed(self, i: int, ops: Sequence[tuple[Mark, Any]]) -> Executed | None:
         """One of the node's ops: if any runs on a wrong device, such a one, else the op of its result, or another one
         on its device, as in a backward pass, or the transfer of a gradient that was computed elsewhere."""
-        here, kinds = self._graph.device(i), (_COMPUTES, _CONTAINS)
-        came = (op for op in self._nodes if _kind(op) in _TRANSFERS and _device(op.outputs[0]) == here)
+        here = self._graph.device(i)
         shown = (
             [op for m, op in ops if _device(op.outputs[0]) != (m.where or here)]
             or [op for m, op in ops if m.last]
             or [op for _, op in ops if _device(op.outputs[0]) == here]
-            or [op for op in came if any(m.node == i for kind in kinds for m in self._of(op.outputs, kind))]
+            or self._came(i)
         )
         return _seen(shown[-1]) if shown else None
+
+    def _came(self, i: int) -> list[Any]:
+        """The transfers that bring the node's value to its device."""
+        here = self._graph.device(i)
+        transfers = (n for n in self._nodes if _kind(n) in _TRANSFERS and _device(n.outputs[0]) == here)
+        return [n for n in transfers if any(m.node == i for k in _KINDS for m in self._of(n.outputs, k))]
 
     def _fused(self, i: int, ops: Sequence[tuple[Mark, Any]]) -> Executed:
         # A graph that was simplified away may also have contained it; the op on the right device counts.
         here = [op for _, op in ops if _device(op.outputs[0]) == self._graph.device(i)]
+        if not here and self.program.values[i].op in GENERATORS:  # Theano merged it with an equal one elsewhere
+            here = self._came(i)
         return _seen((here or [op for _, op in ops])[-1], "fused")
 
     def _backward(self) -> Iterator[Backward]:
