@@ -34,12 +34,6 @@ EXPECTED = (
         )
         for label in ("take_set_one-float64", "take_set_one_row-float64")
     ),
-    ExpectedFailure(
-        "test_algebra_of_real_numbers",
-        "log(exp(x) + exp(y))",
-        "the worker ends by SIGSEGV while PoCL compiles what local_log_add makes of it (theano/gof/cc.py)",
-        "https://github.com/pocl/pocl/issues",
-    ),
     *(
         ExpectedFailure(
             test,

@@ -81,8 +81,9 @@ class TheanoGpuArray(CMode, Theano):
         feature = follower(self.module("gof.toolbox").Feature)
         follow = attaching(self.module("gof").Optimizer, "xbackend_follow", feature)
         # GraphToGPU (theano/gpuarray/opt.py) needs a default context for generators. Gemv begins with uninitialised
-        # memory times 0, which may be NaN in CLBlast. The third one computes a maximum on the host.
-        wrong = ("gpuarray_graph_optimization", "local_gemm_to_gemv", "local_log_sum_exp")
+        # memory times 0, which may be NaN in CLBlast. The third one computes a maximum on the
+        # host. PoCL ends by SIGSEGV while it compiles what the fourth one makes.
+        wrong = ("gpuarray_graph_optimization", "local_gemm_to_gemv", "local_log_sum_exp", "local_log_add")
         self.compile_mode = self.make_mode().register((follow, 0)).excluding(*wrong)
         return choose_visible(self._contexts, self.settings.visible)
 
