@@ -59,6 +59,13 @@ class TheanoGpuArray(CMode, Theano):
     overlap = "one function for all devices, whose ops are queued one after the other"
     digamma_dtypes = ("float64",)  # PoCL ends by SIGSEGV while it compiles it in float32
     rows: ClassVar[Mapping[str, Row]] = opencl.rows(_ROWS)
+    # GraphToGPU (theano/gpuarray/opt.py) needs a default context for generators. Gemv begins with uninitialised memory
+    # times 0, which may be NaN in CLBlast. The third one computes a maximum on the host. PoCL ends by SIGSEGV while it
+    # compiles what the fourth one makes.
+    left_out: ClassVar[tuple[str, ...]] = (
+        *Theano.left_out,
+        *("gpuarray_graph_optimization", "local_gemm_to_gemv", "local_log_sum_exp", "local_log_add"),
+    )
     unrolled = True  # a loop is for CUDA: "This is for CUDA arrays" (pygpu), from theano/gpuarray/type.py
     # Traces are used by `records`: they map ops of the optimised graph to nodes of the program.
     configuration: ClassVar[Mapping[str, Any]] = {"traceback.limit": 0, "traceback.compile_limit": 0}
@@ -80,11 +87,7 @@ class TheanoGpuArray(CMode, Theano):
         self._array = self.module("gpuarray.type").gpuarray.array
         feature = follower(self.module("gof.toolbox").Feature)
         follow = attaching(self.module("gof").Optimizer, "xbackend_follow", feature)
-        # GraphToGPU (theano/gpuarray/opt.py) needs a default context for generators. Gemv begins with uninitialised
-        # memory times 0, which may be NaN in CLBlast. The third one computes a maximum on the
-        # host. PoCL ends by SIGSEGV while it compiles what the fourth one makes.
-        wrong = ("gpuarray_graph_optimization", "local_gemm_to_gemv", "local_log_sum_exp", "local_log_add")
-        self.compile_mode = self.make_mode().register((follow, 0)).excluding(*wrong)
+        self.compile_mode = self.make_mode().register((follow, 0))
         return choose_visible(self._contexts, self.settings.visible)
 
     def prepare(self) -> None:

@@ -41,7 +41,7 @@ class Theano(LineageBackend):
     )
     flags = "THEANO_FLAGS"
     separator = "."
-    left_out = rewrites.LEFT_OUT
+    left_out: ClassVar[tuple[str, ...]] = rewrites.LEFT_OUT
     # Its ShapeFeature takes a constant shape for an unknown one (theano/tensor/opt.py: unpack).
     folds_lengths = False
     keeps_steps = True
