@@ -303,7 +303,7 @@ def _measurements(draw: st.DrawFn) -> Measurement:
     )
     placement = st.fixed_dictionaries(
         {"ops": st.lists(record, max_size=2), "transfers": st.lists(transfer, max_size=2), "drawing": NASTY},
-        optional={"graph": graphs().map(asdict), "backward": st.lists(backward, max_size=2)},
+        optional={"graph": graphs().map(asdict), "separate": NASTY, "backward": st.lists(backward, max_size=2)},
     )
     return draw(
         st.builds(

@@ -247,3 +247,27 @@ def test_bodies_of_loops_are_compared_without_their_devices() -> None:
     rows = [np.ones(2)] * 3
     assert replicas.find(placed(function(3), *rows)) is not None
     assert replicas.find(placed(function(4), *rows)) is None
+
+
+@pytest.mark.tier("standard")
+@pytest.mark.needs("jax")
+def test_the_placement_says_why_a_program_is_none_of_replicas() -> None:
+    def means(rows: int) -> Callable[[Any], Any]:
+        def function(x: Any) -> Any:
+            terms = []
+            for place, part in zip(PLACES[:2], (x[:3], x[3 : 3 + rows]), strict=True):
+                with xb.device(place):
+                    terms.append(xb.sum(part * 2.0))
+            return xb.all_reduce(terms)
+
+        return function
+
+    with xb.open("jax", virtual_devices=2) as backend:
+        alike, unlike, one = (backend.compile(f, np.ones(6)) for f in (means(3), means(2), xb.exp))
+        for run in (alike, unlike, one):
+            run(np.ones(6))
+        why = unlike.placement.separate
+        assert "multiply at" in why and "no counterpart" in why
+        assert why in str(unlike.placement) and why in unlike.placement._repr_html_()
+        assert unlike.placement.to_dict()["separate"] == why
+        assert alike.placement.separate == one.placement.separate == ""

@@ -76,6 +76,7 @@ class Execution:
     ops: Mapping[int, Executed]
     transfers: tuple[Transferred, ...] = ()
     backward: tuple[Backward, ...] = ()
+    separate: str = ""  # why each device has a program of its own, where replicas that are alike would be one
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,7 @@ class Placement:
     ops: tuple[OpRecord, ...]
     transfers: tuple[TransferRecord, ...]
     backward: tuple[BackwardRecord, ...] = ()
+    separate: str = ""  # why replicas have a program each
 
     def check(self) -> None:
         """Raises `PlacementError` if an op is known to have run on another device than asked. Ops that were not read
@@ -204,6 +206,7 @@ class Placement:
             "ops": [plain(r) for r in self.ops],
             "transfers": [asdict(r) for r in self.transfers],
             "backward": [plain(r) for r in self.backward],
+            "separate": self.separate,
         }
 
     def summary(self) -> str:
@@ -255,14 +258,18 @@ class Placement:
                 own.setdefault(f"{t.source} -> {t.target}", []).append(t)
         return said + [f"of the framework's own: {_counted(made)} {way}" for way, made in own.items()]
 
+    def notes(self) -> list[str]:
+        """Why replicas have a program each, if they have."""
+        return [f"each device has a program of its own: {self.separate}"] if self.separate else []
+
     def __str__(self) -> str:
-        return "\n".join([self.summary(), *self.differences()])
+        return "\n".join([self.summary(), *self.differences(), *self.notes()])
 
     def _repr_html_(self) -> str:
         from xbackend.drawing.markup import shown, table
 
         tables = table(OPS, op_rows(self)) + table(TRANSFERS, transfer_rows(self.transfers))
-        return shown(self.summary(), {"": "; ".join(self.differences())}) + tables
+        return shown(self.summary(), {"": "; ".join([*self.differences(), *self.notes()])}) + tables
 
     def listing(self) -> str:
         """All ops, backward ops and transfers, one a line."""
@@ -328,7 +335,7 @@ def merge(placed: Placed, execution: Execution) -> Placement:
             ran = (str(bound), _text(op.device), op.framework_op, _known(op, status), status)
             ops.append(OpRecord(i, node.op, asked, *ran, node.source))
     transfers = tuple(_transfer(placed, t) for t in execution.transfers)
-    return Placement(tuple(ops), transfers, _backward(placed, execution))
+    return Placement(tuple(ops), transfers, _backward(placed, execution), execution.separate if placed.reducing else "")
 
 
 def _text(device: Device | None) -> str | None:

@@ -29,6 +29,10 @@ class Unlike(Exception):
     """The reason why a program is none of replicas."""
 
 
+class NoSum(Unlike):
+    """It has no sum over all devices on this root."""
+
+
 @dataclass(frozen=True)
 class DeviceSum:
     """A sum over devices: a term of each, times the same ``share`` unless that is `None`, and the values between the
@@ -72,12 +76,12 @@ def found(program: Program) -> Replicas:
     homes = list(dict.fromkeys(value.device or "" for value in program.values))
     ways = [{program.values[n.inputs[0]].device, n.device} for n in program.nodes if n.op == "transfer"]
     roots = [home for home in homes if all(home in way for way in ways)]
-    reason = Unlike("there is one device, or values go between more than one and the others")
+    reason: Unlike = NoSum("there is one device, or values go between more than one and the others")
     for root in roots if ways else ():
         try:
             return _Search(program, (root, *(home for home in homes if home != root))).replicas()
         except Unlike as unlike:
-            reason = unlike
+            reason = unlike if isinstance(reason, NoSum) else reason
     raise reason
 
 
@@ -89,7 +93,7 @@ class _Search:
         adds = (n.outputs[0] for n in program.nodes if n.op == "add")
         self.sums = {i: total for i in adds if (total := _sum(program, i, homes)) is not None}
         if not any(n.op == "transfer" and n.inputs[0] in self.sums for n in program.nodes):
-            raise Unlike("no sum over all devices comes back to them")
+            raise NoSum("no sum over all devices comes back to them")
         self.parts = {i for total in self.sums.values() for i in total.made}
         # A result of an all-reduce on the root is a reshape of the sum to its own shape.
         self.results = {

@@ -5,6 +5,7 @@ function over a mesh of their devices."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,10 +37,15 @@ class JAXBackend(JAXDevices):
         return self.start_mode()
 
     def build(self, program: Program) -> Built:
-        alike = replicas.find(program)
-        if alike is not None and replicated.works(self.jax, alike):
-            return replicated.Replicated(self, program, alike).built()
-        return Assembly(self, Tracing(self, program).traced(), DevicePut).built()
+        try:
+            alike = replicas.found(program)
+            why = replicated.why_not(self.jax, alike)
+            if not why:
+                return replicated.Replicated(self, program, alike).built()
+        except replicas.Unlike as unlike:
+            why = str(unlike)
+        built = Assembly(self, Tracing(self, program).traced(), DevicePut).built()
+        return replace(built, executed=lambda: replace(built.executed(), separate=why))
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
         if len(self.devices) == 1:

@@ -29,10 +29,13 @@ from xbackend.program.stages import Stage
 FIRST = (0, 12)  # JAX before this may wait for itself on CPU devices, if calls with collectives are ahead
 
 
-def works(jax: Any, replicas: Replicas) -> bool:
-    """Whether this JAX has a mesh of these devices: of one kind, in its one process."""
-    version = tuple(map(int, jax.__version__.split(".")[:2]))
-    return version >= FIRST and len({device.kind for device in replicas.devices}) == 1 and jax.process_count() == 1
+def why_not(jax: Any, replicas: Replicas) -> str:
+    """The reason why this JAX has no mesh of these devices; empty if it has."""
+    if tuple(map(int, jax.__version__.split(".")[:2])) < FIRST:
+        return f"JAX {jax.__version__} may wait for itself on CPU devices"
+    if len({device.kind for device in replicas.devices}) > 1:
+        return "the devices are of several kinds"
+    return "JAX has several processes" if jax.process_count() > 1 else ""
 
 
 class _TracingReplicas(Tracing):

@@ -53,7 +53,7 @@ def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Bloc
 
 def _answers(shown: Shown) -> list[list[Inline]]:
     """Whether all ran as asked: each different answer once, with its rows."""
-    said = [("; ".join([p.summary(), *p.differences()]), row.name) for row, p in shown if p.ops]
+    said = [("; ".join([p.summary(), *p.differences(), *p.notes()]), row.name) for row, p in shown if p.ops]
     return [[f"{words[0].upper()}{words[1:]}: ", join(names)] for words, names in grouped(said).items()]
 
 
