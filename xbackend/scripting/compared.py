@@ -45,6 +45,25 @@ class Compared:
 
     ``results`` is what the store holds of it, ``baseline`` what ratios are taken to: numpy if it is `None`. Raises
     `UsageError` for a baseline that was not measured.
+
+    >>> import tempfile
+    >>> found = xb.load_results("reports/matpow-devices")
+    >>> found.answer.partition(":")[0]
+    'Two devices against one (simulated by cores)'
+    >>> first, *_ = found.rows()
+    >>> first["backend"], first["devices"], first["status"]
+    ('numpy', 1, 'ok')
+    >>> found.figures[0].seconds == first["seconds"]
+    True
+    >>> found.plot()
+    <picture: Times as fast as on one device, with 95 % intervals>
+    >>> len(found.lines(80)) > 5
+    True
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(found.write(folder).name)
+    report.md
+    >>> frame = found.to_pandas()  # doctest: +SKIP
+    >>> frame = found.to_polars()  # doctest: +SKIP
     """
 
     def __init__(self, results: Results, baseline: str | None = None) -> None:

@@ -92,6 +92,11 @@ def compare(
 
     The other arguments are the command's options. Raises `UsageError`, `ArgumentError` and what tracing raises before
     anything is measured, `StoreError` where the run cannot be kept. After Ctrl-C the store has what was measured.
+
+    >>> fast = {"quick": True, "processes": 1, "wait": 0.0}
+    >>> found = xb.compare(lambda x: xb.sum(x * x), np.ones(8), backends="numpy", store=None, **fast)
+    >>> [(row["backend"], row["status"]) for row in found.rows()]
+    [('numpy', 'ok')]
     """
     runs = _names(backends), _names(environments) or []
     matrix.check_baseline(baseline, matrix.runs(*runs))
@@ -114,6 +119,10 @@ def load_results(path: str | Path = "latest", *, store: str | Path = FOLDER, bas
     run of ``store`` as the commands name it: its name or the beginning of it, ``latest``, ``latest~1``, or what
     ``name=`` called it. Raises `StoreError` where there is none or it is damaged, `UsageError` for a baseline that was
     not measured.
+
+    >>> found = xb.load_results("reports/matpow-devices")
+    >>> sorted({row["devices"] for row in found.rows()})
+    [1, 2]
     """
     extras.need("xb.load_results")
     if (Path(path) / FILE).is_file():
