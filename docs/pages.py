@@ -1,4 +1,5 @@
-"""Pages of the site that are read from the package: the API from its docstrings, the commands from their help."""
+"""Pages of the site that are read from the package: the API from its docstrings, the commands from their help, the
+fields of what is printed and stored from the schemas."""
 
 from __future__ import annotations
 
@@ -13,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import names
+import schemas
 from sphinx.ext.napoleon import Config, GoogleDocstring
 from sphinx.util.inspect import stringify_signature
 
 from xbackend import cli
+from xbackend.cli import output
+from xbackend.results import formats
 
 _STYLE = Config(napoleon_use_rtype=False)
 _API = """\
@@ -38,12 +42,29 @@ import xbackend as xb
 backend = xb.open("numpy", virtual_devices=2)
 xp = backend.namespace
 """
+_OUTPUT = """\
+Every command prints this with `--json`: [output.schema.json](../output.schema.json) is the JSON Schema, `command` tells
+the kinds apart. Times are seconds; null is what was not measured or cannot be said.
+"""
+_STORED = """\
+The data of a run, of a training and of a job on a cluster: [stored.schema.json](../stored.schema.json) is the JSON
+Schema, `format` tells the kinds apart. A report has its file beside it, `results.json.gz`, `training.json.gz` or
+`cluster.json.gz`: JSON, packed by gzip. `xb.load_results(path)` reads them. Times are seconds. `checksum` is the
+SHA-256 (hexadecimal) of the rest, as JSON without white space and with sorted keys. What does not fit the schema is
+damaged, and `version` has another number when fields change or go.
+"""
 
 
 def write(folder: Path) -> None:
-    """Write `api.rst` and `commands.md` into a folder, which is made if it is missing."""
+    """Write the pages into a folder, which is made if it is missing."""
     folder.mkdir(exist_ok=True)
-    for name, text in (("api.rst", _api()), ("commands.md", _commands())):
+    pages = {
+        "api.rst": _api(),
+        "commands.md": _commands(),
+        "output.md": schemas.page("What --json prints", _OUTPUT, output.schema()),
+        "stored.md": schemas.page("What is stored", _STORED, formats.schema()),
+    }
+    for name, text in pages.items():
         path = folder / name
         if not path.exists() or path.read_text() != text:  # unchanged pages are not built again
             path.write_text(text)

@@ -269,9 +269,11 @@ def short(told: Output) -> str:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of all outputs."""
+    from xbackend.results import formats
+
     every = reduce(operator.or_, KINDS.values())
-    (found,), components = msgspec.json.schema_components([every], ref_template="#/$defs/{name}")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "$defs": components}
+    (found,), components = formats.described([every])
+    return formats.whole(found, components)
 
 
 # --- rows from what commands have -------------------------------------------------------------------------------------
@@ -354,4 +356,6 @@ def release(name: str, found: Found, numbers: bool) -> Release:
 
 
 if __name__ == "__main__":
-    print(msgspec.json.format(msgspec.json.encode(schema()), indent=1).decode())
+    from xbackend.results import formats
+
+    print(formats.printed(schema()))
