@@ -13,12 +13,12 @@ from json_schemas import wrong
 from store_helpers import results
 
 from xbackend.errors import DamagedStore
-from xbackend.results import formats, schema
+from xbackend.results import formats, kinds, schema
 from xbackend.results.packing import unpacked
 
 ROOT = Path(__file__).parent.parent
 SCHEMA = json.loads((ROOT / "docs" / "stored.schema.json").read_text())
-NAMES = {kind.__struct_defaults__[-1]: kind for kind in formats.FILES}
+NAMES = {kind.__struct_defaults__[-1]: kind for kind in kinds.KINDS}
 STORED = [path for folder in ("reports", "bench") for path in sorted((ROOT / folder).rglob("*.json.gz"))]
 
 

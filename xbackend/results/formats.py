@@ -17,19 +17,17 @@ from typing import Any
 import msgspec
 from msgspec import inspect as types
 
-from xbackend.results.clustered import Jobs
-from xbackend.results.schema import Evidence, Results, Stored
-from xbackend.results.trained import Trainings
+from xbackend.results.kinds import KINDS
+from xbackend.results.schema import Evidence
 
-FILES: tuple[type[Stored], ...] = (Results, Trainings, Jobs)
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _CHECKSUM = {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "of the rest of the file"}
 
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of all stored files."""
-    each, components = described([*FILES, Evidence])
-    for kind in FILES:
+    each, components = described([*KINDS, Evidence])
+    for kind in KINDS:
         found = components[kind.__name__]
         for name in ("format", "version"):
             found["properties"][name] = {"const": found["properties"][name]["default"]}
