@@ -23,6 +23,7 @@ from xbackend.cli import DONE, main
 from xbackend.cli.compare import Measuring
 from xbackend.errors import ArgumentError, DamagedStore, StoreError, UsageError, WorkloadError
 from xbackend.measure import matrix, session
+from xbackend.measure.standing import MEASURED, STARTING, Standing
 from xbackend.results.clustered import Clustered
 from xbackend.results.runs import Store
 from xbackend.results.schema import sealed
@@ -210,19 +211,64 @@ def test_a_notebook_shows_the_answer_and_the_table() -> None:
     assert compared(*many)._repr_html_().count("<table>") == 1  # the matrix
 
 
-def test_progress_is_a_line_that_changes_in_a_notebook(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shown: list[str] = []
-    handle = SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
-    module = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1))
-    monkeypatch.setitem(sys.modules, "IPython", module)
-    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=lambda *_, **__: handle))
-    progress.of_scripts()("one\nline")
-    assert shown == ["one line"] and capsys.readouterr().err == ""
-    module.get_ipython = lambda: None
-    progress.of_scripts()("in a log")
+class Cell:
+    """What IPython has of a notebook's cell, whose displays are kept."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shown: list[dict[str, str]] = []
+        self.module = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1))
+        monkeypatch.setitem(sys.modules, "IPython", self.module)
+        monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=self.display))
+        monkeypatch.setattr(progress, "_DRAWN", 0.0)
+
+    def display(self, data: dict[str, str], *, raw: bool, display_id: bool) -> Cell:
+        assert display_id
+        self.update(data, raw=raw)
+        return self
+
+    def update(self, data: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.shown.append(data)
+
+    @property
+    def bars(self) -> list[tuple[int, int]]:
+        found = [re.search(r'<progress value="(\d+)" max="(\d+)">', data["text/html"]) for data in self.shown]
+        return [(int(one[1]), int(one[2])) for one in found if one is not None]
+
+
+@pytest.fixture
+def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
+    return Cell(monkeypatch)
+
+
+def test_progress_is_a_line_with_a_bar_in_a_notebook(cell: Cell, capsys: pytest.CaptureFixture[str]) -> None:
+    failed = Standing("c", "failed", failed="why")
+    with progress.of_scripts() as (say, watch):
+        say("one\n<line>")
+        watch("case", [Standing("a", MEASURED, 1.0, processes=1), Standing("b", STARTING), failed])
+        watch("case", [Standing("a", MEASURED, 1.0, processes=2), Standing("b", MEASURED, 1.0, processes=1), failed])
+    assert cell.shown[1] == {"text/plain": "one <line>", "text/html": "<div>one &lt;line&gt;</div>"}
+    assert cell.bars == [(1, 2), (1, 2)] and capsys.readouterr().err == ""
+    assert cell.shown[-1]["text/plain"] == "ended after 0 s"
+    with progress.of_scripts(planned=3) as (say, watch):
+        watch("case", [Standing("a", MEASURED, 1.0, processes=2), Standing("b", STARTING), failed])
+        watch("case", [failed])
+    assert cell.bars[2:] == [(2, 6)]
+    cell.module.get_ipython = lambda: None
+    with progress.of_scripts() as (say, watch):
+        say("in a log")
     assert capsys.readouterr().err == "in a log\n"
+
+
+@pytest.mark.tier("standard")
+def test_a_comparison_in_a_notebook_has_a_bar_that_fills(cell: Cell, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError):  # also where it ends with an error
+        xb.compare(lambda x: x, np.ones(3), gradient=True)
+    assert cell.shown[-1]["text/plain"].startswith("ended after ")
+    cell.shown.clear()
+    xb.compare(lambda x: x + 1.0, np.ones(3), store=None, wait=0.0, **FAST)
+    assert cell.bars[-1] == (1, 1) and "starts and compiles" in str(cell.shown)
+    assert cell.shown[-1]["text/plain"].startswith("ended after ") and capsys.readouterr().err == ""
 
 
 def test_the_document_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

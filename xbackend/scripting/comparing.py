@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,8 @@ def compare(
     """
     runs = _names(backends), _names(environments) or []
     matrix.check_baseline(baseline, matrix.runs(*runs))
-    with Beating(on_progress or of_scripts()) as shown:
+    own = nullcontext((on_progress, lambda *_: None)) if on_progress is not None else of_scripts(processes)
+    with own as (say, watch), Beating(say) as shown:
         cases = _cases(function, arrays, dict(settings or {}), quick=quick, seed=seed, gradient=gradient, say=shown)
         return measured(
             cases, backends=runs[0], environments=runs[1], devices=_numbers(devices),
@@ -111,7 +113,7 @@ def compare(
             minutes=minutes, limit=limit, wait=wait, threads=threads, cores_per_device=cores_per_device,
             shared_cores=shared_cores, seed=seed, baseline=baseline, allow_nan=allow_nan,
             name=name or cases[0].workload, store=None if store is None else Store(Path(store)), reuse=reuse,
-            on_progress=shown, watch=shown.watched(lambda *_: None),
+            on_progress=shown, watch=shown.watched(watch),
         )  # fmt: skip
 
 
