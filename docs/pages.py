@@ -1,5 +1,5 @@
 """Pages of the site that are read from the package: the API from its docstrings, the commands from their help, the
-fields of what is printed and stored from the schemas."""
+fields of what is printed and stored from the schemas; and the example notebook."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import cells
 import names
 import schemas
 from sphinx.ext.napoleon import Config, GoogleDocstring
@@ -46,6 +47,10 @@ _OUTPUT = """\
 Every command prints this with `--json`: [output.schema.json](../output.schema.json) is the JSON Schema, `command` tells
 the kinds apart. Times are seconds; null is what was not measured or cannot be said.
 """
+_NOTEBOOK = """\
+This is a notebook, [compare.ipynb](../../examples/compare.ipynb), with what its cells showed when it was executed. Its
+figures are of two cores with other work beside them.
+"""
 _STORED = """\
 The data of a run, of a training and of a job on a cluster: [stored.schema.json](../stored.schema.json) is the JSON
 Schema, `format` tells the kinds apart. A report has its file beside it, `results.json.gz`, `training.json.gz` or
@@ -61,7 +66,8 @@ def write(folder: Path) -> None:
     pages = {
         "api.rst": _api(),
         "commands.md": _commands(),
-        "output.md": schemas.page("What --json prints", _OUTPUT, output.schema()),
+        "output.md": schemas.page("What `--json` prints", _OUTPUT, output.schema()),
+        "notebook.md": cells.page(Path(__file__).parent.parent / "examples" / "compare.ipynb", _NOTEBOOK),
         "stored.md": schemas.page("What is stored", _STORED, formats.schema()),
     }
     for name, text in pages.items():
