@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +103,7 @@ def compare(
     """
     runs = _names(backends), _names(environments) or []
     matrix.check_baseline(baseline, matrix.runs(*runs))
-    own = nullcontext((on_progress, lambda *_: None)) if on_progress is not None else of_scripts(processes)
-    with own as (say, watch), Beating(say) as shown:
+    with of_scripts(processes, on_progress) as (say, watch), Beating(say) as shown:
         cases = _cases(function, arrays, dict(settings or {}), quick=quick, seed=seed, gradient=gradient, say=shown)
         return measured(
             cases, backends=runs[0], environments=runs[1], devices=_numbers(devices),

@@ -122,12 +122,14 @@ class Bar:
 
 
 @contextmanager
-def of_scripts(planned: int | None = None) -> Iterator[tuple[Callable[[str], None], Watch]]:
-    """Where a script's progress goes while the block runs: in a notebook a line with a bar, else the error output.
-    ``planned`` is the number of processes of each candidate, where it is fixed."""
+def of_scripts(
+    planned: int | None = None, given: Callable[[str], None] | None = None
+) -> Iterator[tuple[Callable[[str], None], Watch]]:
+    """Where a script's progress goes while the block runs: to what is ``given``, else in a notebook to a line with a
+    bar, else to the error output. ``planned`` is the number of processes of each candidate, where it is fixed."""
     shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if shell is None or not hasattr(shell, "kernel"):
-        yield Log(), lambda *_: None
+    if given is not None or shell is None or not hasattr(shell, "kernel"):
+        yield given or Log(), lambda *_: None
         return
     bar = Bar(planned)
     try:
