@@ -1,4 +1,5 @@
-"""Pages of the site that are read from the package: the API from its docstrings, the commands from their help."""
+"""Pages of the site that are read from the package: the API from its docstrings, the commands from their help, the
+fields of what is printed and stored from the schemas; and the example notebook."""
 
 from __future__ import annotations
 
@@ -6,86 +7,114 @@ import contextlib
 import inspect
 import io
 import textwrap
-from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import cells
+import names
+import schemas
 from sphinx.ext.napoleon import Config, GoogleDocstring
 from sphinx.util.inspect import stringify_signature
 
-import xbackend as xb
 from xbackend import cli
+from xbackend.cli import output
+from xbackend.results import formats
 
 _STYLE = Config(napoleon_use_rtype=False)
+_API = """\
+API
+===
 
-# The public names by the idea that they belong to: the start of the name of the module of each, and a heading.
-_PARTS = {
-    "xbackend.api.functions.creation": "Arrays to start with",
-    "xbackend.api.functions.elementwise": "Elementwise functions",
-    "xbackend.api.functions.reductions": "Reductions",
-    "xbackend.api.functions": "Other functions of arrays",
-    "xbackend.api.control_flow": "Loops and branches",
-    "xbackend.api.tracing": "Tracing, devices, state and gradients",
-    "xbackend.program": "Tracing, devices, state and gradients",
-    "xbackend.devices": "Tracing, devices, state and gradients",
-    "xbackend.bring": "What comes in and what goes out",
-    "xbackend": "Running, measuring, workloads and jobs",
-}
-# Public modules, and the heading of what is in each.
-_MODULES = {
-    "linalg": "Linear algebra",
-    "fft": "Frequencies",
-    "strategies": "Strategies: a function over devices",
-    "training": "Training",
-    "workloads": "Workloads",
-    "errors": "Errors",
-}
+Every public name, as ``import xbackend as xb`` has it. Each example begins after these lines::
+
+{begin}
+
+``xp.sin`` computes at once what ``xb.sin`` traces in a program: `backend.namespace <../namespace.html>`__. A path such
+as ``reports/matpow-devices`` is one of the repository.
+"""
+# What an example may use. The tests execute these lines, too.
+BEGIN = """\
+import numpy as np
+import xbackend as xb
+
+backend = xb.open("numpy", virtual_devices=2)
+xp = backend.namespace
+"""
+_OUTPUT = """\
+Every command prints this with `--json`: [output.schema.json](../output.schema.json) is the JSON Schema, `command` tells
+the kinds apart. Times are seconds; null is what was not measured or cannot be said.
+"""
+_NOTEBOOK = """\
+This is a notebook, [compare.ipynb](../../examples/compare.ipynb), with what its cells showed when it was executed. Its
+figures are of two cores with other work beside them.
+"""
+_STORED = """\
+The data of a run, of a training and of a job on a cluster: [stored.schema.json](../stored.schema.json) is the JSON
+Schema, `format` tells the kinds apart. A report has its file beside it, `results.json.gz`, `training.json.gz` or
+`cluster.json.gz`: JSON, packed by gzip. `xb.load_results(path)` reads them. Times are seconds. `checksum` is the
+SHA-256 (hexadecimal) of the rest, as JSON without white space and with sorted keys. What does not fit the schema is
+damaged, and `version` has another number when fields change or go.
+"""
 
 
 def write(folder: Path) -> None:
-    """Write `api.rst` and `commands.md` into a folder, which is made if it is missing."""
+    """Write the pages into a folder, which is made if it is missing."""
     folder.mkdir(exist_ok=True)
-    for name, text in (("api.rst", _api()), ("commands.md", _commands())):
+    pages = {
+        "api.rst": _api(),
+        "commands.md": _commands(),
+        "output.md": schemas.page("What `--json` prints", _OUTPUT, output.schema()),
+        "notebook.md": cells.page(Path(__file__).parent.parent / "examples" / "compare.ipynb", _NOTEBOOK),
+        "stored.md": schemas.page("What is stored", _STORED, formats.schema()),
+    }
+    for name, text in pages.items():
         path = folder / name
         if not path.exists() or path.read_text() != text:  # unchanged pages are not built again
             path.write_text(text)
 
 
 def _api() -> str:
-    parts = defaultdict(list)
-    for name in xb.__all__:
-        value = getattr(xb, name)
-        if name not in _MODULES and callable(value):
-            home = next(start for start in _PARTS if value.__module__.startswith(start))
-            parts[_PARTS[home]].append((f"xb.{name}", value))
-    for name, text in _MODULES.items():
-        module = getattr(xb, name)
-        parts[text] = [(f"xb.{name}.{member}", getattr(module, member)) for member in _members(module)]
-    lines = ["API", "===", "", "Every public name, as ``import xbackend as xb`` has it.", ""]
-    for text in dict.fromkeys((*_PARTS.values(), *_MODULES.values())):
-        lines += [text, "-" * len(text), ""]
-        for name, value in parts[text]:
-            lines += [*_entry(name, value), ""]
+    lines = [_API.format(begin=textwrap.indent(BEGIN.rstrip(), "   "))]
+    for heading, found in groupby(names.entries(), key=lambda entry: entry.heading):
+        lines += [heading, "-" * len(heading), ""]
+        module = names.module_of(heading)
+        lines += [] if module is None else [_text(inspect.getdoc(module) or ""), ""]
+        for entry in found:
+            lines += [*_entry(entry), ""]
     return "\n".join(lines)
 
 
-def _members(module: Any) -> list[str]:
-    """The public functions and classes of a module."""
-    own = getattr(module, "__all__", None) or [
-        name for name, value in vars(module).items() if getattr(value, "__module__", "").startswith(module.__name__)
-    ]
-    return sorted(name for name in own if not name.startswith("_") and callable(getattr(module, name)))
+def _entry(entry: names.Entry) -> Iterator[str]:
+    """The signature, the docstring and the members of a function or a class."""
+    kind = "class" if isinstance(entry.value, type) else "function"
+    yield from [f".. py:{kind}:: {entry.name}{_signature(entry.value)}", "", textwrap.indent(_text(entry.text), "   ")]
+    for name, item in entry.members.items():
+        function = item if inspect.isfunction(item) else getattr(item, "__func__", None)
+        if isinstance(item, property | cached_property):
+            yield f"   .. py:attribute:: {name}"
+        else:
+            own = _signature(function) if isinstance(item, staticmethod) else _signature(function, without_first=True)
+            yield f"   .. py:method:: {name}{own}"
+        if isinstance(item, classmethod | staticmethod):
+            yield f"      :{type(item).__name__}:"
+        yield from ["", textwrap.indent(_text(inspect.getdoc(item) or ""), "      "), ""]
 
 
-def _entry(name: str, value: Any) -> list[str]:
-    """The entry of a function or a class: its signature and its docstring."""
+def _signature(value: Any, without_first: bool = False) -> str:
     try:
-        signature = stringify_signature(inspect.signature(value), unqualified_typehints=True)
+        found = inspect.signature(value)
     except (TypeError, ValueError):  # a class without one
-        signature = ""
-    kind = "class" if isinstance(value, type) else "function"
-    text = str(GoogleDocstring(inspect.getdoc(value) or "", _STYLE))
-    return [f".. py:{kind}:: {name}{signature}", "", textwrap.indent(text, "   ")]
+        return ""
+    if without_first:
+        found = found.replace(parameters=[*found.parameters.values()][1:])
+    return stringify_signature(found, unqualified_typehints=True)
+
+
+def _text(docstring: str) -> str:
+    return str(GoogleDocstring(docstring, _STYLE))
 
 
 def _commands() -> str:

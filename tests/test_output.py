@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
+from json_schemas import wrong
 from store_helpers import finished, results, row
 from test_exit_codes import CASES, Here, Plant
 
@@ -20,43 +20,6 @@ from xbackend.cli.options import PRINTED
 from xbackend.results.runs import Store
 
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs" / "output.schema.json").read_text())
-TYPES = {
-    "string": str,
-    "integer": int,
-    "number": int | float,
-    "boolean": bool,
-    "null": type(None),
-    "object": dict,
-    "array": list,
-}
-WORDS = {"title", "description", "default", "discriminator", "$schema", "$defs"}  # that demand nothing
-
-
-def wrong(value: Any, schema: dict[str, Any], at: str = "output") -> list[str]:
-    """What of a value the schema does not allow, also properties that it does not name. An unknown word is an error."""
-    if "$ref" in schema:
-        return wrong(value, SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]], at)
-    if "anyOf" in schema:
-        tried = [wrong(value, each, at) for each in schema["anyOf"]]
-        return min(tried, key=len)
-    assert not {*schema} - WORDS - {"type", "enum", "properties", "required", "items", "additionalProperties"}, schema
-    if value not in schema.get("enum", [value]):
-        return [f"{at} is {value!r}", *[f"{at}: none of {schema['enum']}"] * 99]  # another command
-    kind = schema.get("type")
-    if kind == "array" and isinstance(value, list):
-        return [e for i, v in enumerate(value) for e in wrong(v, schema["items"], f"{at}[{i}]")]
-    if kind is not None and (not isinstance(value, TYPES[kind]) or (kind != "boolean" and isinstance(value, bool))):
-        return [f"{at} is no {kind}: {value!r}"]
-    if kind != "object":
-        return []
-    own, rest = schema.get("properties", {}), schema.get("additionalProperties")
-    found = [f"{at} has no {name}" for name in schema.get("required", []) if name not in value]
-    for name, each in value.items():
-        if name in own or isinstance(rest, dict):
-            found += wrong(each, own.get(name, rest), f"{at}.{name}")
-        elif own:  # an object without named properties holds any
-            found.append(f"{at}.{name} is not in the schema")
-    return found
 
 
 @pytest.fixture
@@ -70,13 +33,13 @@ def test_the_schema_is_that_of_the_document() -> None:
 
 def test_what_does_not_fit_is_found() -> None:
     right = {"command": "env", "exit_code": 0, "rows": [{"environment": "a", "state": "ready"}]}
-    assert wrong(right, SCHEMA) == []
+    assert wrong(right, SCHEMA, SCHEMA) == []
     for planted in (
         {"command": "nothing"}, {"exit_code": "0"}, {"exit_code": True}, {"rows": [{"state": "ready"}]},
         {"rows": [{"environment": "a", "state": None}]}, {"more": 1}, {"notes": [1]},
     ):  # fmt: skip
-        assert wrong({**right, **planted}, SCHEMA), planted
-    assert wrong({"command": "env"}, SCHEMA) == ["output has no exit_code"]
+        assert wrong({**right, **planted}, SCHEMA, SCHEMA), planted
+    assert wrong({"command": "env"}, SCHEMA, SCHEMA) == ["output has no exit_code"]
 
 
 def test_every_command_with_a_result_takes_the_options() -> None:
@@ -101,7 +64,7 @@ def test_the_output_fits_the_schema(
     assert main([*arguments, "--json", "--quiet"]) == code
     printed = capsys.readouterr()
     told = json.loads(printed.out)
-    assert wrong(told, SCHEMA) == []
+    assert wrong(told, SCHEMA, SCHEMA) == []
     assert (told["command"], told["exit_code"]) == (arguments[0], code)
     assert (printed.out.isascii() and told["answer"]) or told["error"] in printed.err
     rows = [*told.get("rows", []), *told.get("environments", [])]
@@ -130,7 +93,7 @@ def test_quiet_prints_the_answer_alone(here: Here, capsys: pytest.CaptureFixture
 def test_a_wrong_command_line_is_json_too(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "--json", "--size", "3"]) == WRONG
     told = json.loads(capsys.readouterr().out)
-    assert told["error"].startswith("Unknown option: --size") and wrong(told, SCHEMA) == []
+    assert told["error"].startswith("Unknown option: --size") and wrong(told, SCHEMA, SCHEMA) == []
     assert main(["nothing", "--json"]) == WRONG
     assert capsys.readouterr().out == ""
 

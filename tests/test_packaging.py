@@ -23,7 +23,8 @@ from xbackend.version import VERSION
 pytestmark = pytest.mark.tier("standard")
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-BESIDE = {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "docs/output.schema.json"}
+SCHEMAS = {"xbackend.cli.output": "docs/output.schema.json", "xbackend.results.formats": "docs/stored.schema.json"}
+BESIDE = {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", *SCHEMAS.values()}
 MADE = {"PKG-INFO", "setup.cfg", "MANIFEST.in", "pyproject.toml"}
 
 
@@ -112,7 +113,7 @@ def pythons() -> list[object]:
 
 @pytest.mark.parametrize("version", pythons(), ids=str)
 def test_the_wheel_alone_passes_its_own_tests(version: tuple[int, int], wheel: Path, tmp_path: Path) -> None:  # noqa: F811
-    """In an empty folder, with every command's help and a comparison; the schema is the documented one."""
+    """In an empty folder, with every command's help and a comparison; the schemas are the documented ones."""
     found = interpreters.find(version)
     assert found is not None, f"there is no Python {version} here"
     python = fresh(tmp_path / "venv", wheel, "[commands]", "pytest", python=found.path)
@@ -121,8 +122,8 @@ def test_the_wheel_alone_passes_its_own_tests(version: tuple[int, int], wheel: P
     said = call(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "xbackend", cwd=work)
     assert " passed" in said and "skipped" not in said and "warning" not in said, said
     assert call(python.with_name("xbackend"), "--version", cwd=work).startswith(f"xbackend {VERSION}\n")
-    schema, documented = call(python, "-m", "xbackend.cli.output", cwd=work), ROOT / "docs" / "output.schema.json"
-    assert as_words(schema) == as_words(documented.read_text())
+    for module, documented in SCHEMAS.items():
+        assert as_words(call(python, "-m", module, cwd=work)) == as_words((ROOT / documented).read_text())
 
 
 def as_words(text: str) -> list[str]:

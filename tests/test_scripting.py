@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from report_helpers import check_svg
@@ -19,9 +21,12 @@ from store_helpers import STEADY, finished, results, row
 import xbackend as xb
 from xbackend.cli import DONE, main
 from xbackend.cli.compare import Measuring
-from xbackend.errors import ArgumentError, StoreError, UsageError, WorkloadError
+from xbackend.errors import ArgumentError, DamagedStore, StoreError, UsageError, WorkloadError
 from xbackend.measure import matrix, session
+from xbackend.measure.standing import MEASURED, STARTING, Standing
+from xbackend.results.clustered import Clustered
 from xbackend.results.runs import Store
+from xbackend.results.schema import sealed
 from xbackend.scripting import progress
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "scripts.md"
@@ -93,6 +98,62 @@ def test_a_stored_run_is_read_by_folder_and_by_name(tmp_path: Path) -> None:
         xb.load_results("latest", store=store, baseline="jax")
 
 
+TRAINED, JOB = "reports/digits", "reports/cluster-add_rank"
+JOB_FILE = DOCUMENT.parent.parent / JOB / "cluster.json.gz"
+
+
+@pytest.mark.parametrize(
+    ("folder", "columns"),
+    [
+        (TRAINED, {"strategy", "devices", "test.accuracy", "step_seconds"}),
+        (JOB, {"engine", "start_seconds", "updates", "replayed"}),
+    ],
+)
+def test_trainings_and_jobs_are_read_too(
+    folder: str, columns: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(DOCUMENT.parent.parent)
+    found, (file,), (document,) = xb.load_results(folder), Path(folder).glob("*.gz"), Path(folder).glob("*.md")
+    assert isinstance(found, xb.Concluded) and found.rows() == xb.load_results(file).rows()
+    renamed = tmp_path / "any.name"
+    renamed.write_bytes(file.read_bytes())
+    assert xb.load_results(renamed).rows() == found.rows()
+    rows = found.rows()
+    assert columns <= {*rows[0]} and len({tuple(row) for row in rows}) == 1 and len(rows) == len(found.results.runs)
+    assert all(value is None or isinstance(value, bool | int | float | str) for row in rows for value in row.values())
+    assert str(found).replace("\n", " ").startswith(found.answer) and found.answer in repr(found)
+    page = found._repr_html_()
+    assert page.startswith("<div>") and page.count("<table>") == 1 and html.escape(found.answer) in page
+    check_svg(found.plot().svg)
+    written = found.write(tmp_path / "again")
+    assert written == tmp_path / "again" / document.name and written.read_text() == document.read_text()
+    with pytest.raises(UsageError, match=r"baseline='numpy': .* compares no times"):
+        xb.load_results(folder, baseline="numpy")
+
+
+def test_what_did_not_end_is_a_row_and_no_picture(tmp_path: Path) -> None:
+    failed = Clustered(backend="jax", engine="gloo", status="failed", reason="<b>gone</b>")
+    told = xb.load_results(JOB_FILE).results
+    (tmp_path / "cluster.json.gz").write_bytes(sealed(msgspec.structs.replace(told, runs=(failed,))))
+    found = xb.load_results(tmp_path)
+    (row,) = found.rows()
+    assert (row["status"], row["reason"], row["step_seconds"]) == ("failed", "<b>gone</b>", None)
+    assert "<b>gone" not in found._repr_html_()
+    with pytest.raises(UsageError, match="no run ended"):
+        found.plot()
+
+
+def test_a_damaged_file_is_no_result(tmp_path: Path) -> None:
+    for content, said in (
+        (b"{", "is damaged"),
+        (b'{"format": "xbackend.trained"}', "is damaged"),
+        (b"{}", "nothing of"),
+    ):
+        (tmp_path / "training.json.gz").write_bytes(content)
+        with pytest.raises(DamagedStore, match=said):
+            xb.load_results(tmp_path)
+
+
 def test_rows_are_numbers() -> None:
     twice = [2 * t for t in STEADY]
     found = compared(
@@ -150,19 +211,64 @@ def test_a_notebook_shows_the_answer_and_the_table() -> None:
     assert compared(*many)._repr_html_().count("<table>") == 1  # the matrix
 
 
-def test_progress_is_a_line_that_changes_in_a_notebook(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shown: list[str] = []
-    handle = SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
-    module = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1))
-    monkeypatch.setitem(sys.modules, "IPython", module)
-    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=lambda *_, **__: handle))
-    progress.of_scripts()("one\nline")
-    assert shown == ["one line"] and capsys.readouterr().err == ""
-    module.get_ipython = lambda: None
-    progress.of_scripts()("in a log")
+class Cell:
+    """What IPython has of a notebook's cell, whose displays are kept."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shown: list[dict[str, str]] = []
+        self.module = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1))
+        monkeypatch.setitem(sys.modules, "IPython", self.module)
+        monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=self.display))
+        monkeypatch.setattr(progress, "_DRAWN", 0.0)
+
+    def display(self, data: dict[str, str], *, raw: bool, display_id: bool) -> Cell:
+        assert display_id
+        self.update(data, raw=raw)
+        return self
+
+    def update(self, data: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.shown.append(data)
+
+    @property
+    def bars(self) -> list[tuple[int, int]]:
+        found = [re.search(r'<progress value="(\d+)" max="(\d+)">', data["text/html"]) for data in self.shown]
+        return [(int(one[1]), int(one[2])) for one in found if one is not None]
+
+
+@pytest.fixture
+def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
+    return Cell(monkeypatch)
+
+
+def test_progress_is_a_line_with_a_bar_in_a_notebook(cell: Cell, capsys: pytest.CaptureFixture[str]) -> None:
+    failed = Standing("c", "failed", failed="why")
+    with progress.of_scripts() as (say, watch):
+        say("one\n<line>")
+        watch("case", [Standing("a", MEASURED, 1.0, processes=1), Standing("b", STARTING), failed])
+        watch("case", [Standing("a", MEASURED, 1.0, processes=2), Standing("b", MEASURED, 1.0, processes=1), failed])
+    assert cell.shown[1] == {"text/plain": "one <line>", "text/html": "<div>one &lt;line&gt;</div>"}
+    assert cell.bars == [(1, 2), (1, 2)] and capsys.readouterr().err == ""
+    assert cell.shown[-1]["text/plain"] == "ended after 0 s"
+    with progress.of_scripts(planned=3) as (say, watch):
+        watch("case", [Standing("a", MEASURED, 1.0, processes=2), Standing("b", STARTING), failed])
+        watch("case", [failed])
+    assert cell.bars[2:] == [(2, 6)]
+    cell.module.get_ipython = lambda: None
+    with progress.of_scripts() as (say, watch):
+        say("in a log")
     assert capsys.readouterr().err == "in a log\n"
+
+
+@pytest.mark.tier("standard")
+def test_a_comparison_in_a_notebook_has_a_bar_that_fills(cell: Cell, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError):  # also where it ends with an error
+        xb.compare(lambda x: x, np.ones(3), gradient=True)
+    assert cell.shown[-1]["text/plain"].startswith("ended after ")
+    cell.shown.clear()
+    xb.compare(lambda x: x + 1.0, np.ones(3), store=None, wait=0.0, **FAST)
+    assert cell.bars[-1] == (1, 1) and "starts and compiles" in str(cell.shown)
+    assert cell.shown[-1]["text/plain"].startswith("ended after ") and capsys.readouterr().err == ""
 
 
 def test_the_document_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,5 +277,9 @@ def test_the_document_runs_as_printed(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(session, "compare", lambda cases, **_: results())  # what it measures is measured above
     (code,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     exec(code, {"__name__": "document"})
-    columns = set(re.findall(r"`([a-z]\w+)`", DOCUMENT.read_text().partition("Times are seconds")[2]))
+    compares, concludes = DOCUMENT.read_text().partition("Times are seconds")[2].split("\n\n")
+    columns = set(re.findall(r"`([a-z]\w+)`", compares))
     assert "speedup" in columns <= {*compared().rows()[0]}
+    columns = set(re.findall(r"`([a-z][\w.]+)`", concludes))
+    trained = xb.load_results(DOCUMENT.parent.parent / TRAINED)
+    assert "test.accuracy" in columns <= {*trained.rows()[0]}

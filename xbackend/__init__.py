@@ -43,6 +43,7 @@ _HOME = {
     **dict.fromkeys(("from_tensorflow", "from_graph_def"), "xbackend.bring.tensorflow.given"),
     **dict.fromkeys(("compare", "load_results"), "xbackend.scripting.comparing"),
     "Compared": "xbackend.scripting.compared",
+    "Concluded": "xbackend.scripting.concluded",
     "backend_names": "xbackend.backends.registry",
 }
 _DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint32")
@@ -149,6 +150,7 @@ if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable
     from xbackend.scripting.compared import Compared
     from xbackend.scripting.comparing import compare, load_results
+    from xbackend.scripting.concluded import Concluded
     from xbackend.training.model import Model, model
     from xbackend.workers.opening import open
     from xbackend.workloads.workload import Workload, workload

@@ -29,6 +29,12 @@ class Device:
     """One device: its kind (``cpu``, ``gpu``, ``tpu``), its number, and the job and task it belongs to, if any.
 
     ``str(device)`` is the one spelling that xbackend prints, and ``Device.parse`` reads it back.
+
+    >>> device = xb.Device.parse("/job:worker/task:1/device:GPU:0")
+    >>> str(device), device.is_accelerator
+    ('/job:worker/task:1/gpu:0', True)
+    >>> xb.Device("cpu", 1) == xb.Device.parse("CPU1")
+    True
     """
 
     kind: str
@@ -82,6 +88,7 @@ class Device:
 
     @property
     def is_accelerator(self) -> bool:
+        """Whether it is another kind than ``cpu``."""
         return self.kind != "cpu"
 
 
@@ -137,6 +144,12 @@ class DeviceMap(Mapping[str, Device]):
 
     Also read from text, ``dev0=cpu:0,dev1=cpu:1`` or Theano's own ``dev0->cuda0;dev1->cuda1``. A device can be bound to
     another one, ``{"/gpu:1": "cpu:1"}``: code for two GPUs then runs on a machine without them.
+
+    >>> str(xb.DeviceMap.parse("dev0->cuda0;dev1->cuda1")["dev1"])
+    'gpu:1'
+    >>> spread = xb.DeviceMap.spread(["dev0", "dev1", "dev2"], [xb.Device("cpu", 0), xb.Device("cpu", 1)])
+    >>> str(spread.resolve("dev2", backend.devices))
+    'cpu:0'
     """
 
     def __init__(self, bindings: Mapping[str, str | Device] | None = None) -> None:

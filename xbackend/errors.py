@@ -2,6 +2,12 @@
 
 A message says what happened, where (the user's file and line when a program is being traced, the backend when one is
 running), and what to type next. Anything else that escapes is a bug.
+
+>>> try:
+...     xp.zeros(2) + xp.zeros(3)
+... except xb.errors.XBackendError as error:
+...     print(type(error).__name__, isinstance(error, ValueError))
+ShapeError True
 """
 
 from __future__ import annotations

@@ -158,6 +158,12 @@ def scan(
 
     ``step`` is traced once. Gradients go through it. Raises `ShapeError`, `DTypeError`, `TraceError` where the carry
     does not keep its form, `ArgumentError` without a length.
+
+    >>> def step(total, x):
+    ...     return total + x, total * x
+    >>> run = backend.compile(lambda xs: xb.scan(step, 0.0, xs), np.arange(4.0))
+    >>> run(np.arange(4.0))
+    (array(6.), array([0., 0., 2., 9.]))
     """
     tracer = current("xb.scan")
     carry, form = before = _leaves(init, partial(_given, tracer))
@@ -219,6 +225,10 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     https://docs.jax.dev/en/latest/_autosummary/jax.lax.while_loop.html
 
     Raises `ShapeError`, `DTypeError`, `TraceError` where the state does not keep its form, or ``cond`` gives no bool.
+
+    >>> run = backend.compile(lambda x: xb.while_loop(lambda n: n < 100.0, lambda n: 2.0 * n, x), np.float64(3.0))
+    >>> run(np.float64(3.0))
+    array(192.)
     """
     tracer = current("xb.while_loop")
     state, form = before = _leaves(init, partial(_given, tracer))
@@ -250,6 +260,10 @@ def cond(p: Any, f: Callable[..., Any], g: Callable[..., Any], *x: Any) -> Any:
     https://docs.jax.dev/en/latest/_autosummary/jax.lax.cond.html
 
     Raises `ShapeError`, `DTypeError`, `TraceError`.
+
+    >>> run = backend.compile(lambda x: xb.cond(xb.sum(x) > 0.0, xb.sqrt, xb.abs, x), np.ones(2))
+    >>> run(np.asarray([4.0, 9.0])), run(np.asarray([-4.0, -9.0]))
+    (array([2., 3.]), array([4., 9.]))
     """
     tracer = current("xb.cond")
     predicate = _given(tracer, p)

@@ -72,23 +72,40 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Array:
     """The lower triangle L with L @ L.mT = x, or with ``upper`` its transpose, of symmetric positive definite matrices.
 
     Shape (..., n, n), floating point. Its gradient with respect to x is symmetric.
+
+    >>> xp.linalg.cholesky(xp.asarray([[4.0, 2.0], [2.0, 5.0]]))
+    array([[2., 0.],
+           [1., 2.]], dtype=float64, device=cpu:0)
     """
     lower = _of("cholesky", x)
     return matrix_transpose(lower) if upper else lower
 
 
 def inv(x: Any, /) -> Array:
-    """The inverses of square matrices: shape (..., n, n), floating point."""
+    """The inverses of square matrices: shape (..., n, n), floating point.
+
+    >>> xp.linalg.inv(xp.asarray([[2.0, 0.0], [0.0, 4.0]]))
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float64, device=cpu:0)
+    """
     return _of("inv", x)
 
 
 def det(x: Any, /) -> Array:
-    """The determinants of square matrices: shape (...), floating point. `slogdet` does not overflow."""
+    """The determinants of square matrices: shape (...), floating point. `slogdet` does not overflow.
+
+    >>> xp.linalg.det(xp.asarray([[2.0, 0.0], [0.0, 4.0]]))
+    array(8., dtype=float64, device=cpu:0)
+    """
     return _of("det", x)
 
 
 def slogdet(x: Any, /) -> SlogdetResult:
-    """The determinants of square matrices as signs and logarithms of absolute values, each of shape (...)."""
+    """The determinants of square matrices as signs and logarithms of absolute values, each of shape (...).
+
+    >>> float(xp.linalg.slogdet(xp.asarray([[2.0, 0.0], [0.0, -4.0]])).sign)
+    -1.0
+    """
     array = given("linalg.slogdet", x)
     return SlogdetResult(*array._tracer.emit_all("slogdet", (array,), {}))
 
@@ -105,7 +122,11 @@ def _equations(name: str, a: Any, b: Any, **params: Any) -> Array:
 
 
 def solve(x1: Any, x2: Any, /) -> Array:
-    """The x with x1 @ x = x2 for square matrices: x2 is a vector, or has a column for each right-hand side."""
+    """The x with x1 @ x = x2 for square matrices: x2 is a vector, or has a column for each right-hand side.
+
+    >>> xp.linalg.solve(xp.asarray([[2.0, 0.0], [0.0, 4.0]]), xp.asarray([2.0, 2.0]))
+    array([1. , 0.5], dtype=float64, device=cpu:0)
+    """
     return _equations("solve", x1, x2)
 
 
@@ -113,6 +134,9 @@ def solve_triangular(x1: Any, x2: Any, /, *, lower: bool = False) -> Array:
     """`solve` for triangular matrices, the upper one unless ``lower``; the other triangle is not read.
 
     With the transpose of a lower triangle: ``solve_triangular(L.mT, b)``.
+
+    >>> xp.linalg.solve_triangular(xp.asarray([[2.0, 0.0], [1.0, 4.0]]), xp.asarray([2.0, 9.0]), lower=True)
+    array([1., 2.], dtype=float64, device=cpu:0)
     """
     return _equations("solve_triangular", x1, x2, lower=int(bool(lower)))
 
@@ -140,13 +164,21 @@ def eigh(x: Any, /) -> EighResult:
     """Eigenvalues (..., n) and eigenvectors (..., n, n) of symmetric matrices; of others, those of (x + x.mT) / 2.
 
     The sign of an eigenvector is each framework's own.
+
+    >>> values, vectors = xp.linalg.eigh(xp.asarray([[2.0, 0.0], [0.0, 1.0]]))
+    >>> values, vectors.shape
+    (array([1., 2.], dtype=float64, device=cpu:0), (2, 2))
     """
     array = _symmetric("eigh", x)
     return EighResult(*array._tracer.emit_all("eigh", (array,), {}))
 
 
 def eigvalsh(x: Any, /) -> Array:
-    """The eigenvalues of `eigh`."""
+    """The eigenvalues of `eigh`.
+
+    >>> xp.linalg.eigvalsh(xp.asarray([[2.0, 0.0], [0.0, 1.0]]))
+    array([1., 2.], dtype=float64, device=cpu:0)
+    """
     return emitted("eigvalsh", _symmetric("eigvalsh", x))
 
 
@@ -155,6 +187,10 @@ def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
     (..., k, n) with k = min(m, n), or k = m with ``mode="complete"``.
 
     The signs of Q's columns are each framework's own.
+
+    >>> q, r = xp.linalg.qr(xp.ones((3, 2)))
+    >>> q.shape, r.shape
+    ((3, 2), (2, 2))
     """
     if mode not in ("reduced", "complete"):
         raise ArgumentError(f"xb.linalg.qr has the modes 'reduced' and 'complete', not {mode!r:.40}")
@@ -174,6 +210,10 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     (..., n, n), or without ``full_matrices`` (..., m, k), (..., k) and (..., k, n).
 
     The signs of singular vectors are each framework's own.
+
+    >>> u, s, vh = xp.linalg.svd(xp.ones((3, 2)), full_matrices=False)
+    >>> u.shape, s.shape, vh.shape
+    ((3, 2), (2,), (2, 2))
     """
     array = given("linalg.svd", x)
     rows, columns = _rows_and_columns(array)
@@ -182,7 +222,11 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
 
 
 def svdvals(x: Any, /) -> Array:
-    """The singular values of matrices (..., m, n) in descending order: (..., min(m, n))."""
+    """The singular values of matrices (..., m, n) in descending order: (..., min(m, n)).
+
+    >>> xp.linalg.svdvals(xp.asarray([[3.0, 0.0], [0.0, 4.0]]))
+    array([4., 3.], dtype=float64, device=cpu:0)
+    """
     return _of("svdvals", x)
 
 
@@ -199,7 +243,11 @@ def _smallest(values: Array, rtol: Any, shape: tuple[int, ...]) -> Array:
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Array:
-    """The number (int64) of singular values above ``rtol`` (eps * max(m, n) if None) times the largest."""
+    """The number (int64) of singular values above ``rtol`` (eps * max(m, n) if None) times the largest.
+
+    >>> int(xp.linalg.matrix_rank(xp.ones((3, 2))))
+    1
+    """
     array = given("linalg.matrix_rank", x)
     values = svdvals(array)
     return sum(cast(values > _smallest(values, rtol, array.shape), DType.int64), axis=-1)
@@ -209,6 +257,10 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Array:
     """The Moore-Penrose pseudo-inverses (..., n, m) of matrices (..., m, n).
 
     Singular values up to ``rtol`` (eps * max(m, n) if None) times the largest count as zero.
+
+    >>> xp.linalg.pinv(xp.asarray([[2.0, 0.0], [0.0, 0.0]]))
+    array([[0.5, 0. ],
+           [0. , 0. ]], dtype=float64, device=cpu:0)
     """
     array = given("linalg.pinv", x)
     left, values, right = svd(array, full_matrices=False)
@@ -221,6 +273,9 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: int
     """The p-norm of vectors along the axes (all if None): (sum(abs(x)**ord))**(1/ord).
 
     ``ord`` may be inf (the largest absolute value), -inf (the smallest), 0 (the number of nonzero elements).
+
+    >>> float(xp.linalg.vector_norm(xp.asarray([3.0, 4.0])))
+    5.0
     """
     array = _floats("vector_norm", x)
     if not is_scalar(ord):
@@ -241,7 +296,13 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: int
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """A norm of matrices: ``"fro"`` the root of the sum of squares, ``"nuc"`` the sum of singular values, 1 and -1 the
-    largest and smallest sum of a column, inf and -inf of a row, 2 and -2 the largest and smallest singular value."""
+    largest and smallest sum of a column, inf and -inf of a row, 2 and -2 the largest and smallest singular value.
+
+    >>> float(xp.linalg.matrix_norm(xp.asarray([[1.0, 2.0], [2.0, 4.0]])))
+    5.0
+    >>> float(xp.linalg.matrix_norm(xp.ones((2, 3)), ord=1))
+    2.0
+    """
     array = _floats("matrix_norm", x)
     if array.ndim < 2:
         raise ShapeError(f"matrix_norm takes matrices, not shape {array.shape}")
@@ -266,6 +327,10 @@ def matrix_power(x: Any, n: int, /, *, method: str = "squaring") -> Array:
     ``method="squaring"`` takes at most 2*log2(n) products (binary powering, Knuth, TAOCP vol. 2, 4.6.3, algorithm A),
     ``method="chain"`` multiplies n-1 times, as benchmarks of devices do. Raises `ShapeError` for other matrices,
     `DTypeError` for inverses of integers, `TraceError` for an ``n`` that is no integer or too large for the method.
+
+    >>> xp.linalg.matrix_power(xp.asarray([[1, 1], [1, 0]]), 10)
+    array([[89, 55],
+           [55, 34]], dtype=int64, device=cpu:0)
     """
     array = _square("matrix_power", given("linalg.matrix_power", x))
     exponent = integer(n)

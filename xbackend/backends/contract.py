@@ -123,7 +123,24 @@ class Built:
 
 
 class Backend(abc.ABC):
-    """One framework in one mode, with its devices and their state. Made by `xbackend.open`; a context manager."""
+    """One framework in one mode, with its devices and their state. Made by `xbackend.open`; a context manager.
+
+    >>> with xb.open("numpy", virtual_devices=2) as opened:
+    ...     print(opened.name, [str(device) for device in opened.devices], opened.default_device)
+    ...     weights = xb.shared(np.zeros(2), "weights")
+    ...     run = opened.compile(lambda x: xb.update(weights, weights + x), np.ones(2))
+    ...     _ = run(np.ones(2))
+    ...     print(opened.get_value(weights))
+    ...     opened.set_value(weights, np.asarray([5.0, 6.0]))
+    ...     print(opened.namespace.sum(opened.namespace.ones(3)))
+    ...     print("numpy" in opened.describe().versions)
+    ...     opened.synchronize(run.execute(*run.put(np.ones(2))))
+    numpy ['cpu:0', 'cpu:1'] cpu:0
+    [1. 1.]
+    array(3., dtype=float64, device=cpu:0)
+    True
+    >>> opened.close()  # the with statement did it; again is no error
+    """
 
     # xbackend's additions to the framework and replacements in it: a note of `Description`, reported beside seconds.
     added: tuple[str, ...] = ()
@@ -382,7 +399,24 @@ class Backend(abc.ABC):
 class Executable:
     """A program compiled for a backend. A call takes and returns NumPy arrays, with checks. ``execute`` is the
     framework's innermost callable: it takes device-resident values (from `put`) and returns those of the outputs,
-    unchecked and possibly before they are computed (``backend.synchronize``)."""
+    unchecked and possibly before they are computed (``backend.synchronize``).
+
+    >>> run = backend.compile(lambda x: 2.0 * x, np.ones(2))
+    >>> run(np.ones(2))
+    array([2., 2.])
+    >>> [(op.op, op.bound) for op in run.placement.ops]
+    [('constant', 'cpu:0'), ('multiply', 'cpu:0')]
+    >>> values = run.execute(*run.put(np.ones(2)))
+    >>> backend.synchronize(values)
+    >>> [str(device) for device in run.input_devices + run.output_devices]
+    ['cpu:0', 'cpu:0']
+    >>> [node.op for node in run.program.nodes], run.draw("dot").partition(" ")[0]
+    (['input', 'constant', 'multiply'], 'digraph')
+    >>> run.memory["cpu:0"].bytes
+    32
+    >>> [span.kind for span in run.profile(*run.put(np.ones(2))).spans]
+    ['compute']
+    """
 
     backend: Backend
     placed: Placed

@@ -186,7 +186,11 @@ REGISTRY: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 
 
 def names() -> tuple[str, ...]:
-    """The names of all backends, in their order."""
+    """The names of all backends, in their order.
+
+    >>> xb.backend_names()[0], "jax" in xb.backend_names()
+    ('numpy', True)
+    """
     return tuple(REGISTRY)
 
 

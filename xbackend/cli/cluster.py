@@ -187,6 +187,7 @@ def _status() -> Output:
 
 def _ran(asked: JobSpec, pairs: Sequence[tuple[str, type[Engine]]], folder: Path, **how: bool) -> Output:
     """Run the job, print the outcomes, and write the report."""
+    from xbackend.analysis.outcomes import clustered
     from xbackend.cluster.ran import words
     from xbackend.measure import clusters
     from xbackend.report import write
@@ -201,5 +202,5 @@ def _ran(asked: JobSpec, pairs: Sequence[tuple[str, type[Engine]]], folder: Path
     wrong = told.ended.apart or [one for one in done.runs if one.replayed is False]
     return output.Cluster(
         exit_code=INCOMPLETE if told.ended.failures or wrong else DONE, answer=told.answer, files=[str(file)],
-        rows=[*map(output.clustered, done.runs)], notes=told.ended.failures,
+        rows=[*map(clustered, done.runs)], notes=told.ended.failures,
     )  # fmt: skip

@@ -7,7 +7,6 @@ never change or go without another ``version``. Times are seconds; null is what 
 from __future__ import annotations
 
 import json
-import math
 import operator
 from functools import reduce
 from statistics import median
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from xbackend.analysis.outcomes import ClusterRow, TrainedRow, finite
 from xbackend.analysis.rows import Figures
 from xbackend.results.schema import Results
 from xbackend.results.shrunk import Shrunk
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from xbackend.analysis.history import Line, Point, Series
     from xbackend.analysis.statistics import Ratio
     from xbackend.measure.bisect import Found
-    from xbackend.results.clustered import Clustered
-    from xbackend.results.trained import Trained
     from xbackend.workloads.agreement import Verified
 
 _OF: Any = {"tag_field": "command", "kw_only": True}
@@ -53,35 +51,6 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     seconds_least: float | None = None
     seconds_most: float | None = None
     placement: str = ""
-
-
-class TrainedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A model trained on a backend; ``difference`` of the weights from those of the first, over the largest."""
-
-    backend: str
-    strategy: str
-    devices: int
-    status: str
-    reason: str
-    difference: float | None
-    train: dict[str, float]  # means over the rows of the last epoch
-    test: dict[str, float]
-    step_seconds: float | None
-
-
-class ClusterRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A job on a backend; ``difference`` of the variables from those of the first, over the largest."""
-
-    backend: str
-    engine: str
-    status: str
-    reason: str
-    difference: float | None
-    start_seconds: float
-    step_seconds: float | None
-    updates: int
-    losses: int  # of tasks
-    replayed: bool | None
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,9 +238,11 @@ def short(told: Output) -> str:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of all outputs."""
+    from xbackend.results import formats
+
     every = reduce(operator.or_, KINDS.values())
-    (found,), components = msgspec.json.schema_components([every], ref_template="#/$defs/{name}")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "$defs": components}
+    (found,), components = formats.described([every])
+    return formats.whole(found, components)
 
 
 # --- rows from what commands have -------------------------------------------------------------------------------------
@@ -285,11 +256,6 @@ def told(ratio: Ratio | None) -> dict[str, Any]:
     return {**{name: finite(number) for name, number in numbers.items()}, "verdict": ratio.words}
 
 
-def finite(number: float | None) -> float | None:
-    """A number that JSON has, else `None`."""
-    return number if number is not None and math.isfinite(number) else None
-
-
 def compared(results: Results, rows: list[Figures], **fields: Any) -> Compare:
     """The output of a comparison."""
     ended = {"run": results.run, "complete": results.complete, "stopped": results.settings.stopped}
@@ -301,24 +267,6 @@ def ran(name: str, verified: Verified, tolerance: float | None, seconds: list[fl
         backend=name, result=str(verified.agreement), reason=verified.reason, relative_error=verified.error,
         tolerance=tolerance, seconds=median(seconds), seconds_least=min(seconds), seconds_most=max(seconds),
         placement=placement,
-    )  # fmt: skip
-
-
-def trained(run: Trained) -> TrainedRow:
-    last = run.epochs[-1] if run.epochs else None
-    return TrainedRow(
-        backend=run.backend, strategy=run.strategy, devices=run.devices, status=run.status, reason=run.reason,
-        difference=finite(run.difference), train=dict(last.train) if last else {},
-        test=dict(last.test) if last else {}, step_seconds=median(run.seconds) if run.seconds else None,
-    )  # fmt: skip
-
-
-def clustered(run: Clustered) -> ClusterRow:
-    seconds = [second for worker in run.seconds for second in worker]
-    return ClusterRow(
-        backend=run.backend, engine=run.by or run.engine, status=run.status, reason=run.reason,
-        difference=finite(run.difference), start_seconds=run.start, step_seconds=median(seconds) if seconds else None,
-        updates=run.updates, losses=len(run.faults), replayed=run.replayed,
     )  # fmt: skip
 
 
@@ -354,4 +302,6 @@ def release(name: str, found: Found, numbers: bool) -> Release:
 
 
 if __name__ == "__main__":
-    print(msgspec.json.format(msgspec.json.encode(schema()), indent=1).decode())
+    from xbackend.results import formats
+
+    print(formats.printed(schema()))

@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from msgspec.structs import replace
 
+from xbackend.analysis.outcomes import trained
 from xbackend.cli import DONE, INCOMPLETE, configured, options, output
 from xbackend.cli.console import progress, say, say_lines, width
 from xbackend.cli.output import Output
@@ -91,7 +92,7 @@ def train(
     files = [str(write(done, folder))] if len(failed) < len(done.runs) else []
     say_lines(f"report: {file}" for file in files)
     code = INCOMPLETE if failed or told.ended.apart else DONE
-    rows = [*map(output.trained, done.runs)]
+    rows = [*map(trained, done.runs)]
     return output.Train(exit_code=code, answer=told.answer, rows=rows, notes=[*failed, *notices], files=files)
 
 

@@ -40,6 +40,21 @@ class Job:
         function: ``function(task, *arrays)`` with traced arrays; called once for each task.
         name, summary: the function's name and the first line of its docstring.
         steps: the default number of steps of each worker.
+
+    >>> @xb.job(steps=3)
+    ... def step(task, x):
+    ...     return xb.all_reduce([xb.sum(x)], across=task)[0]
+    >>> @step.data
+    ... def data(task, number):
+    ...     return [np.full(2, float(number))]
+    >>> step.name, step.steps
+    ('step', 3)
+    >>> from xbackend.engines.spec import Task
+    >>> arrays = step.arrays(Task("worker", index=0, count=2), 5)
+    >>> arrays
+    [array([5., 5.])]
+    >>> xb.trace(step.of(Task("worker", index=0, count=2)), *arrays).nodes[-1].op
+    'all_reduce'
     """
 
     def __init__(self, function: Callable[..., Any], *, steps: int = 1) -> None:
@@ -109,7 +124,15 @@ class Job:
 
 
 def job(function: Callable[..., Any] | None = None, *, steps: int = 1) -> Any:
-    """Make a `Job` of a function: ``@xb.job`` or ``@xb.job(steps=100)``. Raises `ClusterError`."""
+    """Make a `Job` of a function: ``@xb.job`` or ``@xb.job(steps=100)``. Raises `ClusterError`.
+
+    >>> @xb.job(steps=100)
+    ... def step(task, x):
+    ...     "The sum over all tasks."
+    ...     return xb.all_reduce([x], "sum", across=task)[0]
+    >>> step.summary, step.steps
+    ('The sum over all tasks.', 100)
+    """
     if function is not None:
         return Job(function, steps=steps)
     return lambda own: Job(own, steps=steps)

@@ -15,7 +15,13 @@ from xbackend.errors import DTypeError
 
 
 class DType(StrEnum):
-    """A dtype of a program. Equal to its name, accepted by ``numpy.dtype``."""
+    """A dtype of a program. Equal to its name, accepted by ``numpy.dtype``.
+
+    >>> xb.float32 == "float32", np.dtype(xb.float32), xb.float32.itemsize, xb.float32.is_floating
+    (True, dtype('float32'), 4, True)
+    >>> xb.uint8.is_integer, xb.uint8.is_unsigned, xb.uint8.is_numeric, xb.uint8.least, xb.uint8.most, xb.uint8.wider
+    (True, True, True, 0, 255, <DType.int32: 'int32'>)
+    """
 
     bool = "bool"
     uint8 = "uint8"
@@ -32,14 +38,17 @@ class DType(StrEnum):
 
     @property
     def is_floating(self) -> builtins.bool:
+        """Whether it is float32 or float64."""
         return self is DType.float32 or self is DType.float64
 
     @property
     def is_integer(self) -> builtins.bool:
+        """Whether it is a dtype of integers, signed or unsigned."""
         return self in _INTEGERS
 
     @property
     def is_unsigned(self) -> builtins.bool:
+        """Whether it is uint8 or uint32."""
         return self in _WIDER
 
     @property
@@ -59,6 +68,7 @@ class DType(StrEnum):
 
     @property
     def is_numeric(self) -> builtins.bool:
+        """Whether it is another one than bool."""
         return self is not DType.bool
 
 

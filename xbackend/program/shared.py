@@ -22,6 +22,14 @@ class SharedVariable(Operators):
 
     The object holds the initial value only. Each backend has its own storage, read with ``backend.get_value(w)`` and
     written with ``backend.set_value(w, array)``. A traced function uses it like an array.
+
+    >>> weights = xb.shared(np.arange(3.0), "weights")
+    >>> weights.name, weights.shape, weights.dtype, weights.value
+    ('weights', (3,), <DType.float64: 'float64'>, array([0., 1., 2.]))
+    >>> backend.compile(lambda: xb.update(weights, 2.0 * weights))()
+    ()
+    >>> backend.get_value(weights)
+    array([0., 2., 4.])
     """
 
     def __init__(
@@ -50,10 +58,12 @@ class SharedVariable(Operators):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape, which no value changes."""
         return self._value.shape
 
     @property
     def dtype(self) -> DType:
+        """The dtype, which no value changes."""
         return self._dtype
 
     def __bool__(self) -> bool:

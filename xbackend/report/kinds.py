@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from xbackend.report.said.blocks import Block, Pictures
+from xbackend.report.said.outcomes import Said
 from xbackend.results.clustered import Jobs
 from xbackend.results.packing import SUFFIX
-from xbackend.results.schema import Results, Stored
+from xbackend.results.schema import Outcomes, Results, Stored
 from xbackend.results.trained import Trainings
 from xbackend.wording import grouped
 
@@ -27,6 +29,11 @@ class ReportKind(Struct, frozen=True):
         """The blocks of a report, and its pictures by file name."""
         built: tuple[list[Block], Pictures] = import_module(f"xbackend.report.said.{self.said}").build(told, baseline)
         return built
+
+    def outcomes(self, told: Outcomes) -> Said[Any]:
+        """What is said of trainings, or of jobs."""
+        said: Said[Any] = import_module(f"xbackend.report.said.{self.said}").said(told)
+        return said
 
 
 COMPARISON = ReportKind(Results, f"results{SUFFIX}", "report", "comparison")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,31 +18,33 @@ from xbackend.errors import UsageError
 from xbackend.report.said import across, comparison, doubts, tables
 from xbackend.report.said import blocks as b
 from xbackend.results.schema import Results
+from xbackend.scripting.tabled import Picture, Tabled, alike
 
 
-class Picture:
-    """A picture in SVG, which a notebook shows."""
-
-    def __init__(self, svg: bytes, alt: str) -> None:
-        self.svg, self.alt = svg, alt
-
-    def __repr__(self) -> str:
-        return f"<picture: {self.alt}>"
-
-    def _repr_svg_(self) -> str:
-        return self.svg.decode()
-
-    def save(self, path: str | Path) -> Path:
-        """Write it to a file. Raises `StoreError`."""
-        path = Path(path)
-        return report.write_files({path.name: self.svg}, path.parent, path.name)
-
-
-class Compared:
+class Compared(Tabled):
     """The results of a session, as `xbackend.compare` and the command ``xbackend compare`` give them.
 
     ``results`` is what the store holds of it, ``baseline`` what ratios are taken to: numpy if it is `None`. Raises
     `UsageError` for a baseline that was not measured.
+
+    >>> import tempfile
+    >>> found = xb.load_results("reports/matpow-devices")
+    >>> found.answer.partition(":")[0]
+    'Two devices against one (simulated by cores)'
+    >>> first, *_ = found.rows()
+    >>> first["backend"], first["devices"], first["status"]
+    ('numpy', 1, 'ok')
+    >>> found.figures[0].seconds == first["seconds"]
+    True
+    >>> found.plot()
+    <picture: Times as fast as on one device, with 95 % intervals>
+    >>> len(found.lines(80)) > 5
+    True
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(found.write(folder).name)
+    report.md
+    >>> frame = found.to_pandas()  # doctest: +SKIP
+    >>> frame = found.to_polars()  # doctest: +SKIP
     """
 
     def __init__(self, results: Results, baseline: str | None = None) -> None:
@@ -65,16 +65,7 @@ class Compared:
         """A dictionary for each measurement, all with the same keys; the parameters of workloads are columns such as
         ``parameters.size``, `None` where a workload has none of that name."""
         names = dict.fromkeys(f"parameters.{name}" for one in self.figures for name in one.parameters)
-        first = {"workload": "", **dict.fromkeys(names)}
-        return [{**first, **_flat(msgspec.to_builtins(one))} for one in self.figures]
-
-    def to_pandas(self) -> Any:
-        """`rows` as a pandas ``DataFrame``. Raises `UsageError` without pandas."""
-        return _library("pandas").DataFrame(self.rows())
-
-    def to_polars(self) -> Any:
-        """`rows` as a polars ``DataFrame``. Raises `UsageError` without polars."""
-        return _library("polars").DataFrame(self.rows(), infer_schema_length=None)
+        return alike([msgspec.to_builtins(one) for one in self.figures], ["workload", *names])
 
     def plot(self) -> Picture:
         """The report's first picture: the ratios or speed-ups with their intervals, of several workloads their matrix,
@@ -102,16 +93,8 @@ class Compared:
         """
         return report.write_times(self.results, Path(folder), self.baseline)
 
-    def __str__(self) -> str:
-        return "\n".join(self.lines(80))
-
     def __repr__(self) -> str:
         return f"<compared {self.results.run or self.results.name}: {self.answer}>"
-
-    def _repr_html_(self) -> str:
-        from xbackend.report.written import html
-
-        return html.fragment(self._blocks())
 
     def _blocks(self) -> list[b.Block]:
         """The answer, and the tables of up to `APART` comparisons, else their matrix; then what makes them doubtful."""
@@ -126,21 +109,3 @@ class Compared:
         warned = [[f"warning: {warning}"] for warning in self.results.settings.warnings or ()]
         warned += [[f"warning: {doubt.cause}"] for doubt in doubts.doubts(found)]
         return [*blocks, *b.points([*bad, *warned])]
-
-
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row without mappings and lists, which no column holds."""
-    found: dict[str, Any] = {}
-    for name, value in row.items():
-        if isinstance(value, Mapping):
-            found |= {f"{name}.{key}": each for key, each in value.items()}
-        else:
-            found[name] = "; ".join(map(str, value)) if isinstance(value, list) else value
-    return found
-
-
-def _library(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise UsageError(f"{name} cannot be imported ({error}): pip install {name}; or take .rows()") from error

@@ -13,9 +13,12 @@ from xbackend.errors import UsageError
 from xbackend.habits import keywords
 from xbackend.measure import candidates, matrix, session
 from xbackend.measure.candidates import Case, of_file, seen_from
-from xbackend.results import FOLDER
+from xbackend.report.kinds import KINDS
+from xbackend.results import FOLDER, kinds
 from xbackend.results.runs import FILE, Store
+from xbackend.results.schema import Outcomes, Results
 from xbackend.scripting.compared import Compared
+from xbackend.scripting.concluded import Concluded
 from xbackend.scripting.progress import Beating, of_scripts
 from xbackend.training.model import Model
 from xbackend.training.workload import step_of
@@ -92,10 +95,15 @@ def compare(
 
     The other arguments are the command's options. Raises `UsageError`, `ArgumentError` and what tracing raises before
     anything is measured, `StoreError` where the run cannot be kept. After Ctrl-C the store has what was measured.
+
+    >>> fast = {"quick": True, "processes": 1, "wait": 0.0}
+    >>> found = xb.compare(lambda x: xb.sum(x * x), np.ones(8), backends="numpy", store=None, **fast)
+    >>> [(row["backend"], row["status"]) for row in found.rows()]
+    [('numpy', 'ok')]
     """
     runs = _names(backends), _names(environments) or []
     matrix.check_baseline(baseline, matrix.runs(*runs))
-    with Beating(on_progress or of_scripts()) as shown:
+    with of_scripts(processes, on_progress) as (say, watch), Beating(say) as shown:
         cases = _cases(function, arrays, dict(settings or {}), quick=quick, seed=seed, gradient=gradient, say=shown)
         return measured(
             cases, backends=runs[0], environments=runs[1], devices=_numbers(devices),
@@ -103,22 +111,40 @@ def compare(
             minutes=minutes, limit=limit, wait=wait, threads=threads, cores_per_device=cores_per_device,
             shared_cores=shared_cores, seed=seed, baseline=baseline, allow_nan=allow_nan,
             name=name or cases[0].workload, store=None if store is None else Store(Path(store)), reuse=reuse,
-            on_progress=shown, watch=shown.watched(lambda *_: None),
+            on_progress=shown, watch=shown.watched(watch),
         )  # fmt: skip
 
 
-def load_results(path: str | Path = "latest", *, store: str | Path = FOLDER, baseline: str | None = None) -> Compared:
-    """What a session stored.
+def load_results(
+    path: str | Path = "latest", *, store: str | Path = FOLDER, baseline: str | None = None
+) -> Compared | Concluded:
+    """What a session, a training or a job on a cluster stored.
 
-    ``path`` is the folder of a report or its ``results.json.gz``, a folder of runs, of which the newest is read, or a
-    run of ``store`` as the commands name it: its name or the beginning of it, ``latest``, ``latest~1``, or what
-    ``name=`` called it. Raises `StoreError` where there is none or it is damaged, `UsageError` for a baseline that was
-    not measured.
+    ``path`` is the folder of a report or the file in it (``results.json.gz``, ``training.json.gz``,
+    ``cluster.json.gz``), a folder of runs, of which the newest is read, or a run of ``store`` as the commands name it:
+    its name or the beginning of it, ``latest``, ``latest~1``, or what ``name=`` called it. Of a folder with several
+    files the first of these is read. Raises `StoreError` where there is none or it is damaged, `UsageError` for a
+    baseline that was not measured, and for that of a training or a job.
+
+    >>> found = xb.load_results("reports/matpow-devices")
+    >>> sorted({row["devices"] for row in found.rows()})
+    [1, 2]
+    >>> xb.load_results("reports/digits").rows()[0]["strategy"]
+    'one'
     """
     extras.need("xb.load_results")
     if (Path(path) / FILE).is_file():
         path, store = "latest", path
-    return Compared(Store(Path(store)).load(str(path)), baseline)
+    there = [file for kind in KINDS if (file := Path(path) / kind.file).is_file()]
+    if not there and not Path(path).is_file():
+        return Compared(Store(Path(store)).load(str(path)), baseline)
+    found = kinds.read(there[0] if there else Path(path))
+    if isinstance(found, Results):
+        return Compared(found, baseline)
+    if baseline is not None:
+        raise UsageError(f"baseline={baseline!r:.40}: {path} compares no times; leave it out")
+    assert isinstance(found, Outcomes)  # there is no third kind
+    return Concluded(found)
 
 
 def _names(given: Iterable[str] | str | None) -> list[str] | None:

@@ -19,7 +19,11 @@ REPLICATED = ("towers", "mirrored")  # one replica for each device
 
 @dataclass(frozen=True)
 class OneDevice(Strategy):
-    """All on one device: variables, ops and updates."""
+    """All on one device: variables, ops and updates.
+
+    >>> xb.strategies.OneDevice("gpu:0").place("w", 0)
+    'gpu:0'
+    """
 
     on: str | Device = "dev0"
 
@@ -36,6 +40,10 @@ class ModelParallel(Strategy):
     """Each variable is on its device in ``places``, with its gradient and update. Ops run in the scopes of the loss.
 
     Raises `ArgumentError` for a weight that ``places`` does not name.
+
+    >>> strategy = xb.strategies.ModelParallel({"w": "dev0", "v": "dev1"})
+    >>> strategy.place("v", 0), len(strategy.replicas)
+    ('dev1', 1)
     """
 
     places: Mapping[str, str | Device]
@@ -69,6 +77,10 @@ class Towers(_Replicated):
 
     An entry of ``devices`` is a device, or, for a loss that names devices itself (model parallel), a mapping of the
     names in it to those of this replica.
+
+    >>> towers = xb.strategies.Towers(("gpu:0", "gpu:1"), on="cpu:0")
+    >>> [replica.place for replica in towers.replicas], towers.place("w", 0)
+    (['gpu:0', 'gpu:1'], 'cpu:0')
     """
 
     on: str | Device = "cpu:0"
@@ -88,6 +100,10 @@ class Mirrored(_Replicated):
 
     Data times model parallel: an entry of ``devices`` maps the names in the loss to the devices of this replica, and
     ``places`` maps each variable to one of these names (the first by default).
+
+    >>> mirrored = xb.strategies.Mirrored(("gpu:0", "gpu:1"))
+    >>> mirrored.copies, mirrored.place("w", 1)
+    (2, 'gpu:1')
     """
 
     places: Mapping[str, str | Device] = field(default_factory=dict)

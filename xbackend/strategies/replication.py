@@ -25,7 +25,17 @@ from xbackend.strategies.merging import check_merge, merge_results
 
 @dataclass(frozen=True)
 class Replica:
-    """Where one replica computes: the device outside of its scopes, and the meaning of the device names in them."""
+    """Where one replica computes: the device outside of its scopes, and the meaning of the device names in them.
+
+    >>> replica = xb.strategies.Replica.of({"dev0": "gpu:2", "dev1": "gpu:3"})
+    >>> replica.place, replica.meant("dev1")
+    ('gpu:2', 'gpu:3')
+    >>> def f(x):
+    ...     with replica.scopes(), xb.device("dev1"):
+    ...         return x + 1.0
+    >>> xb.trace(f, np.ones(2)).nodes[-1].device
+    'gpu:3'
+    """
 
     place: str | None = None
     names: Mapping[str, str] = field(default_factory=dict)
@@ -191,6 +201,13 @@ def replicate(
         ShapeError: while tracing, for more replicas than rows, a missing axis, or results whose shapes cannot be
             merged. DTypeError: for a mean or sum of results that have none. SharedVariableError: for an update in the
             function. TraceError: for replicas with results of different structures.
+
+    >>> spread = xb.strategies.replicate(lambda x: x * x, devices=("cpu:0", "cpu:1"), split="x")
+    >>> run = backend.compile(spread, np.arange(4.0))
+    >>> run(np.arange(4.0))
+    array([0., 1., 4., 9.])
+    >>> [op.bound for op in run.placement.ops if op.op == "multiply"]
+    ['cpu:0', 'cpu:1']
     """
     check_merge(merge)
     if integer(axis) is None:

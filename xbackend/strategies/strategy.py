@@ -46,6 +46,12 @@ class Copy:
     """One copy of the variables of a model: its weights, the optimiser's slots, the number of steps made.
 
     They are shared variables, or traced arrays for `Strategy.pure_step`.
+
+    >>> (copy,) = xb.strategies.OneDevice("cpu:0").variables({"w": np.zeros(2)}, xb.training.SGD(0.1, momentum=0.9))
+    >>> sorted(copy.named())
+    ['step', 'velocity/w', 'weights/w']
+    >>> sorted(xb.strategies.Copy.of(copy.named()).weights)
+    ['w']
     """
 
     weights: Mapping[str, Any]
@@ -71,7 +77,27 @@ class Copy:
 
 
 class Strategy(abc.ABC):
-    """How a step of training is spread over devices."""
+    """How a step of training is spread over devices.
+
+    >>> def loss(w, x):
+    ...     return xb.mean((x - w["m"]) ** 2)
+    >>> weights, optimizer = {"m": np.zeros(())}, xb.training.SGD(0.5)
+    >>> strategy = xb.strategies.Towers(("cpu:0", "cpu:1"), on="cpu:0")
+    >>> copies = strategy.variables(weights, optimizer)
+    >>> strategy.splits_on, strategy.place("m", 0), len(strategy.replicas)
+    ('cpu:0', 'cpu:0', 2)
+    >>> step = backend.compile(strategy.step(loss, copies, optimizer), np.ones(4))
+    >>> value, scalars = step(np.ones(4))
+    >>> float(value), sorted(scalars)
+    (1.0, ['tower_0/loss', 'tower_1/loss'])
+    >>> value, scalars = backend.compile(strategy.evaluation(loss, copies), np.ones(4))(np.ones(4))
+    >>> float(value)
+    0.0
+    >>> start = strategy.start(weights, optimizer)
+    >>> pure = strategy.pure_step(loss, start, optimizer)
+    >>> len(xb.trace(pure, np.ones(4), *(value for copy in start for value in copy.values())).outputs)
+    5
+    """
 
     replicas: tuple[Replica, ...]
     copies = 1  # of every variable

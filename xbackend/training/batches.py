@@ -51,6 +51,11 @@ class Batches(Order):
 
     Raises `ArgumentError` and `ShapeError` for arrays without rows, different numbers of rows, or a size without a
     batch.
+
+    >>> batches = xb.training.Batches(np.arange(6.0), np.arange(6), size=4, seed=1)
+    >>> next(iter(batches))[0].shape, batches.state()
+    ((4,), {'seed': 1, 'epoch': 0, 'place': 4, 'size': 4, 'rows': 6, 'shuffled': 1, 'partial': 1})
+    >>> batches.restore(batches.state())
     """
 
     unit = "rows"

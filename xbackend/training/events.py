@@ -25,6 +25,13 @@ class Events:
 
     A ``scope`` (``train``, ``test``) is a subfolder, which TensorBoard shows as a separate run. Raises `StoreError`
     without the tensorboard package, or if the folder cannot be made.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, xb.training.Events(folder, "train") as events:
+    ...     events.scalars(1, {"loss": 0.5})
+    ...     events.histograms(1, {"w": np.zeros(4)})
+    ...     events.program(xb.trace(lambda x: x + 1.0, np.ones(2)))
+    ...     events.close()
     """
 
     def __init__(self, folder: str | PathLike[str], scope: str = "") -> None:

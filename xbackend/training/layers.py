@@ -14,13 +14,24 @@ from xbackend.strategies.strategy import EVALUATES
 
 
 def dense(x: Any, w: Any, b: Any = None) -> Array:
-    """x @ w + b: [n, i], [i, o] and [o] give [n, o]."""
+    """x @ w + b: [n, i], [i, o] and [o] give [n, o].
+
+    >>> arrays = np.ones((2, 3)), np.ones((3, 1)), np.ones(1)
+    >>> backend.compile(xb.training.layers.dense, *arrays)(*arrays)
+    array([[4.],
+           [4.]])
+    """
     made = xp.matmul(current("dense").array(x), w)
     return made if b is None else xp.add(made, b)
 
 
 def convolution(x: Any, w: Any, b: Any = None, *, strides: Any = 1, padding: Any = "VALID") -> Array:
-    """`xbackend.conv2d` of images [n, h, w, channels], plus ``b`` [channels of the result]."""
+    """`xbackend.conv2d` of images [n, h, w, channels], plus ``b`` [channels of the result].
+
+    >>> arrays = np.ones((1, 4, 4, 3)), np.ones((2, 2, 3, 5)), np.ones(5)
+    >>> backend.compile(xb.training.layers.convolution, *arrays)(*arrays).shape
+    (1, 3, 3, 5)
+    """
     made = xp.conv2d(x, w, strides=strides, padding=padding)
     return made if b is None else xp.add(made, b)
 
@@ -40,6 +51,10 @@ def cross_entropy(logits: Any, labels: Any) -> Array:
 
     Computed as logsumexp(logits) - logits[label], which never overflows. A label that is no class gives NaN on every
     backend, and NaN stops a training.
+
+    >>> arrays = np.zeros((3, 4)), np.asarray([0, 1, 2])
+    >>> round(float(backend.compile(xb.training.layers.cross_entropy, *arrays)(*arrays)), 4)
+    1.3863
     """
     scores, of = _chosen("cross_entropy", logits, labels)
     own = xp.expand_dims(of, axis=1) == xp.arange(scores.shape[1], dtype=of.dtype)
@@ -49,7 +64,12 @@ def cross_entropy(logits: Any, labels: Any) -> Array:
 
 
 def accuracy(logits: Any, labels: Any) -> Array:
-    """The share of rows whose label has the largest score, a scalar of the scores' dtype."""
+    """The share of rows whose label has the largest score, a scalar of the scores' dtype.
+
+    >>> arrays = np.asarray([[0.1, 0.9], [0.8, 0.2]]), np.asarray([1, 1])
+    >>> float(backend.compile(xb.training.layers.accuracy, *arrays)(*arrays))
+    0.5
+    """
     scores, of = _chosen("accuracy", logits, labels)
     found = xp.argmax(scores, axis=1) == of
     return xp.mean(xp.astype(found, scores.dtype))
@@ -63,6 +83,11 @@ def dropout(x: Any, rate: float, seeds: Any, *, layer: int = 0) -> Array:
     number. An element is dropped by its row's seed, the layer and its place in the row: the same on every backend, for
     any distribution of rows over devices. The bits are those of a mixing function of 32 bits (C. Wellons, lowbias32,
     https://nullprogram.com/blog/2018/07/31/).
+
+    >>> arrays = np.ones((2, 4)), np.asarray([7, 8], np.uint32)
+    >>> dropped = backend.compile(lambda x, seeds: xb.training.layers.dropout(x, 0.5, seeds), *arrays)(*arrays)
+    >>> sorted({float(one) for one in dropped.ravel()})
+    [0.0, 2.0]
     """
     tracer = current("dropout")
     rows, own = tracer.array(x), tracer.array(seeds)

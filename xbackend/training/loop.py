@@ -29,7 +29,11 @@ from xbackend.training.sources import Stream
 
 @dataclass(frozen=True)
 class Epoch:
-    """The results of an epoch: means over the rows of the training batches, and over those of the test batches."""
+    """The results of an epoch: means over the rows of the training batches, and over those of the test batches.
+
+    >>> xb.training.Epoch(number=1, steps=10, train={"loss": 0.5})
+    Epoch(number=1, steps=10, train={'loss': 0.5}, test={})
+    """
 
     number: int
     steps: int  # since training began
@@ -59,6 +63,30 @@ class Training:
     Without a ``strategy`` all is on the backend's default device. ``devices`` binds the device names of strategy and
     loss. A step is compiled once for each shape of a batch. If its arrays need more than ``device_memory`` bytes on a
     device, it is refused (`DeviceMemoryError`).
+
+    >>> def loss(w, x, y):
+    ...     return xb.mean((x @ w["w"] - y) ** 2)
+    >>> x, y = np.eye(4), np.arange(4.0)
+    >>> batches = xb.training.Batches(x, y, size=2, seed=1)
+    >>> mirrored = xb.strategies.Mirrored(("cpu:0", "cpu:1"))
+    >>> training = xb.training.Training(backend, loss, {"w": np.zeros(4)}, xb.training.SGD(0.5), strategy=mirrored)
+    >>> round(training.step(x[:2], y[:2])["loss"], 3)
+    0.5
+    >>> epochs = training.fit(batches, epochs=3)
+    >>> len(epochs), training.steps, training.weights()["w"].shape
+    (3, 7, (4,))
+    >>> training.check_copies()
+    >>> training.evaluate(x, y)["loss"] == training.means([(x, y)])["loss"]
+    True
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = training.save(folder, batches)
+    ...     training.restore(xb.training.checkpoints.read(path), batches)
+    >>> training.restart({"w": np.zeros(4)})
+    >>> training.steps, len(training.executables), sorted(training.values())
+    (0, 2, ['step', 'weights/w'])
+    >>> [str(device) for device in training.compiled_step.input_devices], len(training.model(x, y))
+    (['cpu:0', 'cpu:0'], 64)
     """
 
     def __init__(

@@ -41,6 +41,22 @@ class Model:
         partial: whether an epoch ends with a smaller batch of the remaining rows.
         seeds: whether the last array of a batch has one uint32 for each row (`layers.dropout`).
         places: the device of each variable by name, for model parallel training.
+
+    >>> @xb.model(optimizer=xb.training.SGD(0.5), batch=2, epochs=3)
+    ... def line(weights, x, y):
+    ...     return xb.mean((weights["w"] * x - y) ** 2)
+    >>> @line.weights
+    ... def weights(rng):
+    ...     return {"w": rng.normal(size=())}
+    >>> @line.data
+    ... def data(rng):
+    ...     x = rng.normal(size=8)
+    ...     return x, 3.0 * x
+    >>> sorted(line.start(seed=0))
+    ['w']
+    >>> batches, test = line.batches(size=4)
+    >>> [x.shape for x, y in batches]
+    [(4,), (4,)]
     """
 
     def __init__(
@@ -141,7 +157,15 @@ def _is_pair(made: Any) -> bool:
 
 
 def model(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Make a `Model` of the decorated function, with these options."""
+    """Make a `Model` of the decorated function, with these options.
+
+    >>> @xb.model(optimizer=xb.training.SGD(0.5), batch=2)
+    ... def constant(weights, x):
+    ...     "The number nearest to all."
+    ...     return xb.mean((weights["c"] - x) ** 2)
+    >>> constant.name, constant.summary, constant.batch
+    ('constant', 'The number nearest to all.', 2)
+    """
     if function is not None:
         return Model(function, **options)
     return lambda loss: Model(loss, **options)

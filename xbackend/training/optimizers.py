@@ -32,6 +32,17 @@ class Optimizer(abc.ABC):
 
     ``rate`` is a number or a schedule (`xbackend.training.schedules`). ``clip`` bounds the global norm of all
     gradients, the root of the sum of their squares: larger ones are scaled to it (optax: `clip_by_global_norm`).
+
+    >>> optimizer = xb.training.Adam(rate=0.01, clip=1.0)
+    >>> optimizer.slots
+    ('mean', 'square')
+    >>> def updated(w, g):
+    ...     step, slots = xb.asarray(0), {name: xb.zeros_like(w) for name in optimizer.slots}
+    ...     print(optimizer.rate_at(step, w))
+    ...     return optimizer.update(w, optimizer.limited([g])(g), slots, step)[0]
+    >>> backend.compile(updated, np.ones(2), np.ones(2))(np.ones(2), np.asarray([3.0, -4.0]))
+    0.01
+    array([0.99, 1.01])
     """
 
     rate: Rate
@@ -82,6 +93,12 @@ class SGD(Optimizer):
     """Gradient descent, with ``momentum`` m:  v = g + m v,  w = w - rate v;  ``nesterov``:  w = w - rate (g + m v).
 
     optax: `trace`, `scale_by_learning_rate`.
+
+    >>> optimizer = xb.training.SGD(0.1, momentum=0.9)
+    >>> slots = {name: np.zeros(2) for name in optimizer.slots}
+    >>> run = backend.compile(lambda w, g: optimizer.update(w, g, slots, xb.asarray(0))[0], np.ones(2), np.ones(2))
+    >>> run(np.ones(2), np.ones(2))
+    array([0.9, 0.9])
     """
 
     rate: Rate = 0.01
@@ -106,7 +123,14 @@ class SGD(Optimizer):
 
 @dataclass(frozen=True)
 class RMSProp(Optimizer):
-    """n = d n + (1 - d) g^2,  w = w - rate g / sqrt(n + e).  optax: `scale_by_rms`, with epsilon under the root."""
+    """n = d n + (1 - d) g^2,  w = w - rate g / sqrt(n + e).  optax: `scale_by_rms`, with epsilon under the root.
+
+    >>> optimizer = xb.training.RMSProp(0.1)
+    >>> slots = {name: np.zeros(2) for name in optimizer.slots}
+    >>> run = backend.compile(lambda w, g: optimizer.update(w, g, slots, xb.asarray(0))[0], np.ones(2), np.ones(2))
+    >>> run(np.ones(2), np.ones(2))
+    array([0.68377225, 0.68377225])
+    """
 
     rate: Rate = 0.001
     decay: float = 0.9
@@ -128,6 +152,12 @@ class Adam(Optimizer):
     """m = a m + (1 - a) g,  n = b n + (1 - b) g^2,  w = w - rate (m / (1 - a^t)) / (sqrt(n / (1 - b^t)) + e), t from 1.
 
     Kingma and Ba (2015), algorithm 1; optax: `scale_by_adam`.
+
+    >>> optimizer = xb.training.Adam(0.1)
+    >>> slots = {name: np.zeros(2) for name in optimizer.slots}
+    >>> run = backend.compile(lambda w, g: optimizer.update(w, g, slots, xb.asarray(0))[0], np.ones(2), np.ones(2))
+    >>> run(np.ones(2), np.ones(2))
+    array([0.9, 0.9])
     """
 
     rate: Rate = 0.001

@@ -19,7 +19,13 @@ def _number(step: Any) -> Any:
 
 
 def exponential(rate: float, decay: float, steps: int, *, staircase: bool = False) -> Schedule:
-    """rate * decay ** (step / steps); ``staircase`` floors the quotient. optax: `exponential_decay`."""
+    """rate * decay ** (step / steps); ``staircase`` floors the quotient. optax: `exponential_decay`.
+
+    >>> rate = xb.training.schedules.exponential(0.1, decay=0.5, steps=10)
+    >>> run = backend.compile(rate, np.int64(0))
+    >>> [round(float(run(np.int64(step))), 4) for step in (0, 10, 20)]
+    [0.1, 0.05, 0.025]
+    """
     check_whole(steps, f"steps={steps!r:.40} of a schedule")
 
     def at(step: Any) -> Any:
@@ -33,6 +39,11 @@ def cosine(rate: float, steps: int, *, least: float = 0.0) -> Schedule:
     """From the rate to ``least`` times it: rate ((1 - least) (1 + cos(pi min(step, steps) / steps)) / 2 + least).
 
     optax: `cosine_decay_schedule`.
+
+    >>> rate = xb.training.schedules.cosine(0.1, steps=10)
+    >>> run = backend.compile(rate, np.int64(0))
+    >>> [round(float(run(np.int64(step))), 4) for step in (0, 5, 10)]
+    [0.1, 0.05, 0.0]
     """
     check_whole(steps, f"steps={steps!r:.40} of a schedule")
 
@@ -44,7 +55,13 @@ def cosine(rate: float, steps: int, *, least: float = 0.0) -> Schedule:
 
 
 def piecewise(rate: float, factors: Mapping[int, float]) -> Schedule:
-    """The rate, from each step of ``factors`` on multiplied by its factor. optax: `piecewise_constant_schedule`."""
+    """The rate, from each step of ``factors`` on multiplied by its factor. optax: `piecewise_constant_schedule`.
+
+    >>> rate = xb.training.schedules.piecewise(0.1, {10: 0.5, 20: 0.1})
+    >>> run = backend.compile(rate, np.int64(0))
+    >>> [round(float(run(np.int64(step))), 4) for step in (0, 10, 20)]
+    [0.1, 0.05, 0.005]
+    """
 
     def at(step: Any) -> Any:
         now: Any = where(less(step, 0), float(rate), float(rate))
@@ -57,7 +74,13 @@ def piecewise(rate: float, factors: Mapping[int, float]) -> Schedule:
 
 def warmed_up(schedule: Schedule, rate: float, steps: int) -> Schedule:
     """Linear from 0 to ``rate`` over ``steps``; then ``schedule``, which counts its steps from there. optax:
-    `join_schedules` of `linear_schedule` and the other."""
+    `join_schedules` of `linear_schedule` and the other.
+
+    >>> rate = xb.training.schedules.warmed_up(xb.training.schedules.cosine(0.1, steps=10), 0.1, steps=4)
+    >>> run = backend.compile(rate, np.int64(0))
+    >>> [round(float(run(np.int64(step))), 4) for step in (0, 2, 4, 14)]
+    [0.0, 0.05, 0.1, 0.0]
+    """
     check_whole(steps, f"steps={steps!r:.40} of a schedule")
 
     def at(step: Any) -> Any:

@@ -25,6 +25,14 @@ def npz(path: str | os.PathLike[str], *names: str) -> tuple[np.ndarray, ...]:
     """The named arrays of a file written by `numpy.savez`; without names all, in their order.
 
     Raises `StoreError` if it cannot be read, and `TrainingError` if it is damaged, lacks a name, or changed meanwhile.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".npz") as file:
+    ...     np.savez(file, x=np.ones((4, 2)), y=np.arange(4))
+    ...     file.flush()
+    ...     x, y = xb.training.sources.npz(file.name, "x", "y")
+    >>> x.shape, y.dtype
+    ((4, 2), dtype('int64'))
     """
     data = _read(path)
     try:
@@ -46,6 +54,15 @@ def table(path: str | os.PathLike[str], labels: str) -> tuple[np.ndarray, np.nda
 
     Raises `StoreError` if it cannot be read, `TrainingError`, with the line, for a cell that is no number, and if it
     changed meanwhile.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     for line in ("a,b,kind", "0.5,1.5,0", "2.5,3.5,1"):
+    ...         print(line, file=file, flush=True)
+    ...     x, kinds = xb.training.sources.table(file.name, "kind")
+    >>> x, kinds
+    (array([[0.5, 1.5],
+           [2.5, 3.5]]), array([0, 1]))
     """
     where = os.fspath(path)
     lines = csv.reader(io.StringIO(_read(path).decode("utf-8-sig", errors="replace")))
@@ -88,6 +105,13 @@ class Stream(Order):
     epoch. ``rng`` is a `numpy.random.Generator` seeded with ``seed`` and the number of the epoch.
 
     A restored stream makes the batches before its place again and skips them.
+
+    >>> def drawn(rng):
+    ...     while True:
+    ...         yield rng.normal(size=(4, 2)), rng.normal(size=4)
+    >>> stream = xb.training.Stream(drawn, steps=10, seed=0)
+    >>> [x.shape for x in stream.arrays]
+    [(4, 2), (4,)]
     """
 
     unit = "batches"

@@ -58,6 +58,11 @@ def open(
 
     Raises:
         UnknownBackend, BackendUnavailable, DeviceUnavailable, ArgumentError, EnvironmentFailed, WorkerError.
+
+    >>> with xb.open("numpy", virtual_devices=2) as opened:
+    ...     run = opened.compile(lambda x: x + 1.0, np.ones(2))
+    ...     print(run(np.ones(2)), [str(device) for device in opened.devices])
+    [2. 2.] ['cpu:0', 'cpu:1']
     """
     entry = registry.get(name)
     settings = Settings(virtual_devices, _visible(visible), threads, cores_per_device=cores_per_device)

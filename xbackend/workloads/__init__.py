@@ -24,19 +24,31 @@ ALL = "all"  # the suite of all suites
 
 @cache
 def suites() -> dict[str, tuple[str, ...]]:
-    """The names of the workloads of each suite, by its name."""
+    """The names of the workloads of each suite, by its name.
+
+    >>> list(xb.workloads.suites())
+    ['kernels', 'models']
+    """
     folders = sorted(path.parent for path in Path(__file__).parent.glob("*/__init__.py"))
     found = {each.name: tuple(sorted(p.stem for p in each.glob("[!_]*.py"))) for each in folders}
     return {name: workloads for name, workloads in found.items() if workloads}
 
 
 def names() -> tuple[str, ...]:
-    """The names of all workloads."""
+    """The names of all workloads.
+
+    >>> "matpow" in xb.workloads.names()
+    True
+    """
     return tuple(name for workloads in suites().values() for name in workloads)
 
 
 def get(name: str) -> Workload:
-    """A workload by its name. Raises `WorkloadError`, which lists the workloads."""
+    """A workload by its name. Raises `WorkloadError`, which lists the workloads.
+
+    >>> xb.workloads.get("matpow").summary
+    'A^n + B^n, the powers on two logical devices, the sum on the CPU: arrays of shape (m, m).'
+    """
     from xbackend.workloads.workload import Workload
 
     if name not in names():
@@ -49,7 +61,11 @@ def get(name: str) -> Workload:
 
 
 def of_suite(name: str) -> list[Workload]:
-    """The workloads of a suite; of all suites for `ALL`. Raises `WorkloadError`, which lists the suites."""
+    """The workloads of a suite; of all suites for `ALL`. Raises `WorkloadError`, which lists the suites.
+
+    >>> len(xb.workloads.of_suite("all")) == len(xb.workloads.names())
+    True
+    """
     if name not in (ALL, *suites()):
         raise WorkloadError(
             f"there is no suite {name!r}; there is {', '.join([*suites(), ALL])}{suggested(name, suites())}"

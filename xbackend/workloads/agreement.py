@@ -18,6 +18,9 @@ def relative_error(result: Any, oracle: Any) -> float:
     """The largest deviation from the oracle divided by the oracle's largest magnitude, over all arrays.
 
     0 for empty arrays; infinite where one is NaN or infinite and the other is not, or where shapes differ.
+
+    >>> round(xb.workloads.relative_error([1.0, 2.2], np.asarray([1.0, 2.0])), 6)
+    0.1
     """
     if isinstance(oracle, list | tuple):
         pairs: Sequence[tuple[Any, Any]] = list(zip(result, oracle, strict=True))
@@ -141,6 +144,9 @@ def ulps(result: Any, oracle: Any) -> float | None:
     The unit is the distance from the oracle's value, rounded to the result's dtype, to the next number of that dtype
     (Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic*, 1991). `None` if no array is
     floating-point, or the largest deviation is not finite.
+
+    >>> xb.workloads.ulps(np.float32(1.0) + np.float32(2.0**-23), np.float64(1.0))
+    1.0
     """
     if isinstance(oracle, list | tuple):
         errors = [ulps(r, o) for r, o in zip(result, oracle, strict=True)]

@@ -45,6 +45,30 @@ class Workload:
         quick: those for ``--quick``.
         gradient: the names of arguments with respect to which the gradient is measured too.
         made_by: the function registered as `inputs`, if any.
+
+    >>> @xb.workload(sweep={"n": [10, 100]}, quick={"n": 10})
+    ... def norm(x, *, n):
+    ...     return xb.sqrt(xb.sum(x * x) / n)
+    >>> @norm.inputs
+    ... def inputs(rng, *, n):
+    ...     return [rng.normal(size=n)]
+    >>> @norm.oracle
+    ... def oracle(x, *, n):
+    ...     return np.sqrt(np.mean(x * x))
+    >>> @norm.tolerance
+    ... def tolerance(*, n):
+    ...     return 1e-7 * n
+    >>> @norm.check
+    ... def check(*, n):
+    ...     if n < 1:
+    ...         raise xb.errors.WorkloadError("n is 1 or more")
+    >>> norm.arguments, list(norm.combinations({})), norm.resolve(n=10), norm.passes(n=10)
+    (('x',), [{'n': 10}, {'n': 100}], {'n': 10}, 1e-06)
+    >>> list(norm.parameters), norm.known, norm.check_numbers({"n": 10})
+    (['n'], {'n': 10}, None)
+    >>> arrays = norm.arrays(seed=0, n=10)
+    >>> backend.compile(norm.traced({"n": 10}), *arrays)(*arrays).shape, len(norm.expected(arrays, n=10))
+    ((), 1)
     """
 
     def __init__(
@@ -262,6 +286,13 @@ def workload(
         gradient: names of arguments with respect to which the gradient is measured too, in a separate row.
         tolerance: the largest relative error that passes.
         name: its name; by default the function's.
+
+    >>> @xb.workload(sweep={"scale": [1.0, 2.0]}, gradient=("x",))
+    ... def energy(x, *, scale):
+    ...     "The energy of a vector."
+    ...     return scale * xb.sum(x * x)
+    >>> energy.name, energy.summary, list(energy.combinations({}))
+    ('energy', 'The energy of a vector.', [{'scale': 1.0}, {'scale': 2.0}])
     """
     if function is not None:
         return Workload(function)

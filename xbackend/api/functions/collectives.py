@@ -42,6 +42,15 @@ def all_reduce(
 
     Raises `ArgumentError` for no values, another reduction or invalid weights, `ShapeError` and `DTypeError` where
     values differ or have no mean.
+
+    >>> def total(x):
+    ...     parts = []
+    ...     for number, name in enumerate(("cpu:0", "cpu:1")):
+    ...         with xb.device(name):
+    ...             parts.append(xb.sum(x[2 * number : 2 * number + 2]))
+    ...     return xb.all_reduce(parts, "sum")
+    >>> backend.compile(total, np.arange(4.0))(np.arange(4.0))
+    [array(6.), array(6.)]
     """
     tracer = current("xb.all_reduce")
     arrays = [tracer.array(value) for value in values]

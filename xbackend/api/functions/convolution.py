@@ -16,6 +16,13 @@ def conv2d(x: Any, kernel: Any, /, *, strides: Any = 1, padding: Any = "VALID") 
     ``strides``: one number, or two for rows and columns. ``padding``: the zeros around the image, one number or pairs
     ``((above, below), (left, right))``. ``"VALID"`` is none. ``"SAME"`` pads to ceil(length / stride) pixels of the
     result; an odd zero goes below or to the right. Raises `ShapeError`, `ArgumentError`.
+
+    >>> image, kernel = xp.ones((1, 3, 3, 1)), xp.ones((2, 2, 1, 1))
+    >>> xp.conv2d(image, kernel)[0, :, :, 0]
+    array([[4., 4.],
+           [4., 4.]], dtype=float64, device=cpu:0)
+    >>> xp.conv2d(image, kernel, strides=2, padding="SAME").shape
+    (1, 2, 2, 1)
     """
     images, weights = operands("conv2d", x, kernel)
     steps = sequence(strides, "strides")

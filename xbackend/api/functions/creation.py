@@ -30,6 +30,12 @@ def asarray(value: Any, /, *, dtype: Any = None, device: Any = None, copy: bool 
 
     A traced array is moved to the device; ``copy`` makes it a separate array. Raises `DTypeError` where ``copy=False``
     and the dtype changes.
+
+    >>> backend.compile(lambda x: x + xb.asarray([1.0, 2.0]), np.ones(2))(np.ones(2))
+    array([2., 3.])
+    >>> xp.asarray([[1, 2], [3, 4]], dtype=xp.float32)
+    array([[1., 2.],
+           [3., 4.]], dtype=float32, device=cpu:0)
     """
     with _on(device):
         array = given("asarray", value)
@@ -40,7 +46,12 @@ def asarray(value: Any, /, *, dtype: Any = None, device: Any = None, copy: bool 
 
 
 def full(shape: Any, fill_value: Scalar, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array filled with a number; without a dtype it is float64, int64 or bool, by the type of the number."""
+    """An array filled with a number; without a dtype it is float64, int64 or bool, by the type of the number.
+
+    >>> xp.full((2, 2), 7)
+    array([[7, 7],
+           [7, 7]], dtype=int64, device=cpu:0)
+    """
     if not is_scalar(fill_value):
         raise DTypeError(f"full takes a Python number, not {fill_value!r:.60}; use xb.broadcast_to")
     kind = as_dtype(type(fill_value) if dtype is None else dtype)
@@ -63,43 +74,76 @@ def _number(value: Scalar, dtype: DType) -> Scalar:
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array of zeros, float64 unless a dtype is given."""
+    """An array of zeros, float64 unless a dtype is given.
+
+    >>> xp.zeros((2,), dtype=xp.int32)
+    array([0, 0], dtype=int32, device=cpu:0)
+    """
     return full(shape, 0.0, dtype=dtype, device=device)
 
 
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array of ones, float64 unless a dtype is given."""
+    """An array of ones, float64 unless a dtype is given.
+
+    >>> xp.ones(3)
+    array([1., 1., 1.], dtype=float64, device=cpu:0)
+    """
     return full(shape, 1.0, dtype=dtype, device=device)
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array of unspecified elements (zeros), float64 unless a dtype is given."""
+    """An array of unspecified elements (zeros), float64 unless a dtype is given.
+
+    >>> xp.empty((2, 3)).shape
+    (2, 3)
+    """
     return zeros(shape, dtype=dtype, device=device)
 
 
 def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array of unspecified elements (zeros) with the shape, and unless given the dtype, of another."""
+    """An array of unspecified elements (zeros) with the shape, and unless given the dtype, of another.
+
+    >>> xp.empty_like(xp.ones(3)).dtype
+    <DType.float64: 'float64'>
+    """
     return zeros_like(x, dtype=dtype, device=device)
 
 
 def full_like(x: Any, /, fill_value: Scalar, *, dtype: Any = None, device: Any = None) -> Array:
-    """An array filled with a number, with the shape, and unless given the dtype, of another."""
+    """An array filled with a number, with the shape, and unless given the dtype, of another.
+
+    >>> xp.full_like(xp.ones(2), 0.5)
+    array([0.5, 0.5], dtype=float64, device=cpu:0)
+    """
     array = given("full_like", x)
     return full(array.shape, fill_value, dtype=dtype or array.dtype, device=device)
 
 
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
-    """Zeros with the shape, and unless given the dtype, of another array."""
+    """Zeros with the shape, and unless given the dtype, of another array.
+
+    >>> xp.zeros_like(xp.asarray([1, 2]))
+    array([0, 0], dtype=int64, device=cpu:0)
+    """
     return full_like(x, 0, dtype=dtype, device=device)
 
 
 def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
-    """Ones with the shape, and unless given the dtype, of another array."""
+    """Ones with the shape, and unless given the dtype, of another array.
+
+    >>> xp.ones_like(xp.asarray([5, 2]))
+    array([1, 1], dtype=int64, device=cpu:0)
+    """
     return full_like(x, 1, dtype=dtype, device=device)
 
 
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Array:
-    """A matrix with ones on its k-th diagonal and zeros elsewhere, float64 unless a dtype is given."""
+    """A matrix with ones on its k-th diagonal and zeros elsewhere, float64 unless a dtype is given.
+
+    >>> xp.eye(2, 3, k=1)
+    array([[0., 1., 0.],
+           [0., 0., 1.]], dtype=float64, device=cpu:0)
+    """
     shape = as_shape((n_rows, n_rows if n_cols is None else n_cols))
     kind = as_dtype(float if dtype is None else dtype)
     with _on(device):
@@ -112,6 +156,9 @@ def arange(
     """Evenly spaced numbers from ``start`` (or 0) up to, without, ``stop``.
 
     Raises `DTypeError` for numbers out of the dtype's range, `ShapeError` for an infinite length.
+
+    >>> xp.arange(1, 7, 2)
+    array([1, 3, 5], dtype=int64, device=cpu:0)
     """
     if stop is None:
         start, stop = 0, start
@@ -146,7 +193,11 @@ def _steps(start: Scalar, stop: Scalar, step: Scalar) -> int:
 def linspace(
     start: Scalar, stop: Scalar, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Array:
-    """``num`` evenly spaced numbers from ``start`` to ``stop`` (included unless ``endpoint`` is false)."""
+    """``num`` evenly spaced numbers from ``start`` to ``stop`` (included unless ``endpoint`` is false).
+
+    >>> xp.linspace(0.0, 1.0, 3)
+    array([0. , 0.5, 1. ], dtype=float64, device=cpu:0)
+    """
     if not (is_scalar(start) and is_scalar(stop)):
         raise DTypeError(f"linspace takes Python numbers, not {start!r:.40} and {stop!r:.40}")
     kind, length = as_dtype(float if dtype is None else dtype), integer(num)

@@ -52,7 +52,11 @@ def _dtype(value: Any) -> DType:
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """Precision and range of a floating-point dtype, or of an array's dtype. Raises `DTypeError`."""
+    """Precision and range of a floating-point dtype, or of an array's dtype. Raises `DTypeError`.
+
+    >>> xp.finfo(xp.float32).eps
+    1.1920928955078125e-07
+    """
     dtype = _dtype(type)
     if not dtype.is_floating:
         raise DTypeError(f"finfo is of floating-point dtypes, not of {dtype}; use xb.iinfo")
@@ -62,7 +66,11 @@ def finfo(type: Any, /) -> FloatInfo:
 
 
 def iinfo(type: Any, /) -> IntegerInfo:
-    """The range of an integer dtype, or of an array's dtype. Raises `DTypeError`."""
+    """The range of an integer dtype, or of an array's dtype. Raises `DTypeError`.
+
+    >>> xp.iinfo(xp.uint8).max
+    255
+    """
     dtype = _dtype(type)
     if not dtype.is_integer:
         raise DTypeError(f"iinfo is of dtypes of integers, not of {dtype}; use xb.finfo")
@@ -71,7 +79,11 @@ def iinfo(type: Any, /) -> IntegerInfo:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is of a kind: a dtype, the standard's name of a kind, or a tuple of kinds."""
+    """Whether a dtype is of a kind: a dtype, the standard's name of a kind, or a tuple of kinds.
+
+    >>> xp.isdtype(xp.float32, "real floating"), xp.isdtype(xp.uint8, ("signed integer", "bool"))
+    (True, False)
+    """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, one) for one in kind)
     own = as_dtype(dtype)
@@ -81,7 +93,11 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The dtype that arrays, dtypes and Python numbers promote to. Raises `DTypeError` where the standard has none."""
+    """The dtype that arrays, dtypes and Python numbers promote to. Raises `DTypeError` where the standard has none.
+
+    >>> str(xp.result_type(xp.float32, xp.float64))
+    'float64'
+    """
     scalars = [v for v in arrays_and_dtypes if is_scalar(v)]
     known = [_dtype(v) for v in arrays_and_dtypes if not is_scalar(v)]
     if not known:
@@ -90,6 +106,10 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether an array or dtype promotes to the dtype."""
+    """Whether an array or dtype promotes to the dtype.
+
+    >>> xp.can_cast(xp.int32, xp.int64), xp.can_cast(xp.int64, xp.int32)
+    (True, False)
+    """
     target = as_dtype(to)
     return promote(_dtype(from_), target) is target

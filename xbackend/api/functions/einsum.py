@@ -25,6 +25,12 @@ def einsum(subscripts: str, /, *arrays: Any) -> Array:
     after the arrow; without an arrow the result has the letters that occur once, in alphabetical order. ``...`` stands
     for the other axes, which broadcast. Two arrays are multiplied at a time, the pair with the smallest result first.
     Raises `ArgumentError` for invalid subscripts, `ShapeError` for lengths that differ.
+
+    >>> xp.einsum("ij,jk->ik", xp.ones((2, 3)), xp.ones((3, 2)))
+    array([[3., 3.],
+           [3., 3.]], dtype=float64, device=cpu:0)
+    >>> xp.einsum("ii", xp.eye(3))
+    array(3., dtype=float64, device=cpu:0)
     """
     parts = operands("einsum", *arrays)
     inputs, output = _parsed(subscripts, [p.shape for p in parts])

@@ -225,12 +225,20 @@ def hypot(x1: Any, x2: Any, /) -> Array:
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:
-    """``x1`` where the bool ``condition`` holds, else ``x2``; shapes broadcast, dtypes of ``x1`` and ``x2`` promote."""
+    """``x1`` where the bool ``condition`` holds, else ``x2``; shapes broadcast, dtypes of ``x1`` and ``x2`` promote.
+
+    >>> xp.where(xp.asarray([True, False]), xp.asarray([1.0, 2.0]), 0.0)
+    array([1., 0.], dtype=float64, device=cpu:0)
+    """
     return emitted("where", given("where", condition), *operands("where", x1, x2))
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
-    """The values limited to the range from ``min`` to ``max``; `None` sets no limit."""
+    """The values limited to the range from ``min`` to ``max``; `None` sets no limit.
+
+    >>> xp.clip(xp.asarray([-2.0, 0.5, 9.0]), 0.0, 1.0)
+    array([0. , 0.5, 1. ], dtype=float64, device=cpu:0)
+    """
     array = given("clip", x)
     if min is None and max is None:
         return copied(array)
@@ -241,6 +249,10 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
     """The array in another dtype, and with ``device`` on another device; floating point to integer drops the fraction.
-    With ``copy=False`` an array that has the dtype is returned as it is."""
+    With ``copy=False`` an array that has the dtype is returned as it is.
+
+    >>> xp.astype(xp.asarray([-1.5, 2.5]), xp.int32)
+    array([-1,  2], dtype=int32, device=cpu:0)
+    """
     result = converted(given("astype", x), as_dtype(dtype), copy)
     return result if device is None else result.to_device(device)

@@ -29,22 +29,38 @@ def _frequencies(name: str, n: Any, d: float, dtype: Any, device: Any) -> Array:
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies of a discrete Fourier transform of n samples with spacing d; negative ones are last."""
+    """The frequencies of a discrete Fourier transform of n samples with spacing d; negative ones are last.
+
+    >>> backend.compile(lambda: xb.fft.fftfreq(4, d=0.5))()
+    array([ 0. ,  0.5, -1. , -0.5])
+    """
     return _frequencies("fftfreq", n, d, dtype, device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies of a discrete Fourier transform of n real samples with spacing d; none is negative."""
+    """The frequencies of a discrete Fourier transform of n real samples with spacing d; none is negative.
+
+    >>> backend.compile(lambda: xb.fft.rfftfreq(4, d=0.5))()
+    array([0. , 0.5, 1. ])
+    """
     return _frequencies("rfftfreq", n, d, dtype, device)
 
 
 def fftshift(x: Any, /, *, axes: Any = None) -> Array:
-    """The array with the frequency zero in the middle of the axes (all if None)."""
+    """The array with the frequency zero in the middle of the axes (all if None).
+
+    >>> backend.compile(xb.fft.fftshift, np.arange(4))(np.arange(4))
+    array([2, 3, 0, 1])
+    """
     return _shifted("fft.fftshift", x, axes, 1)
 
 
 def ifftshift(x: Any, /, *, axes: Any = None) -> Array:
-    """The inverse of `fftshift`."""
+    """The inverse of `fftshift`.
+
+    >>> backend.compile(xb.fft.ifftshift, np.arange(4))(np.arange(4))
+    array([2, 3, 0, 1])
+    """
     return _shifted("fft.ifftshift", x, axes, -1)
 
 

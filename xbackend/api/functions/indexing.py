@@ -202,6 +202,9 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
 
     A negative index counts from the end. One out of range is an error if it is known while tracing; otherwise the
     standard leaves the result open, and docs/indexing.md has it. ``axis`` may be left out for a vector.
+
+    >>> xp.take(xp.asarray([10, 20, 30]), xp.asarray([2, -3]))
+    array([30, 10], dtype=int64, device=cpu:0)
     """
     tracer = current("xb.take")
     array = tracer.array(x)
@@ -214,7 +217,13 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
 
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
-    """The elements along an axis at separate indices for each position of the other axes, which broadcast."""
+    """The elements along an axis at separate indices for each position of the other axes, which broadcast.
+
+    >>> x = xp.asarray([[3, 1], [2, 4]])
+    >>> xp.take_along_axis(x, xp.argsort(x))
+    array([[1, 3],
+           [2, 4]], dtype=int64, device=cpu:0)
+    """
     tracer = current("xb.take_along_axis")
     array = tracer.array(x)
     number = normalize_axis(axis, array.ndim)
@@ -282,5 +291,12 @@ def _fitting(value: Array, shape: tuple[int, ...]) -> Array:
 
 
 def at(x: Any, /) -> At[Array]:
-    """An array to update at a key: ``xb.at(x)[key].set(value)``, ``xb.at(x)[key].add(value)``."""
+    """An array to update at a key: ``xb.at(x)[key].set(value)``, ``xb.at(x)[key].add(value)``.
+
+    >>> x = xp.zeros(3)
+    >>> xp.at(x)[1:].set(5.0)
+    array([0., 5., 5.], dtype=float64, device=cpu:0)
+    >>> xp.at(x)[xp.asarray([0, 0])].add(1.0)
+    array([2., 0., 0.], dtype=float64, device=cpu:0)
+    """
     return At(partial(_written, current("xb.at").array(x)))

@@ -17,6 +17,10 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
     """The same elements, in row-major order, in another shape. One length may be -1: it is inferred.
 
     ``copy`` is the standard's and has no effect, as arrays of a program never change.
+
+    >>> xp.reshape(xp.arange(6), (2, -1))
+    array([[0, 1, 2],
+           [3, 4, 5]], dtype=int64, device=cpu:0)
     """
     array = given("reshape", x)
     lengths = list(sequence(shape, "shape"))
@@ -29,7 +33,11 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
 
 
 def expand_dims(x: Any, /, axis: Any = 0) -> Array:
-    """The array with a new axis of length 1 at the position, or at several positions, in the result."""
+    """The array with a new axis of length 1 at the position, or at several positions, in the result.
+
+    >>> xp.expand_dims(xp.ones((2, 3)), axis=1).shape
+    (2, 1, 3)
+    """
     array = given("expand_dims", x)
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     new = normalize_axes(axes, array.ndim + len(axes))
@@ -38,7 +46,11 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Array:
 
 
 def squeeze(x: Any, /, axis: Any) -> Array:
-    """The array without the axes, which must have length 1."""
+    """The array without the axes, which must have length 1.
+
+    >>> xp.squeeze(xp.ones((2, 1, 3)), axis=1).shape
+    (2, 3)
+    """
     array = given("squeeze", x)
     axes = normalize_axes(axis, array.ndim)
     for a in axes:
@@ -48,13 +60,22 @@ def squeeze(x: Any, /, axis: Any) -> Array:
 
 
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Array:
-    """The array with its axes in another order."""
+    """The array with its axes in another order.
+
+    >>> xp.permute_dims(xp.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     array = given("permute_dims", x)
     return emitted("permute_dims", array, axes=tuple(normalize_axis(a, array.ndim) for a in sequence(axes, "axes")))
 
 
 def matrix_transpose(x: Any, /) -> Array:
-    """The array with its last two axes exchanged."""
+    """The array with its last two axes exchanged.
+
+    >>> xp.matrix_transpose(xp.asarray([[1, 2], [3, 4]]))
+    array([[1, 3],
+           [2, 4]], dtype=int64, device=cpu:0)
+    """
     array = given("matrix_transpose", x)
     if array.ndim < 2:
         raise ShapeError(f"matrix_transpose needs a matrix, this has shape {array.shape}")
@@ -62,13 +83,22 @@ def matrix_transpose(x: Any, /) -> Array:
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Array:
-    """The array repeated to the shape, as broadcasting would."""
+    """The array repeated to the shape, as broadcasting would.
+
+    >>> xp.broadcast_to(xp.asarray([1, 2]), (2, 2))
+    array([[1, 2],
+           [1, 2]], dtype=int64, device=cpu:0)
+    """
     array, target = given("broadcast_to", x), as_shape(shape)
     return copied(array) if target == array.shape else emitted("broadcast_to", array, shape=target)
 
 
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
-    """The arrays one after the other along the axis (`None`: each flattened first); dtypes promote."""
+    """The arrays one after the other along the axis (`None`: each flattened first); dtypes promote.
+
+    >>> xp.concat([xp.asarray([1, 2]), xp.asarray([3])])
+    array([1, 2, 3], dtype=int64, device=cpu:0)
+    """
     parts = _parts("concat", arrays)
     if axis is None:
         parts, axis = [reshape(p, (p.size,)) for p in parts], 0
@@ -76,7 +106,12 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
 
 
 def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Array:
-    """The arrays, all of the same shape, along a new axis; dtypes promote."""
+    """The arrays, all of the same shape, along a new axis; dtypes promote.
+
+    >>> xp.stack([xp.asarray([1, 2]), xp.asarray([3, 4])], axis=1)
+    array([[1, 3],
+           [2, 4]], dtype=int64, device=cpu:0)
+    """
     parts = _parts("stack", arrays)
     return emitted("stack", *parts, axis=normalize_axis(axis, parts[0].ndim + 1))
 
@@ -89,6 +124,10 @@ def _parts(name: str, arrays: Sequence[Any]) -> list[Array]:
 
 
 def to_device(x: Any, device: str | Device, /) -> Array:
-    """The same values on another device or logical device: a transfer, unless they are there already."""
+    """The same values on another device or logical device: a transfer, unless they are there already.
+
+    >>> str(xp.to_device(xp.ones(2), "cpu:1").device)
+    'cpu:1'
+    """
     array = given("to_device", x)
     return array._tracer.emit("transfer", (array,), {}, canonical(device))

@@ -19,7 +19,11 @@ from xbackend.program.shapes import broadcast_shapes
 
 
 def matmul(x1: Any, x2: Any, /) -> Array:
-    """The matrix product; leading axes broadcast, a vector counts as a row on the left and a column on the right."""
+    """The matrix product; leading axes broadcast, a vector counts as a row on the left and a column on the right.
+
+    >>> xp.matmul(xp.asarray([[1.0, 2.0], [3.0, 4.0]]), xp.asarray([1.0, 1.0]))
+    array([3., 7.], dtype=float64, device=cpu:0)
+    """
     a, b = operands("matmul", x1, x2)
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul of shapes {a.shape} and {b.shape}: a number is no matrix; use *")
@@ -38,7 +42,11 @@ def stacks(a: Array, b: Array) -> list[Array]:
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
-    """The sum of products along the axis, of the same length in both; other axes broadcast. Raises `ShapeError`."""
+    """The sum of products along the axis, of the same length in both; other axes broadcast. Raises `ShapeError`.
+
+    >>> xp.vecdot(xp.asarray([[1.0, 2.0], [3.0, 4.0]]), xp.asarray([1.0, 1.0]))
+    array([3., 7.], dtype=float64, device=cpu:0)
+    """
     a, b = operands("vecdot", x1, x2)
     lengths = [array.shape[normalize_axis(axis, array.ndim)] for array in (a, b)]
     if lengths[0] != lengths[1]:
@@ -49,7 +57,11 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
 
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
-    """The sum of products over axes: the last ``axes`` of x1 with the first of x2, or two tuples of axes."""
+    """The sum of products over axes: the last ``axes`` of x1 with the first of x2, or two tuples of axes.
+
+    >>> xp.tensordot(xp.ones((2, 3, 4)), xp.ones((4, 3)), axes=((1, 2), (1, 0)))
+    array([12., 12.], dtype=float64, device=cpu:0)
+    """
     a, b = operands("tensordot", x1, x2)
     if isinstance(axes, int):
         axes = (tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))
@@ -67,7 +79,12 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
 
 
 def outer(x1: Any, x2: Any, /) -> Array:
-    """The matrix of all products of two vectors."""
+    """The matrix of all products of two vectors.
+
+    >>> xp.linalg.outer(xp.asarray([1, 2]), xp.asarray([3, 4]))
+    array([[3, 4],
+           [6, 8]], dtype=int64, device=cpu:0)
+    """
     a, b = given("linalg.outer", x1), given("linalg.outer", x2)
     if a.ndim != 1 or b.ndim != 1:
         raise ShapeError(f"outer takes two vectors, not shapes {a.shape} and {b.shape}")
@@ -75,7 +92,11 @@ def outer(x1: Any, x2: Any, /) -> Array:
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
-    """The cross products of vectors with three elements along the axis; the other axes broadcast."""
+    """The cross products of vectors with three elements along the axis; the other axes broadcast.
+
+    >>> xp.linalg.cross(xp.asarray([1.0, 0.0, 0.0]), xp.asarray([0.0, 1.0, 0.0]))
+    array([0., 0., 1.], dtype=float64, device=cpu:0)
+    """
     a, b = operands("linalg.cross", x1, x2)
     leading = broadcast_shapes(a.shape, b.shape)
     number = normalize_axis(axis, len(leading))
@@ -107,20 +128,38 @@ def _triangle(name: str, kept: Callable[[Any, Any], Array], x: Any, k: int) -> A
 
 
 def tril(x: Any, /, *, k: int = 0) -> Array:
-    """Matrices with zeros above the k-th diagonal."""
+    """Matrices with zeros above the k-th diagonal.
+
+    >>> xp.tril(xp.ones((2, 2)))
+    array([[1., 0.],
+           [1., 1.]], dtype=float64, device=cpu:0)
+    """
     return _triangle("tril", less_equal, x, k)
 
 
 def triu(x: Any, /, *, k: int = 0) -> Array:
-    """Matrices with zeros below the k-th diagonal."""
+    """Matrices with zeros below the k-th diagonal.
+
+    >>> xp.triu(xp.ones((2, 2)), k=1)
+    array([[0., 1.],
+           [0., 0.]], dtype=float64, device=cpu:0)
+    """
     return _triangle("triu", greater_equal, x, k)
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Array:
-    """The diagonal of matrices, or the one ``offset`` places above (> 0) or below (< 0) it."""
+    """The diagonal of matrices, or the one ``offset`` places above (> 0) or below (< 0) it.
+
+    >>> xp.linalg.diagonal(xp.asarray([[1, 2], [3, 4]]))
+    array([1, 4], dtype=int64, device=cpu:0)
+    """
     return emitted("diagonal", given("linalg.diagonal", x), offset=_offset("diagonal", offset))
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
-    """The sum of a `diagonal`. Integers give int64 unless ``dtype`` says otherwise."""
+    """The sum of a `diagonal`. Integers give int64 unless ``dtype`` says otherwise.
+
+    >>> int(xp.linalg.trace(xp.asarray([[1, 2], [3, 4]])))
+    5
+    """
     return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)

@@ -22,26 +22,42 @@ def _along(array: Array, axis: int, part: Any) -> Array:
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape to which the shapes broadcast. Raises `ShapeError`."""
+    """The shape to which the shapes broadcast. Raises `ShapeError`.
+
+    >>> xb.broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
     return common_shape(*map(as_shape, shapes))
 
 
 def broadcast_arrays(*arrays: Any) -> tuple[Array, ...]:
-    """The arrays, each repeated to the shape to which all broadcast; their dtypes stay."""
+    """The arrays, each repeated to the shape to which all broadcast; their dtypes stay.
+
+    >>> [x.shape for x in xp.broadcast_arrays(xp.ones((2, 1)), xp.ones(3))]
+    [(2, 3), (2, 3)]
+    """
     each = [given("broadcast_arrays", a) for a in arrays]
     shape = common_shape(*(a.shape for a in each))
     return tuple(broadcast_to(a, shape) for a in each)
 
 
 def flip(x: Any, /, *, axis: Any = None) -> Array:
-    """The array with the elements of the axes (all if None) from the last to the first."""
+    """The array with the elements of the axes (all if None) from the last to the first.
+
+    >>> xp.flip(xp.asarray([1, 2, 3]))
+    array([3, 2, 1], dtype=int64, device=cpu:0)
+    """
     array = given("flip", x)
     axes = normalize_axes(axis, array.ndim)
     return getitem(array, tuple(slice(None, None, -1 if a in axes else None) for a in range(array.ndim)))
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
-    """The array with axes moved to other positions; the other axes keep their order."""
+    """The array with axes moved to other positions; the other axes keep their order.
+
+    >>> xp.moveaxis(xp.ones((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     array = given("moveaxis", x)
     pairs = [[normalize_axis(a, array.ndim) for a in sequence(axes, "axis")] for axes in (source, destination)]
     if len(pairs[0]) != len(pairs[1]) or any(len(set(p)) != len(p) for p in pairs):
@@ -54,7 +70,11 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
 
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     """The array with its elements shifted along the axes, from the end to the beginning; without axes it is flattened
-    meanwhile."""
+    meanwhile.
+
+    >>> xp.roll(xp.asarray([1, 2, 3]), 1)
+    array([3, 1, 2], dtype=int64, device=cpu:0)
+    """
     array = given("roll", x)
     if axis is None:
         number = integer(shift)
@@ -84,6 +104,9 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
 
     ``repeats`` is one integer, or one for each element, known while tracing as the shape depends on it. Raises
     `TraceError` for traced arrays.
+
+    >>> xp.repeat(xp.asarray([1, 2]), 2)
+    array([1, 1, 2, 2], dtype=int64, device=cpu:0)
     """
     array = given("repeat", x)
     array, along = (reshape(array, (array.size,)), 0) if axis is None else (array, normalize_axis(axis, array.ndim))
@@ -102,7 +125,12 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
 
 
 def tile(x: Any, repetitions: Sequence[int], /) -> Array:
-    """The whole array repeated along each axis. Missing axes, or repetitions, are added in front as 1."""
+    """The whole array repeated along each axis. Missing axes, or repetitions, are added in front as 1.
+
+    >>> xp.tile(xp.asarray([1, 2]), (2, 2))
+    array([[1, 2, 1, 2],
+           [1, 2, 1, 2]], dtype=int64, device=cpu:0)
+    """
     array = given("tile", x)
     counts = as_shape(repetitions)
     rank = max(array.ndim, len(counts))
@@ -114,7 +142,11 @@ def tile(x: Any, repetitions: Sequence[int], /) -> Array:
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The parts of the array along the axis, which they lack."""
+    """The parts of the array along the axis, which they lack.
+
+    >>> xp.unstack(xp.asarray([[1, 2], [3, 4]]))
+    (array([1, 2], dtype=int64, device=cpu:0), array([3, 4], dtype=int64, device=cpu:0))
+    """
     array = given("unstack", x)
     number = normalize_axis(axis, array.ndim)
     return tuple(_along(array, number, i) for i in range(array.shape[number]))
@@ -122,7 +154,11 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
     """The differences of neighbours along the axis, taken n times; for bool, whether they differ. ``prepend`` and
-    ``append`` are concatenated first."""
+    ``append`` are concatenated first.
+
+    >>> xp.diff(xp.asarray([1, 4, 9]))
+    array([3, 5], dtype=int64, device=cpu:0)
+    """
     parts = [given("diff", p) for p in (prepend, x, append) if p is not None]
     number, times = normalize_axis(axis, parts[-1 if append is None else -2].ndim), integer(n)
     if times is None or times < 0:
@@ -135,7 +171,13 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
-    """Vectors as arrays of all combinations, each varying along its own axis; ``"xy"`` swaps the first two axes."""
+    """Vectors as arrays of all combinations, each varying along its own axis; ``"xy"`` swaps the first two axes.
+
+    >>> xp.meshgrid(xp.asarray([1, 2]), xp.asarray([3, 4]), indexing="ij")
+    (array([[1, 1],
+           [2, 2]], dtype=int64, device=cpu:0), array([[3, 4],
+           [3, 4]], dtype=int64, device=cpu:0))
+    """
     if indexing not in ("xy", "ij"):
         raise TraceError(f"xb.meshgrid has the indexing 'xy' and 'ij', not {indexing!r:.40}")
     vectors = [given("meshgrid", a) for a in arrays]

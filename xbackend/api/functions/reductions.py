@@ -35,32 +35,56 @@ def _accumulated(array: Array, dtype: Any) -> Array:
 
 
 def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The sum over the axes (all if None), 0 for no elements; of integers int64 unless ``dtype`` says otherwise."""
+    """The sum over the axes (all if None), 0 for no elements; of integers int64 unless ``dtype`` says otherwise.
+
+    >>> xp.sum(xp.asarray([[1, 0], [3, 4]]), axis=1)
+    array([1, 7], dtype=int64, device=cpu:0)
+    """
     return _reduce("sum", _accumulated(given("sum", x), dtype), axis, keepdims)
 
 
 def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The product over the axes (all if None), 1 for no elements; of integers int64 unless ``dtype`` says otherwise."""
+    """The product over the axes (all if None), 1 for no elements; of integers int64 unless ``dtype`` says otherwise.
+
+    >>> xp.prod(xp.asarray([[1, 0], [3, 4]]), axis=1)
+    array([ 0, 12], dtype=int64, device=cpu:0)
+    """
     return _reduce("prod", _accumulated(given("prod", x), dtype), axis, keepdims)
 
 
 def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
-    """The largest value over the axes (all if None), NaN if one is. Raises `ShapeError` over no elements."""
+    """The largest value over the axes (all if None), NaN if one is. Raises `ShapeError` over no elements.
+
+    >>> xp.max(xp.asarray([[1, 0], [3, 4]]), axis=1)
+    array([1, 4], dtype=int64, device=cpu:0)
+    """
     return _reduce("max", given("max", x), axis, keepdims)
 
 
 def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
-    """The smallest value over the axes (all if None), NaN if one is. Raises `ShapeError` over no elements."""
+    """The smallest value over the axes (all if None), NaN if one is. Raises `ShapeError` over no elements.
+
+    >>> xp.min(xp.asarray([[1, 0], [3, 4]]), axis=1)
+    array([0, 3], dtype=int64, device=cpu:0)
+    """
     return _reduce("min", given("min", x), axis, keepdims)
 
 
 def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
-    """The arithmetic mean over the axes (all if None) of a floating-point array; NaN for no elements."""
+    """The arithmetic mean over the axes (all if None) of a floating-point array; NaN for no elements.
+
+    >>> xp.mean(xp.asarray([[1.0, 2.0], [3.0, 5.0]]), axis=0, keepdims=True)
+    array([[2. , 3.5]], dtype=float64, device=cpu:0)
+    """
     return _reduce("mean", given("mean", x), axis, keepdims)
 
 
 def var(x: Any, /, *, axis: Any = None, correction: int | float = 0.0, keepdims: bool = False) -> Array:
-    """The variance over the axes (all if None): sum((x - mean)**2) / max(N - correction, 0)."""
+    """The variance over the axes (all if None): sum((x - mean)**2) / max(N - correction, 0).
+
+    >>> float(xp.var(xp.asarray([1.0, 3.0]))), float(xp.var(xp.asarray([1.0, 3.0]), correction=1))
+    (1.0, 2.0)
+    """
     array = given("var", x)
     axes = normalize_axes(axis, array.ndim)
     n = product(array.shape[a] for a in axes)
@@ -73,7 +97,11 @@ def var(x: Any, /, *, axis: Any = None, correction: int | float = 0.0, keepdims:
 
 
 def std(x: Any, /, *, axis: Any = None, correction: int | float = 0.0, keepdims: bool = False) -> Array:
-    """The standard deviation over the axes (all if None): the square root of `var`."""
+    """The standard deviation over the axes (all if None): the square root of `var`.
+
+    >>> float(xp.std(xp.asarray([1.0, 3.0])))
+    1.0
+    """
     return sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
@@ -81,6 +109,9 @@ def logsumexp(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
     """log(sum(exp(x))) over the axes (all if None) of floating-point numbers, without overflow; -inf for no elements.
 
     Where all are -inf, so is the result, and its gradient is 0.
+
+    >>> round(float(xp.logsumexp(xp.asarray([1000.0, 1000.0]))), 3)
+    1000.693
     """
     array = given("logsumexp", x)
     axes = normalize_axes(axis, array.ndim)
@@ -99,12 +130,20 @@ def _truth(array: Array) -> Array:
 
 
 def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
-    """Whether a value over the axes (all if None) is true, or not zero."""
+    """Whether a value over the axes (all if None) is true, or not zero.
+
+    >>> xp.any(xp.asarray([[1, 0], [3, 4]]), axis=1)
+    array([ True,  True], dtype=bool, device=cpu:0)
+    """
     return _reduce("any", _truth(given("any", x)), axis, keepdims)
 
 
 def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
-    """Whether every value over the axes (all if None) is true, or not zero."""
+    """Whether every value over the axes (all if None) is true, or not zero.
+
+    >>> xp.all(xp.asarray([[1, 0], [3, 4]]), axis=1)
+    array([False,  True], dtype=bool, device=cpu:0)
+    """
     return _reduce("all", _truth(given("all", x)), axis, keepdims)
 
 
@@ -118,22 +157,38 @@ def _arg(name: str, x: Any, axis: int | None, keepdims: bool) -> Array:
 
 
 def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The position (int64) of the first largest value along the axis, or in the flattened array."""
+    """The position (int64) of the first largest value along the axis, or in the flattened array.
+
+    >>> xp.argmax(xp.asarray([[1, 0], [3, 4]]), axis=1)
+    array([0, 1], dtype=int64, device=cpu:0)
+    """
     return _arg("argmax", x, axis, keepdims)
 
 
 def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The position (int64) of the first smallest value along the axis, or in the flattened array."""
+    """The position (int64) of the first smallest value along the axis, or in the flattened array.
+
+    >>> xp.argmin(xp.asarray([[1, 0], [3, 4]]), axis=1)
+    array([1, 0], dtype=int64, device=cpu:0)
+    """
     return _arg("argmin", x, axis, keepdims)
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
-    """The cumulative sum along the axis, which only one-dimensional arrays may leave out."""
+    """The cumulative sum along the axis, which only one-dimensional arrays may leave out.
+
+    >>> xp.cumulative_sum(xp.asarray([1, 2, 3]), include_initial=True)
+    array([0, 1, 3, 6], dtype=int64, device=cpu:0)
+    """
     return _cumulative("cumulative_sum", x, axis, dtype, 0 if include_initial else None)
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
-    """The cumulative product along the axis, which only one-dimensional arrays may leave out."""
+    """The cumulative product along the axis, which only one-dimensional arrays may leave out.
+
+    >>> xp.cumulative_prod(xp.asarray([1.0, 2.0, 3.0]))
+    array([1., 2., 6.], dtype=float64, device=cpu:0)
+    """
     return _cumulative("cumulative_prod", x, axis, dtype, 1 if include_initial else None)
 
 

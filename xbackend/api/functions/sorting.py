@@ -18,7 +18,11 @@ from xbackend.program.dtypes import DType
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The elements of the axis in ascending order, NaN last; in descending order NaN first."""
+    """The elements of the axis in ascending order, NaN last; in descending order NaN first.
+
+    >>> xp.sort(xp.asarray([3, 1, 2]), descending=True)
+    array([3, 2, 1], dtype=int64, device=cpu:0)
+    """
     array = given("sort", x)
     number = normalize_axis(axis, array.ndim)
     result = emitted("sort", array, axis=number)
@@ -26,7 +30,11 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The positions (int64) of the elements in the order of `sort`; equal elements keep their order."""
+    """The positions (int64) of the elements in the order of `sort`; equal elements keep their order.
+
+    >>> xp.argsort(xp.asarray([3, 1, 2]))
+    array([1, 2, 0], dtype=int64, device=cpu:0)
+    """
     array = given("argsort", x)
     number = normalize_axis(axis, array.ndim)
     if not descending:
@@ -37,7 +45,11 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Array:
     """The positions (int64) at which to insert the elements of x2 into the sorted vector x1: before (``"left"``) or
-    after (``"right"``) equal ones. ``sorter`` is the `argsort` of an unsorted x1."""
+    after (``"right"``) equal ones. ``sorter`` is the `argsort` of an unsorted x1.
+
+    >>> xp.searchsorted(xp.asarray([1.0, 2.0, 4.0]), xp.asarray([2.0, 3.0]))
+    array([1, 2], dtype=int64, device=cpu:0)
+    """
     if side not in ("left", "right"):
         raise ArgumentError(f"xb.searchsorted has the sides 'left' and 'right', not {side!r:.40}")
     vector, values = operands("searchsorted", x1, x2)
@@ -47,7 +59,11 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
 
 
 def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
-    """The number (int64) of elements over the axes (all if None) that are true, or not zero."""
+    """The number (int64) of elements over the axes (all if None) that are true, or not zero.
+
+    >>> int(xp.count_nonzero(xp.asarray([0.0, 2.0, 3.0])))
+    2
+    """
     array = given("count_nonzero", x)
     axes = normalize_axes(axis, array.ndim)
     true = array if array.dtype is DType.bool else not_equal(array, 0)
@@ -55,7 +71,11 @@ def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Arr
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
-    """Whether each element of x1 equals one of x2; with ``invert`` whether it equals none."""
+    """Whether each element of x1 equals one of x2; with ``invert`` whether it equals none.
+
+    >>> xp.isin(xp.asarray([1, 2, 3]), xp.asarray([2, 5]))
+    array([False,  True, False], dtype=bool, device=cpu:0)
+    """
     array, among = operands("isin", x1, x2)
     if array.dtype is DType.bool:
         array, among = cast(array, DType.int32), cast(among, DType.int32)

@@ -25,6 +25,12 @@ class Array(Operators):
     """A value of the program being traced: shape, dtype and device are known, its elements are not.
 
     Made by tracing only. Its operators and the functions of `xbackend` add nodes to the program.
+
+    >>> def described(x):
+    ...     print(x.shape, x.dtype, x.to_device("dev1").device)
+    ...     return x @ x.T
+    >>> program = xb.trace(described, np.ones((2, 3)))
+    (2, 3) float64 dev1
     """
 
     __slots__ = ("_shape", "_tracer", "dtype", "node")

@@ -16,6 +16,10 @@ def grad(loss: Any, wrt: Any) -> Any:
     ``wrt`` is an array of the program, a shared variable, or a list or tuple of them; the result has the same form.
     Each gradient has the shape, dtype and device of its array. Gradients of gradients work. Raises `GradientError`
     where the loss does not depend on an array through floating-point values, or an op between has no gradient.
+
+    >>> run = backend.compile(lambda x: xb.grad(xb.sum(x * x), x), np.ones(3))
+    >>> run(np.asarray([1.0, 2.0, 3.0]))
+    array([2., 4., 6.])
     """
     tracer = current("xb.grad")
     several = isinstance(wrt, list | tuple)

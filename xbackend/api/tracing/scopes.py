@@ -39,6 +39,15 @@ class device:
     """A scope whose ops run on this device (``gpu:1``) or logical device (``dev1``).
 
     Scopes nest, the innermost counts; one may be entered again. Raises `DeviceSpellingError` for other text.
+
+    >>> def halves(x):
+    ...     with xb.device("dev1"):
+    ...         return x / 2.0
+    >>> run = backend.compile(halves, np.ones(2), devices={"dev1": "cpu:1"})
+    >>> run(np.ones(2))
+    array([0.5, 0.5])
+    >>> [str(device) for device in run.output_devices]
+    ['cpu:1']
     """
 
     def __init__(self, name: str | Device) -> None:

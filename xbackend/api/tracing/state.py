@@ -18,6 +18,10 @@ def shared(value: Any, name: str | None = None, device: str | Device | None = No
 
     ``device`` is a device or a logical name; without one it lives on the backend's default device. Raises `DTypeError`
     for other dtypes, `SharedVariableError` for a bad name, `DeviceSpellingError` for a bad device.
+
+    >>> weights = xb.shared(np.zeros(2), "weights", device="cpu:1")
+    >>> backend.compile(lambda x: x + weights, np.ones(2))(np.ones(2))
+    array([1., 1.])
     """
     return SharedVariable(value, name, device)
 
@@ -27,6 +31,13 @@ def update(variable: SharedVariable, expression: Any) -> None:
 
     Shapes and dtypes must be equal; a Python number fills the variable. Outputs and all updates read the old values, as
     in Theano. Raises `SharedVariableError`, `ShapeError`, `DTypeError`.
+
+    >>> count = xb.shared(0, "count")
+    >>> run = backend.compile(lambda: xb.update(count, count + 1))
+    >>> run(), run()
+    ((), ())
+    >>> int(backend.get_value(count))
+    2
     """
     tracer = current("xb.update")
     if not isinstance(variable, SharedVariable):

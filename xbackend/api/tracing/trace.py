@@ -28,7 +28,11 @@ from xbackend.program.shared import SharedVariable
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """Shape and dtype of an argument, for tracing without data."""
+    """Shape and dtype of an argument, for tracing without data.
+
+    >>> xb.ArraySpec((2, 3), "float32")
+    ArraySpec(shape=(2, 3), dtype=<DType.float32: 'float32'>)
+    """
 
     shape: tuple[int, ...]
     dtype: DType
@@ -83,6 +87,10 @@ def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Tr
     them (`xbackend.api.tracing.repeated.check_repeated`), which would double the time here.
 
     Raises `ArgumentError`, `ShapeError`, `DTypeError`, `DeviceError`, `TraceError`, with the user's file and line.
+
+    >>> program = xb.trace(lambda x, *, scale: xb.sum(scale * x), xb.ArraySpec((2, 3), "float32"), scale=2.0)
+    >>> [node.op for node in program.nodes]
+    ['input', 'constant', 'multiply', 'sum']
     """
     names = _argument_names(function, arguments, static)
     tracer = Tracer()

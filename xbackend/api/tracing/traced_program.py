@@ -18,7 +18,15 @@ from xbackend.wording import join
 
 
 class TracedProgram(Program):
-    """A `Program` with the methods for its users (`xbackend.Program`)."""
+    """A `Program` with the methods for its users (`xbackend.Program`).
+
+    >>> program = xb.trace(lambda x: x + 1.0, np.ones(2))
+    >>> again = xb.Program.of(xb.Program.from_json(program.to_json()))
+    >>> again.fingerprint == program.fingerprint
+    True
+    >>> again.draw("dot").splitlines()[0]
+    'digraph "<lambda>" {'
+    """
 
     def __call__(self, *arrays: Any) -> Any:
         """The results for the arrays, inside of a function being traced, which gets the program's nodes.

@@ -25,6 +25,11 @@ def from_jax(function: Callable[..., Any], *examples: Any, name: str | None = No
 
     It may be a `jax.export.Exported`, which `jax.export.deserialize` makes of a file. Its shapes are known, unless they
     have symbols: then examples say the numbers. It has no rule of a gradient, and no `jax.lax.stop_gradient`.
+
+    >>> import jax.numpy as jnp
+    >>> program = xb.from_jax(lambda x: jnp.sum(x * x), np.ones(3))
+    >>> [node.op for node in program.nodes]
+    ['input', 'multiply', 'sum']
     """
     import jax
 

@@ -49,6 +49,12 @@ def from_graph(
             with ``until`` is otherwise; with one it is a `scan` over its ``n_steps``.
 
     Raises `GraphError` with all ops that have no row, or where a shape depends on values.
+
+    >>> import pytensor.tensor as pt
+    >>> x = pt.vector("x")
+    >>> program = xb.from_pytensor(pt.sum(x * x), {x: np.ones(3)})
+    >>> [node.op for node in program.nodes]
+    ['input', 'multiply', 'sum']
     """
     single = not isinstance(outputs, list | tuple)
     results: list[Any] = [outputs] if single else list(outputs)

@@ -59,5 +59,13 @@ def from_pymc(model: Any, point: Any = None, *, rewrites: str | None = "stabiliz
     """The program of a `pymc.Model`'s log-density, a function of one float64 vector in unconstrained space.
 
     ``point`` is the initial point that gives the shapes, by default the model's own. Raises `GraphError`.
+
+    >>> import pymc as pm
+    >>> with pm.Model() as model:
+    ...     mu = pm.Normal("mu")
+    ...     y = pm.Normal("y", mu, observed=[1.0, 2.0])
+    >>> program = xb.from_pymc(model)
+    >>> len(program.inputs)
+    1
     """
     return _log_density(model, point, rewrites, "logp")[0]

@@ -35,6 +35,10 @@ def to_callable(program: Program | Callable[..., Any], framework: str, *examples
 
     Raises `UsageError` where this interpreter does not have the framework, or JAX is left in 32 bits and the program is
     not; what `to_source` raises, and `trace`.
+
+    >>> energy = xb.to_callable(lambda x: xb.sum(x * x), "numpy", np.ones(3))
+    >>> float(energy(np.asarray([1.0, 2.0, 3.0])))
+    14.0
     """
     if not isinstance(program, Program):
         program = trace(program, *examples)

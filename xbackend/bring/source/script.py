@@ -61,6 +61,11 @@ def to_source(program: Program, framework: str) -> Source:
 
     Raises `UsageError` for another framework, and `UnsupportedOperation`, which names all ops that the framework's code
     has no row for, and for NumPy gradients.
+
+    >>> program = xb.trace(lambda x: xb.sum(x * x), np.ones(3))
+    >>> script = xb.to_source(program, "numpy")
+    >>> "def " in script.text, sorted(script.constants)
+    (True, [])
     """
     return written_as(program, framework)
 

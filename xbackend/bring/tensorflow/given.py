@@ -38,6 +38,11 @@ def from_tensorflow(function: Any, *examples: Any, name: str | None = None, grad
 
     Variables are shared variables of the program, with their present values, and assignments its updates. Raises
     `GraphError` with all operations that have no row, or where a shape depends on values.
+
+    >>> import tensorflow as tf
+    >>> program = xb.from_tensorflow(lambda x: tf.reduce_sum(x * x), np.ones(3))
+    >>> [node.op for node in program.nodes]
+    ['input', 'multiply', 'sum']
     """
     concrete = _concrete(function, examples)
     graph, count = concrete.graph, len(concrete.inputs) - len(concrete.captured_inputs)
@@ -208,6 +213,14 @@ def from_graph_def(
         gradients: as for `from_tensorflow`.
 
     Raises `GraphError`.
+
+    >>> import tensorflow as tf
+    >>> with tf.Graph().as_default() as graph:
+    ...     x = tf.compat.v1.placeholder(tf.float64, (3,), name="x")
+    ...     loss = tf.reduce_sum(x * x, name="loss")
+    >>> program = xb.from_graph_def(graph, "loss", {"x": np.ones(3)})
+    >>> [node.op for node in program.nodes]
+    ['input', 'multiply', 'sum']
     """
     graph, functions = graph_of(graph_def)
     fetched = [fetched_by(graph, one) for one in ([outputs] if isinstance(outputs, str) else outputs)]

@@ -6,6 +6,7 @@ from itertools import chain
 from statistics import median
 
 from xbackend.drawing.graph import bytes_text
+from xbackend.report.drawn import steps
 from xbackend.report.said import text
 from xbackend.report.said.blocks import Block, Pictures, records, section
 from xbackend.report.said.outcomes import Ended, Said, difference, document
@@ -93,4 +94,12 @@ def build(jobs: Jobs, _: str | None = None) -> tuple[list[Block], Pictures]:
     how = f"{order(jobs)}, on {join(map(plain, jobs.hosts))}"
     after = section("What was lost", records(lost, right=("step", "until it went on")))
     after += section("What joined the tasks", records(joined))
-    return document(what, jobs, (f"{plain(jobs.job)} on a cluster", jobs.job, how), (), after), Pictures()
+    pictures, timed = Pictures(), [run for run in what.ended.done if any(chain(*run.seconds))]
+    before = []
+    if timed:
+        words = (
+            f"Steps of {plain(jobs.job)}: of each worker the median, and those between the fastest and slowest tenth"
+        )
+        picture = steps.picture(timed, [what.ended.name(run) for run in timed], words)
+        before = [pictures.add("steps", "", picture, words)]
+    return document(what, jobs, (f"{plain(jobs.job)} on a cluster", jobs.job, how), before, after), pictures
