@@ -316,6 +316,26 @@ def test_results_of_an_all_reduce_on_one_device_share_a_transfer_and_no_identity
     assert first == second and placed.program.values[first].op == "reshape"
 
 
+def test_a_result_of_an_all_reduce_goes_on_from_where_its_sum_is() -> None:
+    def function(x: Any, y: Any) -> Any:
+        with xb.device("dev0"):
+            first = xb.exp(x)
+        with xb.device("dev1"):
+            second = xb.exp(y)
+        _, total = xb.all_reduce([first, second])
+        with xb.device("dev0"):
+            back = xb.sin(total)
+        with xb.device("dev2"):
+            return back, xb.cos(total), xb.tan(total)
+
+    placed = place(function, np.ones(2), np.ones(2), devices="dev0=cpu:0,dev1=cpu:1,dev2=cpu:2")
+    nodes = placed.program.values
+    ways = [(str(placed.devices[n.inputs[0]]), n.device, n.inputs[0]) for n in nodes if n.op == "transfer"]
+    (total,) = (i for i, n in enumerate(nodes) if n.op == "add")
+    assert [way for way in ways if way[2] == total] == [("cpu:0", "cpu:1", total), ("cpu:0", "cpu:2", total)]
+    assert not any(way[:2] == ("cpu:1", "cpu:2") for way in ways)
+
+
 BINDINGS = st.fixed_dictionaries({name: st.sampled_from(CPU) for name in NAMES if name.startswith("dev")})
 
 

@@ -94,6 +94,7 @@ class _Binding:
     origin: list[int | None] = field(default_factory=list)
     asked: list[str | None] = field(default_factory=list)
     copies: dict[tuple[int, Device], int] = field(default_factory=dict)
+    moved: dict[tuple[int, Device], int] = field(default_factory=dict)  # transfers by a written value and its target
     # All-reduces by `_sum`: the number of results on the device, and the sum that they share.
     results: Counter[_Sum] = field(default_factory=Counter)
     sums: dict[_Sum, int] = field(default_factory=dict)
@@ -192,10 +193,22 @@ class _Binding:
         else:
             home = self.where[original]
             assert home is not None  # only values made everywhere have none
-            inputs = (self.copies[value, home],)
-            position = self.add("transfer", inputs, {}, (known.aval,), device=device, source=source)
+            position = self.sent(self.copies[value, home], device, source, known.aval, kept=value in self.targets)
         self.copies[value, device] = position
         return position
+
+    def sent(self, position: int, device: Device, source: str, aval: Aval, kept: bool) -> int:
+        """The number of a written value on another device. The result of an all-reduce is a transfer of its sum, which
+        is taken instead unless the result is ``kept``."""
+        if position in self.reducing and not kept:
+            (position,) = self.written.values[position].inputs
+        if self.devices[position] == device:
+            return position
+        there = self.moved.get((position, device))
+        if there is None:
+            there = self.add("transfer", (position,), {}, (aval,), device=device, source=source)
+            self.moved[position, device] = there
+        return there
 
     def place(self) -> None:
         for node in self.program.nodes:
@@ -262,6 +275,8 @@ class _Binding:
             self.sums[here] = total
         if there not in self.sums:
             self.sums[there] = made("transfer", (self.sums[here],), home)
+            if number not in self.targets:
+                self.moved[self.sums[here], home] = self.sums[there]
         if home != root and self.results[there] == 1:
             return self.sums[there]
         # Several results may share one sum, and each has its own identity.
