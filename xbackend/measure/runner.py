@@ -62,6 +62,7 @@ class Session:
         wait: see `Patience`.
         allow_nan: NaN where the oracle has it, too, is right.
         cold: see `Candidate.cold`; that of the extent if not given.
+        kinds: of the devices, accelerators first; see `oracle.first_devices`.
         configured: options that pyproject.toml set, for the results.
     """
 
@@ -80,6 +81,7 @@ class Session:
     wait: float | None = None
     allow_nan: bool = False
     cold: float | None = None
+    kinds: Sequence[str] = ()
     configured: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -170,6 +172,7 @@ class Session:
                 threads=self.threads,
                 cores_per_device=self.cores_per_device,
                 own_cache=True,
+                visible=tuple(f"cpu:{i}" for i in range(group.devices)) if list(self.kinds) == ["cpu"] else None,
                 limit=self.limit,
                 on_progress=self.on_progress,
             )
@@ -198,7 +201,9 @@ class Session:
 
     def _prepared(self, worker: Worker, candidate: Candidate, order: int) -> Live | None:
         """The candidate in a running process, ready to be visited; `None` where it is not right."""
-        bindings = bind(candidate.case.program, worker.backend, candidate.devices, candidate.case.devices_map)
+        bindings = bind(
+            candidate.case.program, worker.backend, candidate.devices, candidate.case.devices_map, self.kinds
+        )
         candidate.bindings = {k: str(v) for k, v in bindings.items()}
         live = Live(
             candidate, worker, {"order": order, "generation": self.schedule.generations, **self._begun[candidate.group]}
@@ -309,6 +314,7 @@ class Session:
             width=width if width < float("inf") else None,
             allow_nan=self.allow_nan,
             adaptive=not self.extent.fixed,
+            kinds=list(self.kinds),
             wait=self.patience.total,
             waited=self.patience.waited,
             variables=variables.chosen(),

@@ -42,6 +42,7 @@ def open_worker(
     *,
     environment: str = "",
     virtual_devices: int = 1,
+    visible: tuple[str, ...] | None = None,
     threads: int | None = None,
     cores_per_device: int | None = None,
     limit: float | None = 600.0,
@@ -52,13 +53,13 @@ def open_worker(
     """Start a backend in a process of its own. Its environment is made first where it is missing (not clocked).
 
     ``environment`` names another version of its framework, such as ``pytensor==2.38.3``; ``modules``, as in
-    `RemoteBackend`, hold further functions to be called; ``own_cache`` is that of `Settings`.
+    `RemoteBackend`, hold further functions to be called; ``visible`` and ``own_cache`` are those of `Settings`.
 
     Raises:
         UnknownBackend, BackendUnavailable, EnvironmentFailed, WorkerError.
     """
     ready_environment(name, environment or None, on_progress)
-    settings = Settings(virtual_devices, None, threads, cores_per_device=cores_per_device, own_cache=own_cache)
+    settings = Settings(virtual_devices, visible, threads, cores_per_device=cores_per_device, own_cache=own_cache)
     backend = RemoteBackend(name, settings, requirement=environment, limit=limit, modules=modules)
     usable = affinity() if backend.cores is None else backend.cores
     return Worker(backend, backend.call, backend.process_start, backend.framework_import, usable)
