@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from xbackend.measure.candidates import Candidate
 from xbackend.measure.candidates import case as traced_case
 from xbackend.measure.plan import Extent
 from xbackend.measure.runner import Session
-from xbackend.measure.worker import Worker
+from xbackend.measure.worker import Worker, open_worker
 from xbackend.results.schema import Measurement, Results
 
 SMALL = loop.Effort(visits=2, at_least=1, seconds=1.0, rounds=2, round_seconds=0.002)
@@ -161,6 +162,72 @@ def test_runs_on_other_kinds_of_devices_are_not_compared() -> None:
     found = judge(base, head, [])
     assert found.outcome is GateOutcome.NO_VERDICT
     assert "different kinds of devices: BASE with --devices without a kind and HEAD with --devices cpu" in found.reason
+
+
+# --- GPUs that fail -------------------------------------------------------------------------------------------------
+
+PLANTED = {"planted_gpu": str(Path(__file__).parent / "planted_gpu.py")}
+LOST = (
+    "INTERNAL: Failed to execute XLA Runtime executable: CUDA error: Failed call to cuStreamSynchronize: "
+    "CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure\nmore"
+)
+FULL = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1073741824 bytes.\nBufferAssignment OOM Debugging."
+
+
+def failing(text: str) -> Session:
+    """A session of two programs, of whose processes, each its own, the first has a GPU that raises this."""
+    opened: list[Worker] = []
+
+    def opener(name: str, **how: Any) -> Worker:
+        opened.append(open_worker(name, modules=PLANTED, virtual_devices=how["virtual_devices"], limit=60.0))
+        if len(opened) == 1:
+            opened[0].call("planted_gpu:fail", text)
+        return opened[-1]
+
+    cases = [traced_case("matpow", size=size) for size in (8, 16)]
+    done = Session(
+        [Candidate(one, "numpy", 1) for one in cases], extent=Extent(1), threads=1, seed=0, effort=SMALL,
+        opener=opener, wait=0,
+    )  # fmt: skip
+    done.run()
+    return done
+
+
+@pytest.mark.tier("standard")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            LOST,
+            "the driver of its GPU failed while its worker did 'call', which was ended. XlaRuntimeError: INTERNAL: "
+            "Failed to execute XLA Runtime executable: CUDA error: Failed call to cuStreamSynchronize: "
+            "CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure. See whether nvidia-smi still lists the GPU",
+        ),
+        (
+            FULL,
+            "its worker ran out of memory while it did 'call' and was ended. XlaRuntimeError: RESOURCE_EXHAUSTED: Out "
+            "of memory while trying to allocate 1073741824 bytes. Use smaller inputs, or leave it more memory (see in "
+            "nvidia-smi who has the memory of the GPU, and end what is not needed); then open the backend again.",
+        ),
+    ],
+    ids=["lost", "full"],
+)
+def test_a_gpu_that_fails_is_a_row_with_the_reason_and_the_session_goes_on(text: str, words: str) -> None:
+    first, second = sorted(failing(text).candidates, key=lambda one: one.status)
+    assert (first.status, second.status) == ("failed", "ok") and len(second.processes) == 1
+    assert first.reason.startswith(f"backend 'numpy': {words}") and "\n" not in first.reason
+
+
+def test_a_backend_whose_gpu_is_gone_is_not_measured_on_the_cpu_in_its_place() -> None:
+    """Without its GPU JAX computes on the CPU, without a word."""
+    left = [1, 0, 0]
+
+    def opener(name: str, **how: Any) -> Worker:
+        return here(gpus=left.pop(0))(name, **how)
+
+    done = taken(opener, "1,2", backends=("jax",))
+    reasons = [row.reason for row in done.measurements]
+    assert sum("backend jax computes on cpu:0 in this process, and on a gpu in those before" in r for r in reasons) == 1
 
 
 # --- what the answer calls them -------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, TimingError, WorkerDied, WorkerTimeout, XBackendError
-from xbackend.measure import machine, variables
+from xbackend.measure import gpus, machine, variables
 from xbackend.measure.candidates import Candidate, Group
 from xbackend.measure.files import Files
 from xbackend.measure.loop import Effort
@@ -31,7 +31,7 @@ from xbackend.measure.schedule import Schedule
 from xbackend.measure.standing import Watch, standings
 from xbackend.measure.turns import Turns
 from xbackend.measure.visited import Live
-from xbackend.measure.worker import Worker, open_worker
+from xbackend.measure.worker import SameKind, Worker, open_worker
 from xbackend.results.runs import NOT_COME_TO, Run
 from xbackend.results.schema import Measurement, Process, Results, SessionSettings
 from xbackend.version import VERSION
@@ -101,6 +101,7 @@ class Session:
         self._live: list[Live] = []
         self._turns = Turns(self._open)
         self._begun: dict[Group, dict[str, Any]] = {}  # what was known before its process started
+        self._same = SameKind()
 
     def take(self, rows: Mapping[Candidate, Measurement]) -> None:
         """Before it runs: do not measure these candidates, whose rows another session measured."""
@@ -111,7 +112,7 @@ class Session:
 
     def run(self) -> None:
         """Measure all; each candidate notes its own failure."""
-        self.warnings += [*machine.load_warnings(), *variables.warnings()]
+        self.warnings += [*machine.load_warnings(), *variables.warnings(), *gpus.hidden()]
         schedule = self.schedule
         schedule.began = time.perf_counter()
         with Files(self._lasting) as self._files:
@@ -165,7 +166,7 @@ class Session:
             "accelerator_processes": machine.accelerator_processes(self._turns.pids),
         }
         try:
-            return self.opener(
+            worker = self.opener(
                 group.backend,
                 environment=group.environment,
                 virtual_devices=group.devices,
@@ -176,6 +177,7 @@ class Session:
                 limit=self.limit,
                 on_progress=self.on_progress,
             )
+            return self._same.checked(worker, group.backend, group.environment)
         except XBackendError as error:
             for candidate in self.schedule.asked:  # none of them has to try that again
                 if candidate.group == group:

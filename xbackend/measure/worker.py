@@ -11,6 +11,7 @@ from typing import Any
 
 from xbackend.backends.contract import Backend, Settings
 from xbackend.cores import affinity
+from xbackend.errors import DeviceUnavailable
 from xbackend.workers.remote import RemoteBackend, ready_environment
 
 
@@ -35,6 +36,26 @@ class Worker:
         if (pid := self.pid) is not None:  # else its next answer says that it has ended
             with suppress(ProcessLookupError):
                 os.kill(pid, getattr(signal, name))
+
+
+class SameKind:
+    """The kind of the default device of each backend of a session: without its GPU a framework takes the CPU, and its
+    times are of another device."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, str], str] = {}
+
+    def checked(self, worker: Worker, name: str, environment: str) -> Worker:
+        """The worker. Raises `DeviceUnavailable`, and ends it, where its kind is not that of those before."""
+        now = worker.backend.default_device
+        before = self._kinds.setdefault((name, environment), now.kind)
+        if now.kind != before:
+            worker.backend.close()
+            raise DeviceUnavailable(
+                f"backend {name} computes on {now} in this process, and on a {before} in those before: see whether "
+                "nvidia-smi still lists the GPU, and measure again"
+            )
+        return worker
 
 
 def open_worker(
