@@ -67,7 +67,7 @@ def here(of_class: type[Pretend] = Pretend, gpus: int = 2) -> Callable[..., Work
 def taken(opener: Callable[..., Worker], devices: str = "1,2", **more: Any) -> Results:
     """The results of a session with what follows ``--devices``."""
     numbers, kinds = numbers_and_kinds(options.devices(devices))
-    case = CASE.bound(more.pop("devices_map", DeviceMap()))
+    case = more.pop("case", CASE).bound(more.pop("devices_map", DeviceMap()))
     found = [Candidate(case, b, d) for d in numbers for b in more.pop("backends", ("jax", "numpy"))]
     done = Session(found, extent=Extent(1), threads=1, seed=0, effort=SMALL, opener=opener, kinds=kinds, wait=0, **more)
     done.run()
@@ -94,8 +94,9 @@ def test_accelerators_are_the_devices_where_a_backend_has_some() -> None:
 def test_a_kind_that_is_named_is_taken() -> None:
     found = rows(taken(here(), "cpu,1,2"))
     assert used(found["jax", 1]) == {"cpu:0"} and used(found["jax", 2]) == {"cpu:0", "cpu:1"}
-    ran = {op.executed or op.bound for op in found["jax", 2].evidence.ops}
-    assert ran == {"cpu:0", "cpu:1"}, "what no scope places is not on the GPU either"
+    for devices, where in (("1", "gpu:0"), ("cpu,1", "cpu:0")):  # of a program without scopes
+        (row,) = taken(here(), devices, case=traced_case("softmax", size=8), backends=("jax",)).measurements
+        assert {op.executed or op.bound for op in row.evidence.ops} == {where}, row.reason
     found = rows(taken(here(gpus=0), "gpu,1"))
     assert used(found["jax", 1]) == {"backend jax has no device of kind gpu (cpu:0), 1 was asked for; with "
                                      "--devices gpu,cpu,1 the CPU is taken, too; xbackend doctor --gpu says "
