@@ -28,6 +28,7 @@ from xbackend.measure.candidates import case as traced_case
 from xbackend.measure.plan import Extent
 from xbackend.measure.runner import Session
 from xbackend.measure.worker import Worker, open_worker
+from xbackend.scripting import comparing
 from xbackend.results.schema import Measurement, Results
 
 SMALL = loop.Effort(visits=2, at_least=1, seconds=1.0, rounds=2, round_seconds=0.002)
@@ -129,6 +130,7 @@ def test_one_gpu_and_the_cpu_are_two_devices_where_that_is_asked_for() -> None:
 )
 def test_numbers_and_kinds_are_read(typed: str, read: list[int | str]) -> None:
     assert options.devices(typed) == read
+    assert comparing._devices(typed if typed != "1,1" else 1) == read, "in scripts, too"
 
 
 def test_kinds_are_in_one_order_and_unknown_ones_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
