@@ -28,8 +28,10 @@ from xbackend.measure.candidates import case as traced_case
 from xbackend.measure.plan import Extent
 from xbackend.measure.runner import Session
 from xbackend.measure.worker import Worker, open_worker
-from xbackend.scripting import comparing
 from xbackend.results.schema import Measurement, Results
+from xbackend.scripting import comparing
+
+pytestmark = pytest.mark.tier("standard")
 
 SMALL = loop.Effort(visits=2, at_least=1, seconds=1.0, rounds=2, round_seconds=0.002)
 CASE = traced_case("matpow", size=8)
@@ -196,7 +198,6 @@ def failing(text: str) -> Session:
     return done
 
 
-@pytest.mark.tier("standard")
 @pytest.mark.parametrize(
     ("text", "words"),
     [
