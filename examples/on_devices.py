@@ -3,10 +3,11 @@
     python examples/on_devices.py --devices gpu:0,cpu:0 [--env jax=PATH ...] [backend ...]
 
 Each program is that of its own file, bound to these devices. Its values must be the published ones, and the placement
-must show every op on its device. docs/gpus.md has the output on a GPU.
+must show every op on its device; one that fails says FAILED and why, and the next one is run.
 """
 
 import argparse
+import sys
 
 import numpy as np
 import p1_name_devices as p1
@@ -91,18 +92,26 @@ PROGRAMS = (name_devices, two_devices, one_against_two, shared_variable, model_p
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--devices", required=True, help="two of them: gpu:0,cpu:0")
+    parser.add_argument("--size", type=int, default=512, help="rows of P3's matrices")
     parser.add_argument("--env", action="append", default=[], help="as of xbackend compare: jax=PATH")
     parser.add_argument("backends", nargs="*", default=None)
     options = parser.parse_args()
     first, second = map(str, map(xb.Device.parse, options.devices.split(",")))
     cpus = [xb.Device.parse(d).index for d in (first, second) if d.startswith("cpu")]
+    failed = 0
     for name, environment in matrix.runs(options.backends or None, options.env):
         label = naming.label(name, environment)
         with xb.open(name, virtual_devices=max(cpus, default=0) + 1, environment=environment or None) as backend:
             print(f"{label}: devices {', '.join(map(str, backend.devices))}, default {backend.default_device}")
             for number, program in enumerate(PROGRAMS, 1):
-                for said in program(backend, first, second):
-                    print(f"{label}: P{number} {said}", flush=True)
+                try:
+                    own = {"size": options.size} if program is one_against_two else {}
+                    for said in program(backend, first, second, **own):
+                        print(f"{label}: P{number} {said}", flush=True)
+                except (xb.errors.XBackendError, AssertionError) as error:
+                    failed += 1
+                    print(f"{label}: P{number} FAILED: {' '.join(str(error).split())}", flush=True)
+    sys.exit(failed > 0)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,8 @@ def nvidia_smi(folder: Path, answers: dict[str, str], patch: pytest.MonkeyPatch)
     cases = "\n".join(f"'{query}') printf '%s\\n' '{told}';;" for query, told in answers.items())
     program = folder / "nvidia-smi"
     program.write_text(
-        f'#!/bin/sh\n[ "$2" = --format=csv,noheader ] || exit 2\ncase "$1" in\n{cases}\n*) exit 2;; esac\n'
+        '#!/bin/sh\n[ "$1" = -L ] || [ "$2" = --format=csv,noheader ] || exit 2\n'
+        f'case "$1" in\n{cases}\n*) exit 2;; esac\n'
     )
     program.chmod(0o755)
     patch.setenv("PATH", str(folder))
@@ -162,6 +163,94 @@ def test_doctor_says_what_programs_on_gpus_lack(
     ):
         assert words in " ".join(said.split()), words
     assert "for GPU 1" not in said
+
+
+MIG = """GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77)
+  MIG 3g.20gb     Device  0: (UUID: MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f)
+  MIG 3g.20gb     Device  1: (UUID: MIG-cba663e8-9bed-5b25-b243-5985ef7c9beb)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-b8ea3855-276c-c9cb-b366-c6fa655957c5)"""
+UNSET = "unset CUDA_VISIBLE_DEVICES"
+
+
+@pytest.mark.parametrize(
+    ("value", "found", "remedy"),
+    [
+        (None, "not set: all GPUs are visible", ""),
+        ("", "empty: no GPU is visible", UNSET),
+        ("1,0", "1,0", ""),
+        ("-1", "-1: -1 is no GPU here, so that none is visible", UNSET),
+        ("2", "2: 2 is no GPU here, so that none is visible", UNSET),
+        ("1, cuda0", "1, cuda0: cuda0 is no GPU here, and hides those behind it", UNSET),
+        ("GPU-b8ea", "GPU-b8ea", ""),
+        ("GPU-77", "GPU-77: GPU-77 is no GPU here, as nvidia-smi -L lists them, so that none is visible", UNSET),
+        ("MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f", "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f", ""),
+        ("MIG-0", "MIG-0: MIG-0 is no GPU here, as nvidia-smi -L lists them, so that none is visible", UNSET),
+        (
+            "MIG-c6d4,MIG-cba6",
+            "MIG-c6d4,MIG-cba6: a process has one instance of MIG, the first",
+            "CUDA_VISIBLE_DEVICES=MIG-c6d4",
+        ),
+    ],
+)
+def test_what_is_visible_of_gpus_is_read_as_cuda_reads_it(
+    value: str | None, found: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {"--query-gpu=name,driver_version": "NVIDIA A100, 550.54\nNVIDIA A100, 550.54"}
+    nvidia_smi(tmp_path, {"--query-gpu=index": "0\n1", "-L": MIG, **names}, monkeypatch)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if value is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    looked = gpus._visible()
+    assert (looked.found, looked.remedy) == (found, remedy)
+    said = [f"CUDA_VISIBLE_DEVICES: {found}: {remedy}"] if remedy else []
+    assert gpus.hidden() == said, "a session warns of it"
+    nvidia_smi(tmp_path, {}, monkeypatch)
+    monkeypatch.setattr(machine, "GPUS", tmp_path)
+    assert gpus.hidden() == [], "and not where there is no GPU"
+
+
+def test_an_instance_of_mig_that_is_named_is_no_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {f"--query-gpu={gpus._QUERY}": "0, NVIDIA A100, 40960 MiB, 40000 MiB, Default, Enabled"}
+    nvidia_smi(tmp_path, told, monkeypatch)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert "name one instance: CUDA_VISIBLE_DEVICES=MIG-" in next(gpus._devices()).remedy
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-c6d4f1ef")
+    (looked,) = gpus._devices()
+    assert looked.found.endswith("MIG") and not looked.remedy
+
+
+def test_memory_that_others_have_is_a_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{i}, NVIDIA A100, 40960 MiB, {free}, Default, [N/A]" for i, free in enumerate(("900 MiB", "9000 MiB"))]
+    lines.append("2, NVIDIA A100, [N/A], [Insufficient Permissions], Default, [N/A]")
+    nvidia_smi(tmp_path, {f"--query-gpu={gpus._QUERY}": "\n".join(lines)}, monkeypatch)
+    remedies = [looked.remedy for looked in gpus._devices()]
+    assert remedies == ["end the processes that nvidia-smi lists with its memory", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "said"),
+    [
+        (14000, "", ("the driver runs CUDA 14.0: environments are made for cuda13", "")),
+        (13000, "", ("the driver runs CUDA 13.0: environments are made for cuda13", "")),
+        (11040, "", ("the driver runs CUDA 11.4: environments are made for CPUs", "a driver that runs CUDA 12")),
+        (
+            12080,
+            "cuda13",
+            (
+                "the driver runs CUDA 12.8, which is too old: environments are made for cuda13, as --accelerator or "
+                "XBACKEND_ACCELERATOR says",
+                "a driver that runs CUDA 13, or another --accelerator",
+            ),
+        ),
+    ],
+)
+def test_a_driver_newer_and_older_than_the_locks(
+    version: int, asked: str, said: tuple[str, str], driver: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver(version)
+    monkeypatch.setenv(accelerators.VARIABLE, asked)
+    looked = gpus._cuda()
+    assert (looked.found, looked.remedy) == said
 
 
 # --- what is said of rows ------------------------------------------------------------------------------------------

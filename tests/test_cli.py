@@ -133,6 +133,7 @@ def test_every_command_has_a_file_of_its_name() -> None:
         "completion",
         "configured",
         "console",
+        "gpu_check",
         "graphs",
         "live",
         "neighbours",

@@ -177,6 +177,11 @@ CASES: list[tuple[int, Sequence[str], Plant]] = [
     (0, ["doctor"], lambda here: here.looks("available")),
     (1, ["doctor"], lambda here: here.looks("broken")),
     (2, ["doctor", "--tests"], lambda here: None),
+    (
+        12,
+        ["doctor", "--gpu-check", "--reports", "taken"],
+        lambda here: (here.folder / "taken").write_text(""),
+    ),
     (0, [*BISECT, "mine.py:twice"], lambda here: here.bisects(found(TWO, OTHER, high=TWO[1]))),
     (14, [*BISECT, "mine.py:twice"], lambda here: here.bisects(found(TWO, SAME))),
     (15, [*BISECT, "mine.py:twice"], lambda here: here.bisects(found(THREE, OTHER, high=THREE[2]))),

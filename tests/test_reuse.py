@@ -103,6 +103,7 @@ def test_what_is_asked_for_otherwise_is_measured(tmp_path: Path, measured: Resul
     assert reused(tmp_path / "d", measured, processes=2) == [""]
     assert reused(tmp_path / "e", measured, reuse=False) == [""]
     assert reused(tmp_path / "f", measured) != [""]
+    assert reused(tmp_path / "kind", measured, devices=["cpu", 1]) == [""]
 
 
 def test_a_row_says_so_and_the_answer_is_in_doubt() -> None:

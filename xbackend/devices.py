@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from xbackend.errors import DeviceSpellingError, DeviceUnavailable, UnboundDevice
+from xbackend.errors import ArgumentError, DeviceSpellingError, DeviceUnavailable, UnboundDevice
 
 _KINDS = {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu", "rocm": "gpu", "hip": "gpu", "tpu": "tpu"}
 _DEVICE = re.compile(
@@ -118,6 +118,19 @@ def default_device(devices: Iterable[Device]) -> Device:
     if not ranked:
         raise DeviceUnavailable("there is no device at all: none is visible")
     return ranked[0]
+
+
+def numbers_and_kinds(asked: Sequence[int | str]) -> tuple[list[int], list[str]]:
+    """How many devices, and the kinds that they are to be of, accelerators first: those of ``["gpu", 1, 2]``. Without a
+    number that is one device. Raises `ArgumentError`."""
+    kinds = {_KINDS.get(word.lower(), "") for word in asked if isinstance(word, str)}
+    numbers = [number for number in asked if not isinstance(number, str)]
+    if not asked or "" in kinds or any(type(number) is not int or number < 1 for number in numbers):
+        raise ArgumentError(
+            f"devices={asked!r}: whole numbers from 1 up are needed, and a kind of device where one is asked for "
+            f"({', '.join(dict.fromkeys(_KINDS.values()))})"
+        )
+    return numbers or [1], sorted(kinds, key=lambda kind: (kind == "cpu", kind))
 
 
 def choose_visible(devices: Iterable[Device], visible: Iterable[str | Device] | None) -> tuple[Device, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
 from xbackend.analysis.comparison import Comparison, Row
@@ -27,6 +27,7 @@ WIDE = 2.0  # times: an answer is in doubt where a smaller difference could not 
 _MORE = f"measure with more of them (--processes 10), as below {FEWEST} there is no interval at all"
 _TOO_FEW = str(Verdict.UNKNOWN)
 _NUMBERS = {2: "two", 3: "three", 4: "four"}
+_CPU, _GPU = "cpu", "gpu"  # `Row.place` where all its devices are of that kind
 
 
 def answer(comparisons: Sequence[Comparison]) -> str:
@@ -108,12 +109,23 @@ def why_in_turn(row: Row) -> str:
 
 
 def _of_devices(comparisons: Sequence[Comparison], many: int) -> str:
-    scaled = [(_where(comparison, comparisons), *_scaled(comparison, many)) for comparison in comparisons]
+    """An answer for each kind of devices, accelerators first."""
+    places = {row.place for comparison in comparisons for row in comparison.rows if row.devices == many} or {""}
+    known = sorted(places - {""}, key=lambda place: (place == _CPU, place)) or [""]
+    # What is elsewhere, or has no device at all, is told beside the first kind.
+    rest = {row.place for comparison in comparisons for row in comparison.rows} - {*known}
+    each = [(place, {place, *rest} if place == known[0] else {place}) for place in known]
+    return "; ".join(_of_kind(comparisons, many, place, of) for place, of in each)
+
+
+def _of_kind(comparisons: Sequence[Comparison], many: int, place: str, places: Collection[str]) -> str:
+    """The answer for so many devices of one kind, of the rows at these places."""
+    scaled = [(_where(comparison, comparisons), *_scaled(comparison, many, places)) for comparison in comparisons]
     cases = [(where, each, len(each) + len(without)) for where, each, without in scaled if each or without]
     found, absent = [s for _, each, _ in scaled for s in each], [one for *_, without in scaled for one in without]
-    place, total = "", len(found) + len(absent)
+    among, total = "", len(found) + len(absent)
     if len(cases) > APART:
-        place, cases = f" in {len(cases)} comparisons", [("", found, total)]
+        among, cases = f" in {len(cases)} comparisons", [("", found, total)]
     by_name, alone = total <= _NAMED, len(cases) == 1
     parts = [_said(*case, by_name, alone) for case in cases if case[1]] or ["no backend gave a time on both"]
     if absent:
@@ -121,7 +133,21 @@ def _of_devices(comparisons: Sequence[Comparison], many: int) -> str:
         parts[-1] += f"{', ' if len(parts) == 1 else '; '}not measured on {without_time}"
     kinds = sorted({s.kind for s in found} - {REAL})  # limits of what a speed-up says
     of = f" ({', '.join(kinds)})" if kinds else ""
-    return f"{_NUMBERS.get(many, many)} devices against one{of}{place}: {'; '.join(parts)}"
+    return f"{_called(many, place, comparisons[0].accelerators)} against one{of}{among}: {'; '.join(parts)}"
+
+
+def _called(many: int, place: str, accelerators: Sequence[str]) -> str:
+    """So many devices by what they are: ``two NVIDIA H200``, ``two CPU devices``."""
+    number, names = _NUMBERS.get(many, many), [*dict.fromkeys(accelerators)]
+    if place in ("", _CPU):
+        return f"{number} {'CPU ' if place else ''}devices"
+    if place == _GPU and len(names) == 1 and len(accelerators) >= many:
+        return f"{number} {names[0]}"
+    there = f"there is {counted(len(accelerators), join(names), join(names))}" if len(names) == 1 else join(names)
+    named = f" ({there if place == _GPU else join(names)})" if names else ""
+    if " and " in place:
+        return f"{number} unequal devices, {place.upper().replace(' AND ', ' and ')}{named},"
+    return f"{number} {place.upper()}s{named}"
 
 
 def _where(comparison: Comparison, comparisons: Sequence[Comparison]) -> str:
@@ -133,18 +159,19 @@ def _where(comparison: Comparison, comparisons: Sequence[Comparison]) -> str:
     return f"{where}: " if where else ""
 
 
-def _scaled(comparison: Comparison, many: int) -> tuple[list[Scaling], list[tuple[str, str]]]:
-    """The speed-ups on so many devices, and the labels of rows without one, each with the reason."""
-    found = [s for s in scalings(comparison) if s.devices == many]
-    have, ones = {s.many for s in found}, {row.label: row for row in comparison.rows if row.devices == 1}
+def _scaled(comparison: Comparison, many: int, places: Collection[str]) -> tuple[list[Scaling], list[tuple[str, str]]]:
+    """The speed-ups on so many devices at these places, and the rows without one, each with the reason."""
+    found = [s for s in scalings(comparison) if s.devices == many and s.many.place in places]
+    have, ones = {s.many for s in found}, {row.of: row for row in comparison.rows if row.devices == 1}
     absent = []
     for row in comparison.rows:
-        if row.devices == many and row not in have:
-            one = ones.get(row.label)
+        if row.devices == many and row.place in places and row not in have:
+            one = ones.get(row.of)
             alone = "not on one device" if one is None else f"on one device {_status(one)}"
-            absent.append((row.label, alone if row.times else _status(row)))
-    several = {row.label for row in comparison.rows if row.devices == many}
-    absent += [(label, _status(one)) for label, one in ones.items() if label not in several and not one.times]
+            absent.append((row.of, alone if row.times else _status(row)))
+    several = {row.of for row in comparison.rows if row.devices == many}
+    alone_there = [one for one in ones.values() if one.of not in several and one.place in places]
+    absent += [(one.of, _status(one)) for one in alone_there if not one.times]
     return found, absent
 
 
@@ -172,7 +199,7 @@ def _said(where: str, found: Sequence[Scaling], total: int, by_name: bool, alone
 
 
 def _one(s: Scaling) -> str:
-    times, label, why = number(s.speedup), s.many.label, why_in_turn(s.many)
+    times, label, why = number(s.speedup), s.many.of, why_in_turn(s.many)
     sure = between(1 / s.ratio.high, 1 / s.ratio.low)
     if s.ratio.verdict is Verdict.FASTER:
         return f"{times} times as fast on {label} ({sure})"

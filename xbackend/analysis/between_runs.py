@@ -41,7 +41,7 @@ def times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> l
 
 
 def place_of(run: Results) -> Hashable:
-    """What two runs need in common for their times to be compared: the machine, the threads, the cores of a device, and
-    the variables that choose code."""
-    asked = run.settings
-    return run.machine.fingerprint, asked.threads, asked.cores_per_device, tuple(sorted(asked.variables.items()))
+    """What two runs need in common for their times to be compared: the machine, the threads, the cores and the kinds of
+    devices, and the variables that choose code."""
+    asked, chosen = run.settings, tuple(sorted(run.settings.variables.items()))
+    return run.machine.fingerprint, asked.threads, asked.cores_per_device, tuple(asked.kinds), chosen

@@ -31,10 +31,14 @@ class Row:
     shift: float = 0.0  #: `Family.shift`
 
     @property
+    def of(self) -> str:
+        """The backend, and the environment where it is not the locked one."""
+        return label(self.measurement)
+
+    @property
     def label(self) -> str:
-        """The backend, the environment where it is not the locked one, and the place: ``pytensor
-        (pytensor==2.38.3)``, ``jax on gpu``."""
-        return label(self.measurement) + (f" on {self.place}" if self.place else "")
+        """`of`, and the place: ``pytensor (pytensor==2.38.3)``, ``jax on gpu``."""
+        return self.of + (f" on {self.place}" if self.place else "")
 
     @property
     def devices(self) -> int:
@@ -126,6 +130,7 @@ class Comparison:
     baseline_note: str  #: why it is that one or none
     family: Family  #: judges the rows
     cores_per_device: int | None = None  #: of a CPU device; `None` where several share the cores
+    accelerators: tuple[str, ...] = ()  #: the machine's, each by its name without the driver's version
 
     @property
     def title(self) -> str:
@@ -195,7 +200,11 @@ def comparisons(results: Results, baseline: str | None = None) -> list[Compariso
         there = f"there is {join(map(plain, measured))}" if measured else "nothing was measured"
         raise UsageError(f"the baseline {plain(baseline)!r} is not in the results {plain(results.name)!r}; {there}")
     places, cores = _places(results), results.settings.cores_per_device
-    rows_of = (((m.workload, key_of(m.parameters)), Row(m, places.get(label(m), ""))) for m in results.measurements)
+    accelerators = tuple(plain(name.partition(" (driver ")[0]) for name in results.machine.accelerators)
+    rows_of = (
+        ((m.workload, key_of(m.parameters)), Row(m, places.get((label(m), m.devices), "")))
+        for m in results.measurements
+    )
     groups = [*grouped(rows_of).values()]
     firsts = [rows[0].measurement for rows in groups]
     level = level_of(results) ** (1 / max(sum(sum(bool(row.times) for row in rows) > 1 for rows in groups), 1))
@@ -204,18 +213,21 @@ def comparisons(results: Results, baseline: str | None = None) -> list[Compariso
         family = Family([row.times for row in rows], level, [row.generations for row in rows])
         shifted = tuple(replace(row, shift=family.shift(i)) for i, row in enumerate(rows))
         known, title = _baseline(shifted, baseline), told_apart(first, firsts)
-        found.append(Comparison(first.workload, first.parameters, title, shifted, *known, family, cores))
+        found.append(Comparison(first.workload, first.parameters, title, shifted, *known, family, cores, accelerators))
     return found
 
 
-def _places(results: Results) -> dict[str, str]:
-    """The kinds of devices of each label, as ``cpu and gpu``: those of its bindings, else those of its ops. Nothing
-    where all are the same, unless the machine is known to have others."""
-    kinds: dict[str, set[str]] = {}
+def _places(results: Results) -> dict[tuple[str, int], str]:
+    """The kinds of devices of each label with each number of devices, as ``cpu and gpu``: those of its bindings, else
+    those of its ops, else those of the label with other numbers. Nothing where all are the same, unless the machine is
+    known to have others."""
+    kinds: dict[tuple[str, int], set[str]] = {}
     for m in results.measurements:
         ran = m.bindings.values() or (op.executed or op.bound for op in m.evidence.ops)
-        kinds.setdefault(label(m), set()).update(Device.parse(device).kind for device in ran if is_device(device))
-    places = {name: join(sorted(each)) for name, each in kinds.items()}
+        own = {Device.parse(device).kind for device in ran if is_device(device)}
+        kinds.setdefault((label(m), m.devices), set()).update(own)
+    of_label = {name: set().union(*(own for (one, _), own in kinds.items() if one == name)) for name, _ in kinds}
+    places = {key: join(sorted(own or of_label[key[0]])) for key, own in kinds.items()}
     return places if results.machine.accelerators or len({*places.values()} - {""}) > 1 else {}
 
 

@@ -183,6 +183,10 @@ def _different(sides: dict[str, Results]) -> str:
         if before != after:
             words, option = name.replace("_", " "), name.replace("_", "-")
             return f"different {words}: BASE with {before}, HEAD with {after}; give both the same --{option}"
+    kinds = {name: ",".join(run.settings.kinds) for name, run in sides.items()}
+    if kinds["BASE"] != kinds["HEAD"]:
+        both = (f"{name} with --devices {found or 'without a kind'}" for name, found in kinds.items())
+        return f"different kinds of devices: {' and '.join(both)}; measure both alike"
     variables = {name: run.settings.variables for name, run in sides.items()}
     if variables["BASE"] != variables["HEAD"]:
         both = (f"{name} with {', '.join(map('='.join, found.items())) or 'none'}" for name, found in variables.items())

@@ -66,7 +66,8 @@ def _series(members: Sequence[tuple[Results, Measurement]]) -> Series:
     threads = run.settings.threads
     of_device = "" if run.settings.cores_per_device is None else " a device"
     variables = "".join(f", {plain(name)}={plain(value)}" for name, value in sorted(run.settings.variables.items()))
-    place = f"{plain(run.machine.processor)}, {counted(run.machine.cores, 'core')}"
+    kinds = f", on {join(map(plain, run.settings.kinds))}" if run.settings.kinds else ""
+    place = f"{plain(run.machine.processor)}, {counted(run.machine.cores, 'core')}{kinds}"
     return Series(
         title=titled(first.workload, first.parameters),
         workload=first.workload,

@@ -66,9 +66,9 @@ class Scaling:
 
 def scalings(comparison: Comparison) -> list[Scaling]:
     """One for each row on two devices or more whose counterpart on one device has a time, in their order."""
-    single, found = {row.label: row for row in comparison.ranked if row.devices == 1}, []
+    single, found = {row.of: row for row in comparison.ranked if row.devices == 1}, []
     for many in comparison.rows:
-        one, bound = single.get(many.label), many.measurement.bindings.values()
+        one, bound = single.get(many.of), many.measurement.bindings.values()
         if many.devices < 2 or one is None or (ratio := comparison.ratio(many, one)) is None:
             continue
         foreign = [median_of(process.foreign_cores for process in row.processes) for row in (one, many)]

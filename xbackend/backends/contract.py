@@ -214,7 +214,12 @@ class Backend(abc.ABC):
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether an error of the framework means that memory is exhausted."""
-        return isinstance(error, MemoryError)
+        return isinstance(error, MemoryError) or "CUDA_ERROR_OUT_OF_MEMORY" in str(error)
+
+    def is_of_driver(self, error: BaseException) -> bool:
+        """Whether an error is one of a GPU's driver, after which this process may not compute on GPUs any more:
+        https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html"""
+        return "CUDA_ERROR_" in str(error) and not self.is_out_of_memory(error)
 
     def refused(self, error: BaseException) -> BaseException:
         """The error to raise for one of the framework during execution. NumPy, SciPy and Numba refuse numbers with

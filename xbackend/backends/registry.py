@@ -58,7 +58,8 @@ class Entry:
     itself, as its framework fixes devices and threads when it starts, or cannot be loaded beside others. ``engines``:
     names in `xbackend.engines.registry` that join several processes of it, the default first. ``system``: the system
     packages that it needs. ``options``: the available ones, ``chosen``: the values in this name. ``pymc``: PyMC's mode
-    of PyTensor for the same. ``script``: the same in the framework's own words, where there are such."""
+    of PyTensor for the same. ``script``: the same in the framework's own words, where there are such. ``accelerated``:
+    it computes on GPUs where there are some."""
 
     name: str
     adapter: str
@@ -72,6 +73,7 @@ class Entry:
     chosen: Mapping[str, str] = field(default_factory=dict, hash=False)
     pymc: str = ""
     script: Script | None = None
+    accelerated: bool = False
 
     @property
     def alone(self) -> Script | None:
@@ -108,7 +110,12 @@ def _entry(name: str, adapter: str, environment: str, packages: str, summary: st
 def _tensorflow(name: str, adapter: str, summary: str, *engines: str, compiled: str = "@tf.function\n") -> Entry:
     joined = ("tensorflow", "multi-worker-mirrored", *engines)
     script = Script("tensorflow", ("@tf.function\n", compiled))
-    return _entry(name, f"tensorflow.{adapter}", "tensorflow", "tensorflow", summary, engines=joined, script=script)
+    return _entry(
+        *(name, f"tensorflow.{adapter}", "tensorflow", "tensorflow", summary),
+        engines=joined,
+        script=script,
+        accelerated=True,
+    )
 
 
 def _lineage(name: str, adapter: str, *rest: str, **more: Any) -> Entry:
@@ -156,6 +163,7 @@ _ENTRIES = (
         *("jax", "jax.adapter:JAXBackend", "jax", "jax", "JAX itself: a jitted function for each device's part"),
         engines=("jax",),
         script=Script("jax"),
+        accelerated=True,
     ),
     _lineage(
         "pytensor", "pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default", pymc="NUMBA"
@@ -165,6 +173,7 @@ _ENTRIES = (
         *("pytensor-jax", "pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX"),
         engines=("jax",),
         pymc="JAX",
+        accelerated=True,
     ),
     _lineage("aesara", "aesara:AesaraC", "aesara", "aesara", "the C linker, Aesara's default", system=_C),
     _lineage("aesara-numba", "aesara:AesaraNumba", "aesara", "aesara numba", "Numba"),
@@ -174,6 +183,7 @@ _ENTRIES = (
         *("theano-gpuarray", "gpuarray.adapter:TheanoGpuArray", "theano", "theano pygpu"),
         "the original's contexts: CUDA, or OpenCL through PoCL",
         system=system.GPUARRAY,
+        accelerated=True,
     ),
     _lineage(
         *("pytensor-mlx", "pytensor:PyTensorMLX", "pytensor", "pytensor mlx", "PyTensor compiled by MLX"),

@@ -55,7 +55,14 @@ _MINUTES = option(
     "N",
     f"begin no more processes when they would end later (default: {_USUAL.seconds / 60:g})",
 )
-_DEVICES = option(options.numbers(options.MOST), "N,...", "how many devices to spread over (default: 1)")
+_DEVICES = option(
+    options.devices,
+    "N,...",
+    "how many devices to spread over, and of which kinds: 1,2 takes accelerators where a backend has some, else CPU "
+    "devices; gpu,1,2 takes GPUs alone, cpu,1,2 CPU devices alone, gpu,cpu,2 the CPU where a GPU is missing (default: "
+    "1)",
+    lambda _: ("cpu", "gpu"),
+)
 _EACH = option(
     options.count, "K",
     "a device is so many cores, to which its process is pinned: does a second device of the same kind help? (default "
@@ -91,7 +98,7 @@ class Measuring:
     minutes: Annotated[float | None, _MINUTES] = None
     limit: options.Limit = 600.0
     wait: options.Wait = None
-    devices: Annotated[Sequence[int], _DEVICES] = (1,)
+    devices: Annotated[Sequence[int | str], _DEVICES] = (1,)
     devices_map: options.DevicesMap = None
     threads: options.Threads = None
     cores_per_device: Annotated[int | None, _EACH] = None

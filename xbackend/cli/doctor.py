@@ -8,7 +8,7 @@ from typing import Annotated
 
 from xbackend import environments
 from xbackend.backends import registry, system
-from xbackend.cli import DONE, INCOMPLETE, options, output
+from xbackend.cli import DONE, INCOMPLETE, gpu_check, options, output
 from xbackend.cli.console import progress, say, say_lines, table, width
 from xbackend.cli.output import Output
 from xbackend.environments import recipes, system_packages
@@ -33,10 +33,14 @@ def doctor(
     tests: Annotated[bool, options.flag(_TESTS)] = False,
     verify: Annotated[bool, options.flag(_VERIFY)] = False,
     gpu: Annotated[bool, options.flag(_GPU)] = False,
+    checking: gpu_check.Checking = gpu_check.USUALLY,
     printed: options.Printed = options.PRINTED,
 ) -> Output:
     """For each backend: available, missing or broken, why, and what to type; or install what is missing."""
+    checking.check()
     names = [name for name, _ in matrix.runs(backends)]
+    if checking.gpu_check:
+        return gpu_check.run(names if backends else gpu_check.default(), checking, _gpus)
     if gpu:
         return _gpus()
     if install:

@@ -12,8 +12,9 @@ from cyclopts import Parameter
 
 from xbackend import environments, wording
 from xbackend.backends import registry
-from xbackend.devices import DeviceMap
+from xbackend.devices import DeviceMap, numbers_and_kinds
 from xbackend.environments import accelerators, interpreters
+from xbackend.errors import ArgumentError
 from xbackend.files import check_place
 from xbackend.measure.patience import LONGEST, VARIABLE
 from xbackend.measure.plan import QUICK_WAIT, WAIT
@@ -95,6 +96,20 @@ def numbers(most: int) -> Callable[[str], list[int]]:
         except ValueError as error:
             raise ValueError(f"{error}; write a list such as 1,2") from None
 
+    return read
+
+
+def devices(text: str) -> list[int | str]:
+    """Reads numbers of devices, and the kinds that they are to be of, with commas between them: ``gpu,1,2``."""
+    try:
+        read = [word if word.isalpha() else count(word) for word in names(text)]
+    except ValueError as error:
+        named = "; a device is named with --devices-map dev0=gpu:1" if ":" in text and "=" not in text else ""
+        raise ValueError(f"{error}; write a list such as 1,2 or gpu,1,2{named}") from None
+    try:
+        numbers_and_kinds(read)
+    except ArgumentError as error:
+        raise ValueError(f"{text!r}: {str(error).partition(': ')[2]}") from None
     return read
 
 

@@ -11,11 +11,14 @@ from pathlib import Path
 from xbackend import environments
 from xbackend.backends import registry
 from xbackend.environments import accelerators, recipes
+from xbackend.measure.machine import accelerators as accelerators_there
 from xbackend.measure.machine import nvidia_smi
 from xbackend.wording import counted
 
 NODES = Path("/dev")
+SCARCE = 0.1  # of a GPU's memory: with less that is free, a session cannot be expected to run
 KERNEL = Path("/proc/driver/nvidia/version")
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _QUERY = "index,name,memory.total,memory.free,compute_mode,mig.mode.current"
 
 
@@ -52,6 +55,9 @@ def _cuda() -> Looked:
         said = f"environments are made for {'CPUs' if kind == accelerators.NONE else kind}"
     if not major:
         return Looked("CUDA", f"{accelerators.LIBRARY} cannot be loaded: {said}", "install NVIDIA's driver")
+    if major < accelerators.KINDS.get(kind, 0):
+        needed = f"a driver that runs CUDA {accelerators.KINDS[kind]}, or another --accelerator"
+        return Looked("CUDA", f"the driver runs CUDA {major}.{minor}, which is too old: {said}", needed)
     oldest = min(accelerators.KINDS.values())
     if major < oldest:
         return Looked("CUDA", f"the driver runs CUDA {major}.{minor}: {said}", f"a driver that runs CUDA {oldest}")
@@ -68,9 +74,12 @@ def _devices() -> Iterator[Looked]:
             continue
         index, name, total, free, mode, mig = told
         said, remedy = f"{name}, {free} of {total} free", ""
+        if (left := _mib(free)) is not None and left < SCARCE * (_mib(total) or 0):
+            remedy = "end the processes that nvidia-smi lists with its memory"
         if mig == "Enabled":
             said += ", MIG"
-            remedy = "name one instance: CUDA_VISIBLE_DEVICES=MIG-..., as nvidia-smi -L lists them"
+            if not os.environ.get(_VISIBLE, "").startswith("MIG-"):
+                remedy = f"name one instance: {_VISIBLE}=MIG-..., as nvidia-smi -L lists them"
         if mode == "Prohibited":
             said += ", compute mode Prohibited"
             remedy = f"as root: nvidia-smi -i {index} -c DEFAULT"
@@ -78,6 +87,11 @@ def _devices() -> Iterator[Looked]:
             said += ", compute mode Exclusive_Process: one process at a time, and a session has several"
             remedy = f"as root: nvidia-smi -i {index} -c DEFAULT"
         yield Looked(f"GPU {index}", said, remedy)
+
+
+def _mib(text: str) -> int | None:
+    number = text.removesuffix(" MiB")
+    return int(number) if number.isdecimal() else None
 
 
 def _nodes() -> Looked:
@@ -88,22 +102,42 @@ def _nodes() -> Looked:
     return Looked("permissions", f"you may use {', '.join(map(str, nodes))}" if nodes else f"no {NODES}/nvidia*")
 
 
+def hidden() -> list[str]:
+    """A warning where CUDA_VISIBLE_DEVICES hides GPUs that are here: rows are of the CPU then."""
+    looked = _visible() if _VISIBLE in os.environ else None
+    if looked is None or not looked.remedy or not accelerators_there():
+        return []
+    return [f"{looked.what}: {looked.found}: {looked.remedy}"]
+
+
 def _visible() -> Looked:
-    """What CUDA_VISIBLE_DEVICES hides: it is a list of numbers and of UUIDs, which ends at the first invalid one.
+    """What CUDA_VISIBLE_DEVICES hides: it is a list of numbers and of UUIDs, or beginnings of them, which ends at the
+    first invalid one; of instances of MIG a process has one.
 
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
+    https://docs.nvidia.com/datacenter/tesla/mig-user-guide/#cuda-visible-devices
     """
-    what, value = "CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES")
+    value = os.environ.get(_VISIBLE)
     if value is None:
-        return Looked(what, "not set: all GPUs are visible")
+        return Looked(_VISIBLE, "not set: all GPUs are visible")
     if not value.strip():
-        return Looked(what, "empty: no GPU is visible", f"unset {what}")
-    there = len(nvidia_smi("--query-gpu=index") or ())
-    for word in map(str.strip, value.split(",")):
-        known = (word.isdecimal() and int(word) < there) or word.startswith(("GPU-", "MIG-"))
-        if not known:
-            return Looked(what, f"{value}: {word} is no GPU here, and hides those behind it", f"unset {what}")
-    return Looked(what, value)
+        return Looked(_VISIBLE, "empty: no GPU is visible", f"unset {_VISIBLE}")
+    words = [word.strip() for word in value.split(",")]
+    count, uuids = len(nvidia_smi("--query-gpu=index") or ()), _uuids()
+    for place, word in enumerate(words):
+        named = word.startswith(("GPU-", "MIG-")) and (not uuids or any(uuid.startswith(word) for uuid in uuids))
+        if not named and not (word.isdecimal() and int(word) < count):
+            hides = "and hides those behind it" if place else "so that none is visible"
+            there = ", as nvidia-smi -L lists them" if word.startswith(("GPU-", "MIG-")) else ""
+            return Looked(_VISIBLE, f"{value}: {word} is no GPU here{there}, {hides}", f"unset {_VISIBLE}")
+    if len(words) > 1 and any(word.startswith("MIG-") for word in words):
+        return Looked(_VISIBLE, f"{value}: a process has one instance of MIG, the first", f"{_VISIBLE}={words[0]}")
+    return Looked(_VISIBLE, value)
+
+
+def _uuids() -> list[str]:
+    """Those of all GPUs, and of the instances that MIG makes of them; none where nvidia-smi does not tell."""
+    return [uuid for line in nvidia_smi("-L", "") or () for uuid in re.findall(r"\(UUID: ([^)]+)\)", line)]
 
 
 def _environments() -> Iterator[Looked]:

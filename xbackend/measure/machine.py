@@ -39,12 +39,12 @@ def load_warnings() -> list[str]:
     ]
 
 
-def nvidia_smi(query: str) -> list[str] | None:
+def nvidia_smi(query: str, form: str = "--format=csv,noheader") -> list[str] | None:
     """The lines that nvidia-smi answers; `None` where there is no nvidia-smi or it fails."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return None
-    command = [program, query, "--format=csv,noheader"]
+    command = [program, query, *filter(None, [form])]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
     except (OSError, subprocess.SubprocessError):

@@ -16,8 +16,9 @@ import numpy as np
 
 from xbackend.analysis.comparison import ORACLE
 from xbackend.api.tracing.trace import trace
+from xbackend.backends import registry
 from xbackend.backends.contract import Backend
-from xbackend.devices import Device, DeviceMap
+from xbackend.devices import Device, DeviceMap, is_device
 from xbackend.errors import ArgumentError, DeviceUnavailable, WorkloadError, XBackendError
 from xbackend.program.binding import bound
 from xbackend.program.precision import widened
@@ -217,18 +218,26 @@ def on_numpy(program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]
         return flatten(backend.compile(program)(*inputs), np.asarray)[0]
 
 
-def bind(program: Program, backend: Backend, devices: int, asked: DeviceMap) -> DeviceMap:
-    """The program's devices, `bound` as ``asked``, else to the backend's `first_devices`."""
-    return bound(program, asked, first_devices(backend, devices))
+def bind(program: Program, backend: Backend, devices: int, asked: DeviceMap, kinds: Sequence[str] = ()) -> DeviceMap:
+    """The program's devices, `bound` as ``asked``, else to the backend's `first_devices`. A framework that has no
+    accelerators computes on the CPU, whatever the kinds."""
+    if not all(map(is_device, asked)):  # nothing is spread
+        return bound(program, asked, ())
+    own = kinds if kinds and registry.get(backend.name).accelerated else ()
+    return bound(program, asked, first_devices(backend, devices, own))
 
 
-def first_devices(backend: Backend, count: int) -> list[Device]:
-    """The first ``count`` devices of the default device's kind. Raises `DeviceUnavailable` where there are fewer."""
-    kind = backend.default_device.kind
-    pool = [device for device in backend.devices if device.kind == kind][:count]
+def first_devices(backend: Backend, count: int, kinds: Sequence[str] = ()) -> list[Device]:
+    """The first ``count`` devices of these kinds, those of the first kind first; without kinds, of the default device's
+    kind. Raises `DeviceUnavailable` where there are fewer."""
+    wanted = kinds or (backend.default_device.kind,)
+    pool = [device for kind in wanted for device in backend.devices if device.kind == kind][:count]
     if len(pool) < count:
+        there, own = counted(len(pool), "device") if pool else "no device", ", ".join(map(str, backend.devices))
+        beside = f"; with --devices {','.join([*wanted, 'cpu', str(count)])} the CPU is taken, too"
         raise DeviceUnavailable(
-            f"backend {backend.name} has {counted(len(pool), 'device')} of kind {kind} "
-            f"({', '.join(map(str, backend.devices))}), {count} were asked for"
+            f"backend {backend.name} has {there} of kind {' or '.join(wanted)} ({own}), "
+            f"{count} {'was' if count == 1 else 'were'} asked for{'' if 'cpu' in wanted else beside}"
+            f"{'' if pool else '; xbackend doctor --gpu says what is missing'}"
         )
     return pool

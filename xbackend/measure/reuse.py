@@ -39,9 +39,10 @@ def _is_same(run: Results, session: Session) -> bool:
     asked = run.settings
     return (run.complete, run.xbackend, run.machine.fingerprint) == (True, VERSION, machine.machine().fingerprint) and (
         asked.threads, asked.cores_per_device, asked.effort, asked.allow_nan, asked.adaptive, asked.variables,
+        asked.kinds,
     ) == (
         session.threads, session.cores_per_device, asdict(session.effort), session.allow_nan,
-        not session.extent.fixed, variables.chosen(),
+        not session.extent.fixed, variables.chosen(), list(session.kinds),
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, TimingError, WorkerDied, WorkerTimeout, XBackendError
-from xbackend.measure import machine, variables
+from xbackend.measure import gpus, machine, variables
 from xbackend.measure.candidates import Candidate, Group
 from xbackend.measure.files import Files
 from xbackend.measure.loop import Effort
@@ -31,7 +31,7 @@ from xbackend.measure.schedule import Schedule
 from xbackend.measure.standing import Watch, standings
 from xbackend.measure.turns import Turns
 from xbackend.measure.visited import Live
-from xbackend.measure.worker import Worker, open_worker
+from xbackend.measure.worker import SameKind, Worker, open_worker
 from xbackend.results.runs import NOT_COME_TO, Run
 from xbackend.results.schema import Measurement, Process, Results, SessionSettings
 from xbackend.version import VERSION
@@ -62,6 +62,7 @@ class Session:
         wait: see `Patience`.
         allow_nan: NaN where the oracle has it, too, is right.
         cold: see `Candidate.cold`; that of the extent if not given.
+        kinds: of the devices, accelerators first; see `oracle.first_devices`.
         configured: options that pyproject.toml set, for the results.
     """
 
@@ -80,6 +81,7 @@ class Session:
     wait: float | None = None
     allow_nan: bool = False
     cold: float | None = None
+    kinds: Sequence[str] = ()
     configured: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -99,6 +101,7 @@ class Session:
         self._live: list[Live] = []
         self._turns = Turns(self._open)
         self._begun: dict[Group, dict[str, Any]] = {}  # what was known before its process started
+        self._same = SameKind()
 
     def take(self, rows: Mapping[Candidate, Measurement]) -> None:
         """Before it runs: do not measure these candidates, whose rows another session measured."""
@@ -109,7 +112,7 @@ class Session:
 
     def run(self) -> None:
         """Measure all; each candidate notes its own failure."""
-        self.warnings += [*machine.load_warnings(), *variables.warnings()]
+        self.warnings += [*machine.load_warnings(), *variables.warnings(), *gpus.hidden()]
         schedule = self.schedule
         schedule.began = time.perf_counter()
         with Files(self._lasting) as self._files:
@@ -163,16 +166,18 @@ class Session:
             "accelerator_processes": machine.accelerator_processes(self._turns.pids),
         }
         try:
-            return self.opener(
+            worker = self.opener(
                 group.backend,
                 environment=group.environment,
                 virtual_devices=group.devices,
                 threads=self.threads,
                 cores_per_device=self.cores_per_device,
                 own_cache=True,
+                visible=tuple(f"cpu:{i}" for i in range(group.devices)) if list(self.kinds) == ["cpu"] else None,
                 limit=self.limit,
                 on_progress=self.on_progress,
             )
+            return self._same.checked(worker, group.backend, group.environment)
         except XBackendError as error:
             for candidate in self.schedule.asked:  # none of them has to try that again
                 if candidate.group == group:
@@ -198,7 +203,9 @@ class Session:
 
     def _prepared(self, worker: Worker, candidate: Candidate, order: int) -> Live | None:
         """The candidate in a running process, ready to be visited; `None` where it is not right."""
-        bindings = bind(candidate.case.program, worker.backend, candidate.devices, candidate.case.devices_map)
+        bindings = bind(
+            candidate.case.program, worker.backend, candidate.devices, candidate.case.devices_map, self.kinds
+        )
         candidate.bindings = {k: str(v) for k, v in bindings.items()}
         live = Live(
             candidate, worker, {"order": order, "generation": self.schedule.generations, **self._begun[candidate.group]}
@@ -309,6 +316,7 @@ class Session:
             width=width if width < float("inf") else None,
             allow_nan=self.allow_nan,
             adaptive=not self.extent.fixed,
+            kinds=list(self.kinds),
             wait=self.patience.total,
             waited=self.patience.waited,
             variables=variables.chosen(),

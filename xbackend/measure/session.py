@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 from xbackend import cores
-from xbackend.devices import DeviceMap
-from xbackend.errors import ArgumentError, UsageError, XBackendError
+from xbackend.devices import DeviceMap, numbers_and_kinds
+from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import candidates, machine, matrix
 from xbackend.measure.candidates import Candidate, Case, said
 from xbackend.measure.matrix import Run
@@ -37,7 +37,7 @@ def compare(
     *,
     backends: Iterable[str] | None = None,
     environments: Sequence[str] = (),
-    devices: Sequence[int] = (1,),
+    devices: Sequence[int | str] = (1,),
     devices_map: DeviceMap | None = None,
     quick: bool = True,
     thorough: bool = False,
@@ -60,7 +60,8 @@ def compare(
     Args:
         backends: names of backends, `None` for all.
         environments: of several versions of a framework, such as ``pytensor==2.38.3``; see `matrix.runs`.
-        devices: for each number, a process with so many devices; ``devices_map``: the bindings of device names.
+        devices: for each number, a process with so many devices, of the kinds named among them, else accelerators
+            where a backend has some; ``devices_map``: the bindings of device names.
         quick: fewer visits of each process, in less time; compiled code stays for later quick sessions. With or without
             it a candidate has up to 10 processes.
         thorough: 10 processes, and more until times are known to 2 % or ``minutes`` are used up; ``quick`` is ignored.
@@ -69,7 +70,7 @@ def compare(
         threads, cores_per_device, shared_cores: see `cores_each`; as many threads as cores if nothing is given.
         baseline: the backend or environment that ratios are taken to; numpy if not given.
         unready: reasons of runs whose environment cannot be used (`matrix.ready`): rows without a process.
-        name, store, partial: what the results are called, where they are kept, if anywhere; see `kept`.
+        name, store, partial: what the results are called, and where they are kept; see `kept`.
         reuse: rows that the store has of the same program, arrays, versions, machine and options are not measured.
         of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress``... as `Session` has them.
 
@@ -77,32 +78,35 @@ def compare(
         UnknownBackend, EnvironmentFailed, WorkloadError, ArgumentError, UsageError: before anything is measured.
         StoreError: what was measured cannot be kept.
     """
-    runs = matrix.runs(backends, environments)
-    matrix.check_baseline(baseline, runs)
+    matrix.check_baseline(baseline, runs := matrix.runs(backends, environments))
     mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
     cases = [one.bound(devices_map) for one in cases] if devices_map else cases
-    measured = _candidates(cases, devices, runs, unready)
-    each = cores_each(max(devices), threads, cores_per_device, shared_cores)
+    numbers, kinds = numbers_and_kinds(devices)
+    each = cores_each(max(numbers), threads, cores_per_device, shared_cores, kinds)
     session = Session(
-        measured, extent=mode.extent(processes, minutes, sum(not one.refused for one in cases)),
-        threads=each or threads or cores.count(), cores_per_device=each, seed=seed, effort=mode.effort,
-        baseline=baseline, **of_session,
+        _candidates(cases, numbers, runs, unready), threads=each or threads or cores.count(), cores_per_device=each,
+        extent=mode.extent(processes, minutes, sum(not one.refused for one in cases)), seed=seed, effort=mode.effort,
+        baseline=baseline, kinds=kinds, **of_session,
     )  # fmt: skip
     if reuse and store is not None:
         session.take(reused(session, store))
-    asked = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
+    asked = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": numbers}
     return kept(session, name, asked, store, partial)
 
 
-def cores_each(devices: int, threads: int | None, asked: int | None, shared: bool) -> int | None:
+def cores_each(
+    devices: int, threads: int | None, asked: int | None, shared: bool, kinds: Sequence[str] = ()
+) -> int | None:
     """The number of cores of a CPU device, to which its process is pinned; `None` where devices share all cores.
 
-    It is ``asked``, if given. Else, with several devices and no accelerator, it is all cores over the largest number of
-    devices, unless they are ``shared``. Each device has as many ``threads``. Raises `UsageError`, `DeviceUnavailable`.
+    It is ``asked``, if given. Else, with several devices and no accelerator, or of the ``kinds`` CPU alone, it is all
+    cores over the largest number of devices, unless they are ``shared``. Each device has as many ``threads``. Raises
+    `UsageError`, `DeviceUnavailable`.
     """
     if shared and asked is not None:
         raise UsageError("--shared-cores and --cores-per-device ask for opposite things: give one of them")
-    if asked is None and (shared or devices == 1 or machine.accelerators()):
+    accelerated = kinds != ["cpu"] if kinds else bool(machine.accelerators())
+    if asked is None and (shared or devices == 1 or accelerated):
         return None
     each = max(1, cores.count() // devices) if asked is None else asked
     cores.pinned(devices, each)  # before anything is measured
@@ -139,8 +143,6 @@ def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | N
 def _candidates(
     cases: Sequence[Case], devices: Sequence[int], runs: Sequence[Run], unready: Mapping[Run, str]
 ) -> list[Candidate]:
-    if not devices or any(type(n) is not int or n < 1 for n in devices):
-        raise ArgumentError(f"devices={devices!r}: whole numbers from 1 up are needed")
     every = [(one, b, d, e) for one in cases for d in devices for b, e in runs]
     found = [Candidate(one, b, d, environment=e, warnings=matrix.unlocked(e)) for one, b, d, e in every]
     for candidate in found:

@@ -297,6 +297,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     thorough: bool | None = None
     minutes: Amount | None = None
     devices: list[Count] = []
+    kinds: list[str] = []  #: of the devices, where asked for, accelerators first
     processes: Count | None = None  #: of each candidate, made or planned
     threads: Count | None = None  #: of every process or, with ``cores_per_device``, of every device
     cores_per_device: Count | None = None

@@ -54,7 +54,7 @@ def compare(
     *arrays: Any,
     backends: Iterable[str] | str | None = None,
     environments: Iterable[str] | str = (),
-    devices: Iterable[int] | int = (1,),
+    devices: Iterable[int | str] | int | str = (1,),
     devices_map: Mapping[str, Any] | str | None = None,
     quick: bool = False,
     thorough: bool = False,
@@ -82,7 +82,7 @@ def compare(
         arrays: its arguments, of any shape, bool, uint8, uint32, int32, int64, float32 or float64; without any, a
             workload makes its own.
         backends, environments: names, or one text with commas; all backends if neither is given.
-        devices: how many devices to spread over, one number or several: ``(1, 2)``.
+        devices: how many devices to spread over, one number or several, and of which kinds: ``(1, 2)``, ``"cpu,1,2"``.
         devices_map: what the devices of the program are bound to, ``{"dev0": "cpu:0"}``.
         quick, thorough, processes, minutes: how much is measured; see docs/measurement.md.
         limit: seconds that a process may take for one request. wait: seconds in all until others leave the cores alone.
@@ -106,7 +106,7 @@ def compare(
     with of_scripts(processes, on_progress) as (say, watch), Beating(say) as shown:
         cases = _cases(function, arrays, dict(settings or {}), quick=quick, seed=seed, gradient=gradient, say=shown)
         return measured(
-            cases, backends=runs[0], environments=runs[1], devices=_numbers(devices),
+            cases, backends=runs[0], environments=runs[1], devices=_devices(devices),
             devices_map=DeviceMap.parse(devices_map), quick=quick, thorough=thorough, processes=processes,
             minutes=minutes, limit=limit, wait=wait, threads=threads, cores_per_device=cores_per_device,
             shared_cores=shared_cores, seed=seed, baseline=baseline, allow_nan=allow_nan,
@@ -151,7 +151,9 @@ def _names(given: Iterable[str] | str | None) -> list[str] | None:
     return None if given is None else listed(given) if isinstance(given, str) else list(given)
 
 
-def _numbers(given: Iterable[int] | int) -> Sequence[int]:
+def _devices(given: Iterable[int | str] | int | str) -> Sequence[int | str]:
+    if isinstance(given, str):
+        return [int(word) if word.isdecimal() else word for word in listed(given)]
     return [given] if isinstance(given, int) else list(given)
 
 

@@ -7,10 +7,35 @@ from dataclasses import dataclass
 
 ENDED_BY_XBACKEND = "xbackend ended it"  # as the guard writes it
 LINES = 20  # of its last output
+MOST = 300  # characters of a framework's error
 DAMAGED = (
     "If the environment is damaged, `xbackend doctor --verify` names it and `xbackend env sync NAME` makes it again."
 )
 _CRASHES = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS"}
+
+
+def exhausted(operation: str, error: str, accelerated: bool) -> str:
+    """A worker that ran out of memory, its own or that of a device, and what to do: one line, as for a table."""
+    of_others = "see in nvidia-smi who has the memory of the GPU, and end what is not needed" if accelerated else ""
+    return (
+        f"its worker ran out of memory while it did {operation!r} and was ended. {_short(error)} Use smaller inputs, "
+        f"or leave it more memory{f' ({of_others})' if of_others else ''}; then open the backend again."
+    )
+
+
+def lost(operation: str, error: str, _: bool) -> str:
+    """A worker whose GPU failed, and what to do."""
+    return (
+        f"the driver of its GPU failed while its worker did {operation!r}, which was ended. {_short(error)} See "
+        "whether nvidia-smi still lists the GPU, and what the kernel says of it (sudo dmesg | grep Xid); then open the "
+        "backend again."
+    )
+
+
+def _short(error: str) -> str:
+    """The first sentences of an error, on one line: XLA's go on with pages about buffers."""
+    line = next(filter(None, map(str.strip, error.splitlines())), "")
+    return f"{line[:MOST]}{'...' if len(line) > MOST else '' if line.endswith('.') else '.'}"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import IO, Any, NoReturn
 
 from xbackend import errors
 from xbackend.errors import WorkerAborted, WorkerDied, WorkerError, WorkerTimeout
-from xbackend.workers import bootstrap, protocol
+from xbackend.workers import bootstrap, endings, protocol
 from xbackend.workers.endings import DAMAGED, Ending
 
 PACKAGE = Path(errors.__file__).resolve().parent
@@ -189,11 +189,9 @@ class WorkerProcess:
         if "result" in answer:
             return answer["result"]
         kind, message = answer["error"], answer["message"]
-        if answer["out_of_memory"]:
-            self._failure = WorkerDied(
-                f"{self.label}: its worker ran out of memory while it did {operation!r} and was ended. "
-                f"{kind}: {message}\nUse smaller inputs, or leave it more memory; then open the backend again."
-            )
+        if answer["out_of_memory"] or answer["of_driver"]:
+            said = endings.exhausted if answer["out_of_memory"] else endings.lost
+            self._failure = WorkerDied(f"{self.label}: {said(operation, f'{kind}: {message}', answer['accelerated'])}")
             self.end()
             error: errors.XBackendError = self._failure
         else:

@@ -129,7 +129,7 @@ def check_answer(answer: Any, number: int) -> None:
 
 
 _RESULT = {"number", "result"}
-_ERROR = {"number", "error", "message", "ours", "out_of_memory", "traceback"}
+_ERROR = {"number", "error", "message", "ours", "out_of_memory", "of_driver", "accelerated", "traceback"}
 
 
 def _read(data: Any) -> tuple[Any, list[np.ndarray]]:

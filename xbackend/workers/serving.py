@@ -118,6 +118,8 @@ class Host:
             "message": str(error),
             "ours": isinstance(error, XBackendError),
             "out_of_memory": isinstance(error, MemoryError) if backend is None else backend.is_out_of_memory(error),
+            "of_driver": backend is not None and backend.is_of_driver(error),
+            "accelerated": backend is not None and any(device.is_accelerator for device in backend.devices),
             "traceback": trace,
         }
 

@@ -64,7 +64,8 @@ def ratios(comparisons: Sequence[Comparison]) -> Ratios | None:
 def _speedups(comparison: Comparison) -> list[Panel]:
     found, by_devices = [], grouped((s.devices, s) for s in scalings(comparison))
     for devices, own in sorted(by_devices.items()):
-        rows = {row.label: row for row in comparison.rows if row.devices in (1, devices)}
+        last = {row.of: row for row in comparison.rows if row.devices in (1, devices)}  # of one device where no other
+        rows = {row.label: row for row in last.values()}
         title = comparison.label + (f", {devices} devices" if len(by_devices) > 1 else "")
         found.append(Panel(title, rows, {s.many.label: s.ratio.inverse for s in own}, devices))
     return found
