@@ -29,6 +29,7 @@ def open(
     threads: int | None = None,
     cores_per_device: int | None = None,
     isolated: bool = False,
+    lower_for: str | Device | Iterable[str | Device] | None = None,
     environment: str | None = None,
     limit: float | None = LIMIT,
     memory: int | None = None,
@@ -50,6 +51,8 @@ def open(
             framework has one pool of threads for all devices, a computing device may use the cores of waiting ones: the
             note ``cores`` of ``backend.describe()``.
         isolated: always use a worker.
+        lower_for: devices that this machine lacks, such as ``gpu:0,gpu:1``. A program is then lowered for them and not
+            executed, and `Executable.lowered` is what the framework made of it (docs/gpus.md).
         environment: run with another version of the framework, such as ``pytensor==2.38.3``; asks for a worker, in an
             environment that is made first if it is missing.
         limit: seconds that the worker may take for one request, `None` for no limit.
@@ -60,7 +63,10 @@ def open(
         UnknownBackend, BackendUnavailable, DeviceUnavailable, ArgumentError, EnvironmentFailed, WorkerError.
     """
     entry = registry.get(name)
-    settings = Settings(virtual_devices, _visible(visible), threads, cores_per_device=cores_per_device)
+    absent = _devices("lower_for", lower_for) or ()
+    settings = Settings(
+        virtual_devices, _devices("visible", visible), threads, cores_per_device=cores_per_device, lower_for=absent
+    )
     asked_for = isolated or any(asked is not None for asked in (environment, memory, cores_per_device))
     why_not_here = "a worker was asked for" if asked_for else _why_not_here(entry, settings)
     if not why_not_here:
@@ -82,12 +88,12 @@ def open(
     return RemoteBackend(name, settings, requirement=requirement, limit=limit, memory=memory)
 
 
-def _visible(visible: str | Device | Iterable[str | Device] | None) -> tuple[str, ...] | None:
-    if visible is None:
+def _devices(option: str, given: str | Device | Iterable[str | Device] | None) -> tuple[str, ...] | None:
+    if given is None:
         return None
-    named = visible.split(",") if isinstance(visible, str) else [visible] if isinstance(visible, Device) else visible
+    named = given.split(",") if isinstance(given, str) else [given] if isinstance(given, Device) else given
     if not isinstance(named, Iterable) or not (devices := tuple(str(Device.parse(device)) for device in named)):
-        raise ArgumentError(f"visible={visible!r} names no device: give 'cpu:0', or a list of devices, or leave it out")
+        raise ArgumentError(f"{option}={given!r} names no device: give 'cpu:0', or a list of devices, or leave it out")
     return devices
 
 
