@@ -80,7 +80,9 @@ class Settings:
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
                 raise ArgumentError(f"{name}={number!r}: a whole number from 1 up is needed")
         if wrong := [name for name in self.lower_for if not Device.parse(name).is_accelerator]:
-            raise ArgumentError(f"lower_for names {', '.join(wrong)}: name accelerators, virtual_devices makes CPU devices")
+            raise ArgumentError(
+                f"lower_for names {', '.join(wrong)}: name accelerators, virtual_devices makes CPU devices"
+            )
         if len(set(self.lower_for)) < len(self.lower_for):
             raise ArgumentError(f"lower_for={', '.join(self.lower_for)} names a device twice")
         if self.cores_per_device is None:
@@ -113,7 +115,9 @@ def _unprofiled(*values: Value) -> ProfiledCall:
 
 
 def _compiled() -> Report:
-    raise UnsupportedOperation("this program was compiled: open the backend with lower_for to read what it is lowered to")
+    raise UnsupportedOperation(
+        "this program was compiled: open the backend with lower_for to read what it is lowered to"
+    )
 
 
 @dataclass(slots=True)

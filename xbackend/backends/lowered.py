@@ -11,7 +11,7 @@ from xbackend.backends.placement import Execution, Placement, merge
 from xbackend.devices import Device
 from xbackend.errors import DeviceUnavailable
 from xbackend.program.binding import Placed
-from xbackend.wording import counted, few
+from xbackend.wording import few
 
 EVIDENCE = "lowered for it, never executed"
 
@@ -64,8 +64,8 @@ class Lowered:
         return cls(report.parts, merge(placed, report.execution))
 
     def __str__(self) -> str:
-        total = counted(len(self.placement.ops), "op")
-        return "\n".join([f"{total} lowered, none executed", *map(str, self.parts), self.placement.listing()])
+        moved = [f"transfer {t.source} -> {t.target}: {t.bytes} bytes ({t.cause})" for t in self.placement.transfers]
+        return "\n".join([f"lowered, never executed: {self.placement}", *map(str, self.parts), *moved])
 
 
 class LoweredOnly:

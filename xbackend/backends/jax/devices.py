@@ -138,7 +138,9 @@ class JAXDevices(StagedBackend):
         if unknown and not self.settings.lower_for:
             return CompiledStage(call, device)
         if unknown:
-            raise UnsupportedOperation(f"backend {self.name} does not know the shapes of a stage on {device} in advance")
+            raise UnsupportedOperation(
+                f"backend {self.name} does not know the shapes of a stage on {device} in advance"
+            )
         specs = [jax.ShapeDtypeStruct(t.shape, t.dtype, sharding=sharding) for t in inputs]
         if self.settings.lower_for:
             return CompiledStage(lowered(call, specs, [device]), device)

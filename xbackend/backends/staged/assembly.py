@@ -13,7 +13,7 @@ import numpy as np
 from xbackend.backends import placement
 from xbackend.backends.contract import Built, Value
 from xbackend.backends.lowered import EVIDENCE as LOWERED
-from xbackend.backends.lowered import Report, refuse
+from xbackend.backends.lowered import LoweredOnly, Report, refuse
 from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.backends.staged.backend import StagedBackend
 from xbackend.backends.staged.device_threads import DeviceThreads
@@ -108,7 +108,8 @@ class Assembly:
             self.devices = {source: move.op.source, **self.devices, target: move.op.target}
             kind = getattr(target, "type", target)
             self.bytes[target] = math.prod(kind.shape) * np.dtype(kind.dtype).itemsize
-        parts = [replace(each.call.part, name=name) for name, each in zip(self.names, self.compiled, strict=True)]
+        named = zip(self.names, self.compiled, strict=True)
+        parts = [replace(each.call.part, name=name) for name, each in named if isinstance(each.call, LoweredOnly)]
         return Report(tuple(parts), self._executed())
 
     @property
@@ -188,7 +189,10 @@ class Assembly:
         variables = self.graph.variables
         of_node = {variables[i]: i for i, n in enumerate(self.graph.program.values) if n.op == "transfer"}
         ends = [(move.inputs[0], move.outputs[0], move.op) for move in self.plan.between]
-        known, said = self.devices, LOWERED if self.backend.settings.lower_for else "devices of what was given and of what came"
+        known, said = (
+            self.devices,
+            LOWERED if self.backend.settings.lower_for else "devices of what was given and of what came",
+        )
         return tuple(
             Transferred(known[x], known[y], self.bytes[y], of_node.get(y), y not in of_node, str(op), said)
             for x, y, op in ends
