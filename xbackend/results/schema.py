@@ -150,6 +150,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     affinity: list[Count] | None = None  #: the cores that it could use
     load: Amount | None = None  #: the machine's load average of a minute when it started
     accelerator_processes: list[str] | None = None  #: those of others on the GPUs, in words
+    gpus: list[str] | None = None  #: the clocks, temperature and power of those it used, during its rounds, in words
     checks: dict[str, float] | None = None
     compiled: list[str] | None = None  #: compilers watched in the timed rounds, which did nothing; `None`: unfinished
     memory: Memory | None = None
