@@ -59,6 +59,12 @@ def test_a_program_is_lowered_for_its_devices_and_their_platforms(backend: Remot
         assert part.ops and part.text
         assert not [op for op in part.ops if any(word in op for word in OUTSIDE)], str(part)
     assert "lowered, never executed: all" in str(found)
+    gpus = {f"gpu:{i}" for i in range(4)}
+    for t in transfers:
+        ends = (t.source in gpus, t.target in gpus)
+        assert (
+            t.way == {(True, True): "between GPUs", (False, True): "from the host", (True, False): "to the host"}[ends]
+        )
 
 
 def test_products_are_lowered_in_full_precision() -> None:

@@ -29,6 +29,7 @@ QUESTIONS = (
     "reasons",
     "older",
     "time",
+    "peers",
 )
 SOURCE = """
 static struct { unsigned long long value; int code; } told[16];
@@ -68,6 +69,7 @@ int nvmlDeviceGetViolationStatus(void *device, int policy, unsigned long long *a
     answer[1] = spent[policy];
     return told[11].code;
 }
+int nvmlDeviceGetP2PStatus(void *one, void *other, int of, int *answer) TELL(12)
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *found) {
     if (listed > *count) return 7;
     *count = listed;
@@ -200,6 +202,20 @@ def test_others_are_named_where_process_ids_are_those_of_here(library: Library) 
     for pids, code in ((), 0), ((os.getpid(), 70), 4), (tuple(range(290)), 0):
         library.run([*pids], code)
         assert not watched().doubts()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((0, 0), ["GPU 0 and GPU 1 copy as peers"]),
+        ((3, 0), ["GPU 0 and GPU 1 are no peers: they are on different bridges"]),
+        ((6, 0), ["GPU 0 and GPU 1 are no peers"]),
+        ((0, 3), []),
+    ],
+)
+def test_gpus_that_copy_by_the_host_are_said(library: Library, answer: tuple[int, int], said: list[str]) -> None:
+    library.tell(H200 | {"count": (2, 0), "peers": answer})
+    assert [words for words in Watch({0, 1}).said() if "GPU 1 " in words] == said
 
 
 def test_gpus_are_those_that_cuda_sees(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,6 +142,21 @@ class TransferRecord:
     framework_op: str
     evidence: str
 
+    @property
+    def way(self) -> str:
+        """Which memories it is between, if an accelerator or another process is at an end: ``from the host``,
+        ``to the host``, ``between GPUs``, ``within a GPU``, ``between processes``. Whether GPUs copy as peers, the
+        framework does not tell."""
+        source, target = Device.parse(self.source), Device.parse(self.target)
+        if (source.job, source.task) != (target.job, target.task):
+            return "between processes"
+        kinds = {d.kind.upper() for d in (source, target) if d.is_accelerator}
+        if source == target:
+            return f"within a {kinds.pop()}" if kinds else ""
+        if source.is_accelerator and target.is_accelerator:
+            return f"between {'s and '.join(sorted(kinds))}s"
+        return "from the host" if target.is_accelerator else "to the host" if source.is_accelerator else ""
+
 
 @dataclass(frozen=True, slots=True)
 class BackwardRecord:
@@ -208,8 +223,8 @@ class Placement:
 
     def summary(self) -> str:
         """Ops as asked or not, and transfers: ``all 26 ops as asked (9 of them fused into others), backward ops
-        included, 3 transfers (12 MiB)``; or that nothing was read back, and why. Transfers count as ops only if they
-        moved; fused and folded ops count as asked."""
+        included, 3 transfers (12 MiB)``, with the ways of those from or to accelerators; or that nothing was read back,
+        and why. Transfers count as ops only if they moved; fused and folded ops count as asked."""
         counts = Counter(r.status for r in self.ops if r.op != "transfer" or r.status == "moved")
         back: Counter[str] = Counter()
         for r in self.backward:
@@ -305,7 +320,9 @@ def transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
 
 
 def _counted(transfers: Sequence[TransferRecord]) -> str:
-    return f"{counted(len(transfers), 'transfer')} ({bytes_text(sum(t.bytes for t in transfers))})"
+    ways = Counter(t.way for t in transfers if t.way)
+    said = ": " + ", ".join(f"{number} {way}" for way, number in ways.items()) if ways else ""
+    return f"{counted(len(transfers), 'transfer')} ({bytes_text(sum(t.bytes for t in transfers))}{said})"
 
 
 def merge(placed: Placed, execution: Execution) -> Placement:

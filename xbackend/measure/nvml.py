@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -32,6 +33,7 @@ REASONS = {
 }
 # nvmlPerfPolicyType_t: counters of the time in which each held the clock down.
 POLICIES = {0: "power", 1: "temperature", 2: "sync boost", 3: "board limit", 5: "reliability"}
+_PEERS = {0: "copy as peers", 3: "are no peers: they are on different bridges", 4: "are no peers: it is switched off"}
 SHORT = 0.01  # of the rounds: a clock that was held down for less says nothing
 _MISSING = 13  # NVML_ERROR_FUNCTION_NOT_FOUND
 _FAILURES = {
@@ -156,6 +158,13 @@ class NVML:
                 held[what] = answer.nanoseconds
         return Reading(numbers, held, self._pids(handle), untold)
 
+    def peers(self, one: int, other: int) -> str:
+        """Whether two GPUs read each other's memory, without the host's, in words; empty where NVML does not tell."""
+        status = ctypes.c_int()
+        if self._call("nvmlDeviceGetP2PStatus", self.handles[one], self.handles[other], 0, ctypes.byref(status)):
+            return ""
+        return _PEERS.get(status.value, "are no peers")
+
     def _pids(self, handle: ctypes.c_void_p) -> tuple[int, ...]:
         count, found = ctypes.c_uint(_MOST), (_Process * _MOST)()
         if self._call("nvmlDeviceGetComputeRunningProcesses_v3", handle, ctypes.byref(count), found):
@@ -196,6 +205,9 @@ class Watch:
     def said(self) -> list[str]:
         """Each GPU in words: its clocks, temperature and power, and what held it down."""
         words = [f"GPU {index}: {self._state(index)}" for index in self._taken if self._taken[index]]
+        for one, other in combinations(self._taken, 2):
+            if self._nvml is not None and (told := self._nvml.peers(one, other)):
+                words.append(f"GPU {one} and GPU {other} {told}")
         why = self._nvml.why if self._nvml is not None else ""
         return words + [f"GPU {index}: nothing is known, {why or 'NVML has no such GPU'}" for index in self._unknown]
 

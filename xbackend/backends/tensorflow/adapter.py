@@ -197,7 +197,8 @@ class TensorFlow(Backend):
     def memory_peaks(self) -> dict[str, int]:
         """Of accelerators only: TensorFlow does not count main memory."""
         info = self.tf.config.experimental.get_memory_info
-        return {str(device): info(name)["peak"] for device, name in self.names.items() if device.is_accelerator}
+        there = {device: name for device, name in self.homes.items() if device.is_accelerator}
+        return {str(device): info(name)["peak"] for device, name in there.items() if name == self.names[device]}
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         theirs = self.tf.errors.ResourceExhaustedError
