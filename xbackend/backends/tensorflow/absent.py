@@ -30,7 +30,8 @@ def built(lowering: Lowering, function: Any, compiled: Mapping[str, Any]) -> Bui
 def _report(lowering: Lowering, function: Any, compiled: Mapping[str, Any]) -> Report:
     name = function.name.decode()
     traced, devices = function.graph, {name: device for device, name in lowering.backend.names.items()}
-    nodes = [node for node in traced.as_graph_def().node if node.op != "Placeholder"]
+    graph = traced.as_graph_def()
+    nodes = [node for node in graph.node if node.op != "Placeholder"]
     observed = Observed(EVIDENCE, compiled={*compiled})
     observed.ops = {node.name: (node.op, devices[node.device]) for node in nodes if node.device in devices}
     for call, (_, _, device) in compiled.items():
@@ -42,7 +43,9 @@ def _report(lowering: Lowering, function: Any, compiled: Mapping[str, Any]) -> R
     parts = [_of_xla(call, *each) for call, each in compiled.items()]
     if name not in compiled:
         rest = [node for node in nodes if node.name not in compiled]
-        parts += _by_device(lowering, name, rest, observed)
+        # Bodies of loops and choices; with XLA all functions are compiled by it.
+        rest += [] if lowering.xla else [node for each in graph.library.function for node in each.node_def]
+        parts += _by_device(lowering, name, rest, devices)
     return Report(tuple(parts), records(lowering, observed))
 
 
@@ -64,11 +67,11 @@ def _received(lowering: Lowering, traced: Any, nodes: Sequence[Any], observed: O
             yield Received(tensor, source, target, size, tuple(user for user, _ in users), "edge")
 
 
-def _by_device(lowering: Lowering, name: str, nodes: Sequence[Any], observed: Observed) -> Iterator[Part]:
+def _by_device(lowering: Lowering, name: str, nodes: Sequence[Any], devices: Mapping[str, Device]) -> Iterator[Part]:
     """The ops of a graph on each device, and of these the ones that a GPU's kernels do not compute."""
     values = {op_of(names[0]) for names in lowering.values.values()}
     for device in lowering.backend.names:
-        here = [node for node in nodes if node.name in observed.ops and observed.ops[node.name][1] == device]
+        here = [node for node in nodes if devices.get(node.device) == device]
         kind, lacking, hosted = device.kind.upper(), list[str](), list[str]()
         for node in here if device.is_accelerator else ():
             kernel = _kernel(node, kind)
@@ -99,11 +102,13 @@ def _kernels(op: str) -> Sequence[Any]:
 def _kernel(node: Any, kind: str) -> Any:
     """The kernel of an op for a kind of device, else one for any kind; `None` where there is none."""
 
+    def allowed(attribute: Any, values: Any) -> bool:
+        if values.type:
+            return {*(attribute.list.type or [attribute.type])} <= {*values.type}
+        return attribute.s in values.s
+
     def fits(kernel: Any) -> bool:
-        return all(
-            {*(node.attr[c.name].list.type or [node.attr[c.name].type])} <= {*c.allowed_values.list.type}
-            for c in kernel.constraint
-        )
+        return all(allowed(node.attr[each.name], each.allowed_values.list) for each in kernel.constraint)
 
     every = [kernel for kernel in _kernels(node.op) if not kernel.label and fits(kernel)]
     return next((k for wanted in (kind, "DEFAULT") for k in every if k.device_type == wanted), None)
