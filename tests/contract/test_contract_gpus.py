@@ -16,7 +16,7 @@ pytestmark = pytest.mark.tier("exhaustive")
 
 CHECKS = [check for room in (operations, gradients, control_flow) for batch in room.BATCHES for check in batch.checks]
 LOWER = ("jax", "pytensor-jax", "tensorflow", "tensorflow-xla")
-# Libraries for GPUs that XLA and JAX call.
+# Libraries for GPUs that XLA and JAX call, and what XLA makes itself.
 LIBRARIES = (
     "cusolver_",
     "cublas_",
@@ -24,6 +24,7 @@ LIBRARIES = (
     "Qr",
     "Eigh",
     "ProductOfElementaryHouseholderReflectors",
+    "AllocateBuffer",
 )
 
 
