@@ -164,6 +164,12 @@ def test_transfers_of_accelerators_say_which_memories_they_are_between() -> None
     assert "4 transfers (32 bytes: 2 between GPUs, 1 to the host)" in placement.summary()
 
 
+def test_a_stored_transfer_between_no_devices_is_damage() -> None:
+    transfer = {"node": None, "source": "cpu:0", "target": "a shelf", "bytes": 8, "cause": "", "framework_op": ""}
+    with pytest.raises(msgspec.ValidationError, match="'a shelf' names no device"):
+        msgspec.convert({"transfers": [transfer | {"evidence": ""}]}, Evidence)
+
+
 def test_a_placement_answers_no_with_the_users_lines() -> None:
     back = BackwardRecord(1, 0, "cpu:1", "cpu:0", "Dot", "", "moved", 2, "model.py:9")
     own = TransferRecord(None, "cpu:0", "cpu:1", 8, "framework", "", "")

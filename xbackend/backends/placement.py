@@ -78,9 +78,25 @@ class Execution:
     backward: tuple[Backward, ...] = ()
 
 
+def way(source: str, target: str) -> str:
+    """Which memories a transfer is between, if an accelerator or another process is at an end: ``from the host``, ``to
+    the host``, ``between GPUs``, ``within a GPU``, ``between processes``. Frameworks do not tell whether GPUs copy as
+    peers."""
+    one, other = Device.parse(source), Device.parse(target)
+    if (one.job, one.task) != (other.job, other.task):
+        return "between processes"
+    kinds = {device.kind.upper() for device in (one, other) if device.is_accelerator}
+    if one == other:
+        return f"within a {kinds.pop()}" if kinds else ""
+    if one.is_accelerator and other.is_accelerator:
+        return f"between {'s and '.join(sorted(kinds))}s"
+    return "from the host" if other.is_accelerator else "to the host" if one.is_accelerator else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An interval, in seconds after the start of an execution, in which a device computed or received a value."""
+    """An interval, in seconds after the start of an execution, in which a device computed or received a value. The
+    ``what`` of a transfer is ``gpu:0 to gpu:1``."""
 
     device: Device
     start: float
@@ -144,18 +160,8 @@ class TransferRecord:
 
     @property
     def way(self) -> str:
-        """Which memories it is between, if an accelerator or another process is at an end: ``from the host``,
-        ``to the host``, ``between GPUs``, ``within a GPU``, ``between processes``. Whether GPUs copy as peers, the
-        framework does not tell."""
-        source, target = Device.parse(self.source), Device.parse(self.target)
-        if (source.job, source.task) != (target.job, target.task):
-            return "between processes"
-        kinds = {d.kind.upper() for d in (source, target) if d.is_accelerator}
-        if source == target:
-            return f"within a {kinds.pop()}" if kinds else ""
-        if source.is_accelerator and target.is_accelerator:
-            return f"between {'s and '.join(sorted(kinds))}s"
-        return "from the host" if target.is_accelerator else "to the host" if source.is_accelerator else ""
+        """As `way`."""
+        return way(self.source, self.target)
 
 
 @dataclass(frozen=True, slots=True)

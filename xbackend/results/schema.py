@@ -68,6 +68,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     wall: Round  #: from its start to the end of the last span
     busy: dict[str, float]  #: of each device: it computed, in one span or in several at once
     transfers: float  #: at least one was under way
+    ways: dict[str, Seconds] = {}  #: of each way that accelerators or processes are at an end of, as `placement.way`
     exposed: float  #: one was, and no device computed
     together: float  #: at least two devices computed
     call: Round  #: how long the caller waited: to 5 % the sum of launch, compute, exposed and wait
