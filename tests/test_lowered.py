@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import placement_plants
 import pytest
@@ -137,3 +139,12 @@ def test_what_lower_for_cannot_be_is_refused() -> None:
         xb.open("numpy", lower_for="gpu:0,cuda0")
     with xb.open("numpy") as numpy, pytest.raises(UnsupportedOperation, match="open the backend with lower_for"):
         _ = numpy.compile(lambda x: x + 1.0, CASES["P9 reduction"].arguments[0]).lowered
+
+
+def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "gpus.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code, "docs/gpus.md", "exec"), {"__name__": "page"})
+    said = capsys.readouterr().out
+    assert said.startswith("lowered, never executed: all 2 ops as asked") and "for cuda: stablehlo.dot_general" in said
+    assert "between GPUs" in said and "stablehlo.dot_general" in said.partition("module @")[2]
