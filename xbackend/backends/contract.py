@@ -162,8 +162,8 @@ class Backend(abc.ABC):
         self.settings = settings or Settings()
         if self.settings.lower_for and not self.lowers:
             raise BackendUnavailable(
-                f"backend {name} lowers no program for devices that are not there: leave lower_for out, or take one that "
-                "does (docs/gpus.md)"
+                f"backend {name} lowers no program for devices that are not there: leave lower_for out, or take one "
+                "that does (docs/gpus.md)"
             )
         self._closed = False
         self._storages = Storages()
