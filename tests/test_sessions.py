@@ -33,6 +33,7 @@ from xbackend.measure.plan import PRESETS, Extent
 from xbackend.measure.runner import Session
 from xbackend.measure.schedule import Schedule
 from xbackend.measure.worker import Worker, open_worker
+from xbackend.report.said import circumstances
 from xbackend.report.said.doubts import doubts
 from xbackend.results.runs import Run, Store
 from xbackend.results.schema import Measurement, Process, Results
@@ -363,7 +364,10 @@ def test_what_gpus_did_during_rounds_is_kept_and_doubted(monkeypatch: pytest.Mon
     done = measured(Here(), ("numpy",), 2)
     (candidate,) = done.candidates
     assert [process.gpus for process in candidate.processes] == [["GPU 0: 1650 to 1980 MHz"]] * 2
-    said = [doubt.cause for doubt in doubts(comparisons(done.results("test"))) if doubt.cause.startswith("GPU")]
+    results = done.results("test")
+    assert "GPU 0: 1650 to 1980 MHz" in str(circumstances.order(results))
+    assert "gpus" not in str(circumstances.order(measured(Here(numpy=lambda _: answer()), ("numpy",)).results("none")))
+    said = [doubt.cause for doubt in doubts(comparisons(results)) if doubt.cause.startswith("GPU")]
     assert said == ["GPU 0 held its clock down during rounds (power limit, 0x4, in 3 to 4 of 12 visits)"]
     assert session and all(own == [] for own in session)  # workers of this opener have no process
 
