@@ -154,6 +154,7 @@ def test_transfers_of_accelerators_say_which_memories_they_are_between() -> None
         ("gpu:0", "tpu:1"): "between GPUs and TPUs",
         ("cpu:0", "cpu:1"): "",
         ("cpu:0", "cpu:0"): "",
+        ("a shelf", "gpu:0"): "",
         ("/job:worker/task:0/gpu:0", "/job:worker/task:1/gpu:0"): "between processes",
         ("/job:ps/task:0/cpu:0", "/job:worker/task:0/cpu:0"): "between processes",
     }
@@ -162,12 +163,6 @@ def test_transfers_of_accelerators_say_which_memories_they_are_between() -> None
     twice = [moved["gpu:0", "gpu:1"]] * 2
     placement = Placement((), (*twice, moved["gpu:1", "cpu:0"], moved["cpu:0", "cpu:1"]))
     assert "4 transfers (32 bytes: 2 between GPUs, 1 to the host)" in placement.summary()
-
-
-def test_a_stored_transfer_between_no_devices_is_damage() -> None:
-    transfer = {"node": None, "source": "cpu:0", "target": "a shelf", "bytes": 8, "cause": "", "framework_op": ""}
-    with pytest.raises(msgspec.ValidationError, match="'a shelf' names no device"):
-        msgspec.convert({"transfers": [transfer | {"evidence": ""}]}, Evidence)
 
 
 def test_a_placement_answers_no_with_the_users_lines() -> None:

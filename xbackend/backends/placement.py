@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from xbackend.devices import Device
+from xbackend.devices import Device, is_device
 from xbackend.drawing.graph import bytes_text
 from xbackend.errors import PlacementError
 from xbackend.program import analyses
@@ -82,6 +82,8 @@ def way(source: str, target: str) -> str:
     """Which memories a transfer is between, if an accelerator or another process is at an end: ``from the host``, ``to
     the host``, ``between GPUs``, ``within a GPU``, ``between processes``. Frameworks do not tell whether GPUs copy as
     peers."""
+    if not (is_device(source) and is_device(target)):  # stored names may be any text
+        return ""
     one, other = Device.parse(source), Device.parse(target)
     if (one.job, one.task) != (other.job, other.task):
         return "between processes"

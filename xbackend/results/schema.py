@@ -222,11 +222,6 @@ class Evidence(Placement):
     def __post_init__(self) -> None:
         if not all(0 <= n <= MOST for n in (*(t.bytes for t in self.transfers), *(b.count for b in self.backward))):
             raise ValueError("a placement has a number of bytes or ops that cannot be")
-        try:
-            for transfer in self.transfers:
-                _ = transfer.way
-        except DeviceSpellingError as error:
-            raise ValueError(str(error)) from error
         if self.graph is not None and not self.graph.sound:
             raise ValueError("the drawing of a placement has a box, an edge or a mark that cannot be")
 
