@@ -58,6 +58,7 @@ WORKER_SIDE = (
         "measure.checks",
         "measure.measured",
         "measure.memory",
+        "measure.nvml",
         "measure.profiles",
         "workloads",
     ),

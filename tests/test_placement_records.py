@@ -145,6 +145,26 @@ def test_a_placement_answers_yes_with_what_was_fused_and_transferred() -> None:
     assert str(Placement(records("as asked"), ())) == "all 1 op as asked"
 
 
+def test_transfers_of_accelerators_say_which_memories_they_are_between() -> None:
+    ways = {
+        ("gpu:0", "gpu:1"): "between GPUs",
+        ("cpu:1", "gpu:0"): "from the host",
+        ("gpu:1", "cpu:0"): "to the host",
+        ("gpu:1", "gpu:1"): "within a GPU",
+        ("gpu:0", "tpu:1"): "between GPUs and TPUs",
+        ("cpu:0", "cpu:1"): "",
+        ("cpu:0", "cpu:0"): "",
+        ("a shelf", "gpu:0"): "",
+        ("/job:worker/task:0/gpu:0", "/job:worker/task:1/gpu:0"): "between processes",
+        ("/job:ps/task:0/cpu:0", "/job:worker/task:0/cpu:0"): "between processes",
+    }
+    moved = {ends: TransferRecord(None, *ends, 8, "crossing", "", "") for ends in ways}
+    assert {ends: transfer.way for ends, transfer in moved.items()} == ways
+    twice = [moved["gpu:0", "gpu:1"]] * 2
+    placement = Placement((), (*twice, moved["gpu:1", "cpu:0"], moved["cpu:0", "cpu:1"]))
+    assert "4 transfers (32 bytes: 2 between GPUs, 1 to the host)" in placement.summary()
+
+
 def test_a_placement_answers_no_with_the_users_lines() -> None:
     back = BackwardRecord(1, 0, "cpu:1", "cpu:0", "Dot", "", "moved", 2, "model.py:9")
     own = TransferRecord(None, "cpu:0", "cpu:1", 8, "framework", "", "")

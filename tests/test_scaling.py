@@ -81,6 +81,21 @@ def test_busy_transfers_and_together_are_the_seconds_of_the_union(found: list[Sp
     assert summary["count"] == len(found) and all(0 <= s[1] <= s[2] <= summary["wall"] for s in summary["spans"])
 
 
+def test_transfers_of_accelerators_are_told_apart_by_their_ways() -> None:
+    def moved(start: float, end: float, source: str, target: str) -> Span:
+        return Span(Device.parse(target), start, end, "transfer", f"{source} to {target}")
+
+    found = [
+        *(moved(0.0, 2.0, "gpu:0", "gpu:1"), moved(1.0, 3.0, "gpu:1", "gpu:0"), moved(3.0, 8.0, "gpu:1", "cpu:0")),
+        *(moved(8.0, 9.0, "cpu:0", "cpu:1"), Span(Device("gpu"), 9.0, 10.0, "compute", "stage 0")),
+    ]
+    stored = Profile(**{**profiles.summary(called(found)), "spans": []})
+    assert stored.ways == {"between GPUs": 3.0, "to the host": 5.0} and stored.transfers == 9.0
+    shares = scaling.shares([stored, stored], ["gpu:0"])
+    assert shares.ways == {"between GPUs": 0.3, "to the host": 0.5}
+    assert not profiles.summary(called(computed(1.0)))["ways"]
+
+
 @given(spans(), st.floats(0, 100))
 def test_the_parts_of_a_call_are_all_of_it(found: list[Span], longer: float) -> None:
     """Each second is of computing, else of a transfer, else of waiting, or of the launch."""

@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from functools import cached_property
 from importlib import import_module
@@ -32,6 +33,7 @@ from xbackend.measure.plan import PRESETS, Extent
 from xbackend.measure.runner import Session
 from xbackend.measure.schedule import Schedule
 from xbackend.measure.worker import Worker, open_worker
+from xbackend.report.said import circumstances
 from xbackend.report.said.doubts import doubts
 from xbackend.results.runs import Run, Store
 from xbackend.results.schema import Measurement, Process, Results
@@ -340,6 +342,34 @@ def test_others_on_the_gpu_are_noted_and_warned_of(tmp_path: Path, monkeypatch: 
     (candidate,) = done.candidates
     assert candidate.processes[0].accelerator_processes == ["process 123, /usr/bin/somebody, 512 MiB"]
     assert any("others computed on the GPU" in w and "end them" in w for w in candidate.warnings)
+
+
+def test_what_gpus_did_during_rounds_is_kept_and_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: what NVML tells of a GPU. Processes that differ in numbers are of one doubt."""
+    session, visits = list[list[int]](), iter(range(3, 9))
+
+    class Planted(loop.GPUs):
+        @contextmanager
+        def during(self, seconds: Callable[[], float], own: Collection[int]) -> Iterator[None]:
+            session.append([*own])
+            yield
+
+        def said(self) -> list[str]:
+            return ["GPU 0: 1650 to 1980 MHz"]
+
+        def doubts(self) -> list[str]:
+            return [f"GPU 0 held its clock down during rounds (power limit, 0x4, in {next(visits)} of 12 visits)"]
+
+    monkeypatch.setattr(loop, "GPUs", Planted)
+    done = measured(Here(), ("numpy",), 2)
+    (candidate,) = done.candidates
+    assert [process.gpus for process in candidate.processes] == [["GPU 0: 1650 to 1980 MHz"]] * 2
+    results = done.results("test")
+    assert "GPU 0: 1650 to 1980 MHz" in str(circumstances.order(results))
+    assert "gpus" not in str(circumstances.order(measured(Here(numpy=lambda _: answer()), ("numpy",)).results("none")))
+    said = [doubt.cause for doubt in doubts(comparisons(results)) if doubt.cause.startswith("GPU")]
+    assert said == ["GPU 0 held its clock down during rounds (power limit, 0x4, in 3 to 4 of 12 visits)"]
+    assert session and all(own == [] for own in session)  # workers of this opener have no process
 
 
 @pytest.mark.parametrize(("script", "found"), [("exit 9", None), ("true", [])])

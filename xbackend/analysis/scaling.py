@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -25,6 +26,7 @@ class Shares:
     wall: float  #: seconds
     transfers: float  #: at least one transfer was under way
     exposed: float  #: one was, and no device computed, so that it cost time
+    ways: dict[str, float]  #: of the transfers of each way, where accelerators or processes are at an end
     idle: dict[str, float]  #: of each device that was bound or computed, the part without computation
     together: float  #: at least two devices computed
     parts: dict[str, float]  #: of the call, as `Profile.parts`
@@ -100,11 +102,13 @@ def kind_of(devices: Iterable[str], cores_per_device: int | None) -> str:
 def shares(profiles: Sequence[Profile], bound: Iterable[str]) -> Shares:
     """The shares of profiles (at least one) of the same program; ``bound`` are devices that may not have computed."""
     devices = dict.fromkeys([*bound, *(device for p in profiles for device in p.busy)])
+    ways = [profile.ways for profile in profiles]
     parts = {part: median([p.parts[part] for p in profiles]) for part in profiles[0].parts}
     return Shares(
         wall=median([p.wall for p in profiles]),
         transfers=median([p.share(p.transfers) for p in profiles]),
         exposed=median([p.share(p.exposed) for p in profiles]),
+        ways={way: median([p.share(p.ways.get(way, 0.0)) for p in profiles]) for way in dict.fromkeys(chain(*ways))},
         idle={name: median([p.share(p.wall - p.busy.get(name, 0.0)) for p in profiles]) for name in devices},
         together=median([p.at_once for p in profiles]),
         parts={part: taken / math.fsum(parts.values()) for part, taken in parts.items()},

@@ -11,12 +11,13 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from xbackend.api.tracing.trace import trace
 from xbackend.backends.description import Description
+from xbackend.backends.lowered import Lowered, Report
 from xbackend.backends.own_cache import OwnCache
 from xbackend.backends.placement import Execution, Placement, ProfiledCall, merge
 from xbackend.backends.storages import Cell, Storages, alone
@@ -61,7 +62,8 @@ class Settings:
     `None` for devices that share the cores. A framework with one thread pool for all devices of a process cannot keep
     to it: the note ``cores`` of `Description` says so. ``options``: the options in brackets of the backend's name, as
     ``{"rewrites": "merge"}``. ``own_cache``: the only cache of compiled code on disk is the process's own,
-    `Backend.cache`, which is empty at first.
+    `Backend.cache`, which is empty at first. ``lower_for``: devices that this machine lacks, as ``gpu:0``. Programs are
+    then lowered for them and for the CPU devices, and none is executed.
     """
 
     virtual_devices: int = 1
@@ -70,12 +72,19 @@ class Settings:
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     cores_per_device: int | None = None
     own_cache: bool = False
+    lower_for: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("virtual_devices", "threads", "cores_per_device"):
             number = getattr(self, name)
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
                 raise ArgumentError(f"{name}={number!r}: a whole number from 1 up is needed")
+        if wrong := [name for name in self.lower_for if not Device.parse(name).is_accelerator]:
+            raise ArgumentError(
+                f"lower_for names {', '.join(wrong)}: name accelerators, virtual_devices makes CPU devices"
+            )
+        if len(set(self.lower_for)) < len(self.lower_for):
+            raise ArgumentError(f"lower_for={', '.join(self.lower_for)} names a device twice")
         if self.cores_per_device is None:
             return
         if self.threads not in (None, self.cores_per_device):
@@ -105,6 +114,12 @@ def _unprofiled(*values: Value) -> ProfiledCall:
     raise UnsupportedOperation("this backend does not tell what its devices did when")
 
 
+def _compiled() -> Report:
+    raise UnsupportedOperation(
+        "this program was compiled: open the backend with lower_for to read what it is lowered to"
+    )
+
+
 @dataclass(slots=True)
 class Built:
     """A program compiled by an adapter.
@@ -114,12 +129,14 @@ class Built:
     framework's innermost callable and checks nothing. Later calls never overwrite an output, and no call changes an
     input. ``executed`` reads from the framework on which device each node of the placed program ran and which transfers
     were made; some frameworks know it only after an execution. ``profile`` executes once more, slower, and returns the
-    timeline of each device.
+    timeline of each device. ``lowered`` is what it was lowered to, with `Settings.lower_for`; then the others cannot be
+    called.
     """
 
     execute: Callable[..., Sequence[Value]]
     executed: Callable[[], Execution]
     profile: Callable[..., ProfiledCall] = _unprofiled
+    lowered: Callable[[], Report] = _compiled
 
 
 class Backend(abc.ABC):
@@ -148,6 +165,8 @@ class Backend(abc.ABC):
     # With ``own_cache``: the cache of compiled code on disk; `None` where the framework has none.
     cache: OwnCache | None = None
 
+    lowers: ClassVar[bool] = False  # whether it has `Settings.lower_for`
+
     common_pool: str = ""  # the library with one thread pool for all CPU devices; empty if each keeps to its cores
 
     engine: Any = None  # joins its process with others: `xbackend.engines.contract`
@@ -158,6 +177,11 @@ class Backend(abc.ABC):
     def __init__(self, name: str, settings: Settings | None = None) -> None:
         self.name = name
         self.settings = settings or Settings()
+        if self.settings.lower_for and not self.lowers:
+            raise BackendUnavailable(
+                f"backend {name} lowers no program for devices that are not there: leave lower_for out, or take one "
+                "that does (docs/gpus.md)"
+            )
         self._closed = False
         self._storages = Storages()
         self.lock = threading.RLock()  # docs/threads.md says which calls several threads may make
@@ -456,6 +480,14 @@ class Executable:
         self.backend.check_open()
         with self.backend.lock:
             return merge(self.placed, self.built.executed())
+
+    @property
+    def lowered(self) -> Lowered:
+        """What the framework lowered the program to, on a backend opened with ``lower_for``. Raises
+        `UnsupportedOperation` on others."""
+        self.backend.check_open()
+        with self.backend.lock:
+            return Lowered.of(self.placed, self.built.lowered())
 
     @property
     def memory(self) -> dict[str, memory.Peak]:

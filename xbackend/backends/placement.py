@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from xbackend.devices import Device
+from xbackend.devices import Device, is_device
 from xbackend.drawing.graph import bytes_text
 from xbackend.errors import PlacementError
 from xbackend.program import analyses
@@ -79,9 +79,27 @@ class Execution:
     separate: str = ""  # why each device has a program of its own, where replicas that are alike would be one
 
 
+def way(source: str, target: str) -> str:
+    """Which memories a transfer is between, if an accelerator or another process is at an end: ``from the host``, ``to
+    the host``, ``between GPUs``, ``within a GPU``, ``between processes``. Frameworks do not tell whether GPUs copy as
+    peers."""
+    if not (is_device(source) and is_device(target)):  # stored names may be any text
+        return ""
+    one, other = Device.parse(source), Device.parse(target)
+    if (one.job, one.task) != (other.job, other.task):
+        return "between processes"
+    kinds = {device.kind.upper() for device in (one, other) if device.is_accelerator}
+    if one == other:
+        return f"within a {kinds.pop()}" if kinds else ""
+    if one.is_accelerator and other.is_accelerator:
+        return f"between {'s and '.join(sorted(kinds))}s"
+    return "from the host" if other.is_accelerator else "to the host" if one.is_accelerator else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An interval, in seconds after the start of an execution, in which a device computed or received a value."""
+    """An interval, in seconds after the start of an execution, in which a device computed or received a value. The
+    ``what`` of a transfer is ``gpu:0 to gpu:1``."""
 
     device: Device
     start: float
@@ -142,6 +160,11 @@ class TransferRecord:
     cause: str
     framework_op: str
     evidence: str
+
+    @property
+    def way(self) -> str:
+        """As `way`."""
+        return way(self.source, self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +234,8 @@ class Placement:
 
     def summary(self) -> str:
         """Ops as asked or not, and transfers: ``all 26 ops as asked (9 of them fused into others), backward ops
-        included, 3 transfers (12 MiB)``; or that nothing was read back, and why. Transfers count as ops only if they
-        moved; fused and folded ops count as asked."""
+        included, 3 transfers (12 MiB)``, with the ways of those from or to accelerators; or that nothing was read back,
+        and why. Transfers count as ops only if they moved; fused and folded ops count as asked."""
         counts = Counter(r.status for r in self.ops if r.op != "transfer" or r.status == "moved")
         back: Counter[str] = Counter()
         for r in self.backward:
@@ -312,7 +335,9 @@ def transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
 
 
 def _counted(transfers: Sequence[TransferRecord]) -> str:
-    return f"{counted(len(transfers), 'transfer')} ({bytes_text(sum(t.bytes for t in transfers))})"
+    ways = Counter(t.way for t in transfers if t.way)
+    said = ": " + ", ".join(f"{number} {way}" for way, number in ways.items()) if ways else ""
+    return f"{counted(len(transfers), 'transfer')} ({bytes_text(sum(t.bytes for t in transfers))}{said})"
 
 
 def merge(placed: Placed, execution: Execution) -> Placement:

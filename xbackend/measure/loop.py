@@ -33,6 +33,7 @@ from xbackend.measure import profiles
 from xbackend.measure.checks import ATTEMPTS, SHORT, check_twice, check_waiting, seconds_of
 from xbackend.measure.measured import Finished, Measured
 from xbackend.measure.memory import Watch
+from xbackend.measure.nvml import Watch as GPUs
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
 from xbackend.wording import counted
@@ -75,6 +76,7 @@ class ReadyProgram:
     usual: float  # seconds of a round, before the first visit
     watch: Watch
     profiled: bool
+    gpus: GPUs
     rounds: list[float] = field(default_factory=list)
     compiled: set[str] = field(default_factory=set)
 
@@ -164,13 +166,17 @@ def _hold(
             checks |= check_twice(call, iterations, [usual])
     gc.collect()
     gc.freeze()  # exempt from collection: each visit collects newer objects only
-    _HELD[id(backend)] = ReadyProgram(executable, values, call, effort, iterations, usual, watch, job["profiled"])
+    gpus = GPUs({device.index for device in executable.placed.devices if device.kind == "gpu"})
+    _HELD[id(backend)] = ReadyProgram(
+        *(executable, values, call, effort, iterations, usual, watch, job["profiled"], gpus)
+    )
     measured.phases["device_to_host"], measured.checks = checks.pop("device_to_host", None), checks or None
 
 
 def visit(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     """Measure the ``rounds`` of one visit of the held program: seconds per iteration of each, and how many cores others
-    (``foreign_cores``) and this process (``own_cores``) kept busy meanwhile.
+    (``foreign_cores``) and this process (``own_cores``) kept busy meanwhile. ``session`` of the job are the process
+    ids of the session's other workers.
 
     Raises `TimingError` where something was compiled in each of `ATTEMPTS`.
     """
@@ -182,7 +188,8 @@ def visit(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         end = time.perf_counter() + (0.0 if usual > LONG else WARM)
         while time.perf_counter() < end:
             held.call()
-        with foreign_load() as foreign, _load(time.process_time) as own:
+        on_gpus = held.gpus.during(time.perf_counter, job.get("session", ()))
+        with on_gpus, foreign_load() as foreign, _load(time.process_time) as own:
             seconds = _rounds(held, rounds, backend.compilations)
     held.rounds += seconds
     return {"rounds": seconds, "foreign_cores": foreign[0], "own_cores": own[0]}
@@ -192,8 +199,8 @@ def finish(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     """Let go of the held program: the findings after its last round, a `Finished` as plain data."""
     held = _HELD.pop(id(backend))
     gc.unfreeze()
-    warnings = _warnings(held.rounds, held.iterations)
-    found = Finished(compiled=sorted(held.compiled), affinity=affinity(), warnings=warnings)
+    warnings = [*_warnings(held.rounds, held.iterations), *held.gpus.doubts()]
+    found = Finished(compiled=sorted(held.compiled), affinity=affinity(), warnings=warnings, gpus=held.gpus.said())
     if held.profiled:
         found.profile, found.unprofiled = profiles.take(held.executable, held.values, held.effort.seconds)
         held.watch.during("call", held.call)

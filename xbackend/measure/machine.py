@@ -59,7 +59,10 @@ def accelerator_processes(own: Collection[int] = ()) -> list[str] | None:
     """
     lines = nvidia_smi("--query-compute-apps=pid,process_name,used_memory")
     ours = set(map(str, own))
-    return None if lines is None else [f"process {line}" for line in lines if line.partition(",")[0] not in ours]
+    pids = {line: line.partition(",")[0].strip() for line in lines or ()}
+    # Without a number it is a sentence, or [N/A], [Insufficient Permissions] and the like in the place of all.
+    others = [f"process {line}" for line, pid in pids.items() if pid.isdecimal() and pid not in ours]
+    return None if lines is None else others
 
 
 def accelerator_memory() -> list[int]:

@@ -16,7 +16,8 @@ class Finished:
     ``compiled`` are the watched compilers, which did nothing. ``affinity`` are the cores that the threads of the
     process may use, `None` where the system does not tell. Where it is profiled ``profile`` is an
     `xbackend.results.schema.Profile` and ``memory`` an `xbackend.results.schema.Memory` as plain data; where there is
-    none, ``unprofiled`` or ``memory_unknown`` say why. ``warnings`` say what makes the seconds doubtful.
+    none, ``unprofiled`` or ``memory_unknown`` say why. ``warnings`` say what makes the seconds doubtful, ``gpus``
+    what the GPUs did during the rounds.
     """
 
     compiled: list[str] = field(default_factory=list)
@@ -26,6 +27,7 @@ class Finished:
     memory: dict[str, Any] | None = None
     memory_unknown: str = ""
     warnings: list[str] = field(default_factory=list)
+    gpus: list[str] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)

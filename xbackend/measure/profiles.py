@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xbackend.backends.placement import ProfiledCall, adds_up
+from xbackend.backends.placement import ProfiledCall, Span, adds_up, way
 from xbackend.errors import TimingError, XBackendError
 from xbackend.wording import grouped
 
@@ -66,6 +66,7 @@ def summary(call: ProfiledCall) -> dict[str, Any]:
     merged = {device: covered(stretches) for device, stretches in sorted(computing.items())}
     of_devices = [stretch for stretches in merged.values() for stretch in stretches]
     transfers = covered((span.start, span.end) for span in spans if span.kind == "transfer")
+    ways = grouped((_way(span), (span.start, span.end)) for span in spans if span.kind == "transfer")
     computed = covered(of_devices)
     first, last = min(span.start for span in spans), max(span.end for span in spans)
     ordered = sorted(spans, key=lambda span: (span.start, span.end, str(span.device)))
@@ -76,12 +77,18 @@ def summary(call: ProfiledCall) -> dict[str, Any]:
         "compute": length(computed),
         "busy": {device: length(stretches) for device, stretches in merged.items()},
         "transfers": length(transfers),
+        "ways": {kind: length(covered(stretches)) for kind, stretches in ways.items() if kind},
         "exposed": length(transfers) - length(covered([*transfers, *computed], 2)),
         "wait": max(0.0, last - first - length(covered((span.start, span.end) for span in spans))),
         "together": length(covered(of_devices, 2)),
         "count": len(spans),
         "spans": [[str(s.device), s.start - begin, s.end - begin, s.kind, s.what] for s in ordered[:KEPT]],
     }
+
+
+def _way(span: Span) -> str:
+    source, to, target = span.what.partition(" to ")
+    return way(source, target) if to else ""
 
 
 def wall(call: ProfiledCall) -> float:

@@ -221,7 +221,7 @@ class Session:
         """Visit it once more; returns whether that succeeded. The rounds are kept before they count."""
         visit = None
         with self._failing(turns, live.candidate), turns.running(live.candidate.group):
-            visit = live.visit()
+            visit = live.visit(turns.pids)
         if visit is None:
             return False
         if len(live.visits) == 1:

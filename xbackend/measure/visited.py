@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, TypeVar
@@ -40,10 +40,10 @@ class Live:
         self.measured = self._ask("prepare", job, Measured)
         return self.measured
 
-    def visit(self) -> Visit:
-        """Visit it once more."""
+    def visit(self, session: Collection[int] = ()) -> Visit:
+        """Visit it once more; ``session`` are the process ids of all workers of the session."""
         at = max(time.time() - self.begun["started"], 0.0)
-        self.visits.append(Visit(at=at, **self._ask("visit", {}, dict)))
+        self.visits.append(Visit(at=at, **self._ask("visit", {"session": sorted(session)}, dict)))
         return self.visits[-1]
 
     def _ask(self, function: str, job: dict[str, Any], kind: type[T]) -> T:
@@ -81,6 +81,7 @@ class Live:
             memory=None if found.memory is None else typed(found.memory, Memory),
             affinity=found.affinity,
             compiled=found.compiled,
+            gpus=found.gpus or None,
         )
 
     def process(self, **found: Any) -> Process:

@@ -68,6 +68,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     wall: Round  #: from its start to the end of the last span
     busy: dict[str, float]  #: of each device: it computed, in one span or in several at once
     transfers: float  #: at least one was under way
+    ways: dict[str, Seconds] = {}  #: of each way that accelerators or processes are at an end of, as `placement.way`
     exposed: float  #: one was, and no device computed
     together: float  #: at least two devices computed
     call: Round  #: how long the caller waited: to 5 % the sum of launch, compute, exposed and wait
@@ -150,6 +151,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     affinity: list[Count] | None = None  #: the cores that it could use
     load: Amount | None = None  #: the machine's load average of a minute when it started
     accelerator_processes: list[str] | None = None  #: those of others on the GPUs, in words
+    gpus: list[str] | None = None  #: the clocks, temperature and power of those it used, during its rounds, in words
     checks: dict[str, float] | None = None
     compiled: list[str] | None = None  #: compilers watched in the timed rounds, which did nothing; `None`: unfinished
     memory: Memory | None = None

@@ -29,6 +29,7 @@ def open(
     threads: int | None = None,
     cores_per_device: int | None = None,
     isolated: bool = False,
+    lower_for: str | Device | Iterable[str | Device] | None = None,
     environment: str | None = None,
     limit: float | None = LIMIT,
     memory: int | None = None,
@@ -37,8 +38,8 @@ def open(
     """Open a backend; use it in a `with` statement or close it.
 
     It runs in this interpreter if its packages can be imported here, unless another framework, or the same one with
-    other settings, was opened here before. Otherwise it runs in a worker process with the framework's own environment,
-    which is made first if it is missing (minutes, once).
+    other settings, was opened here before. Otherwise it runs in a worker process with its own environment, which is
+    made first if it is missing (minutes, once).
 
     Args:
         name: one of `xbackend.backends.registry.names()`, some with options: ``pytensor-jax[rewrites=merge]``.
@@ -46,12 +47,11 @@ def open(
         visible: the devices to use, in any spelling: one, several with commas between, or a list; all if not given.
         threads: how many threads to compute with; the framework's own choice if not given.
         cores_per_device: how many processor cores a CPU device has. It computes with so many threads, in a worker
-            pinned to so many cores for each of the ``virtual_devices``. If not given, devices share the cores. If the
-            framework has one pool of threads for all devices, a computing device may use the cores of waiting ones: the
-            note ``cores`` of ``backend.describe()``.
+            pinned to so many cores for each of the ``virtual_devices``. If not given, devices share the cores. With one
+            pool of threads for all devices, some use those of waiting ones: note ``cores`` of ``backend.describe()``.
         isolated: always use a worker.
-        environment: run with another version of the framework, such as ``pytensor==2.38.3``; asks for a worker, in an
-            environment that is made first if it is missing.
+        lower_for: devices that this machine lacks, as ``gpu:0``: programs are only lowered for them (docs/gpus.md).
+        environment: run with another version of the framework, such as ``pytensor==2.38.3``, in a worker.
         limit: seconds that the worker may take for one request, `None` for no limit.
         memory: limit of the worker's address space in bytes; asks for a worker.
         on_progress: called with lines of text while an environment is made; written to the error output if not given.
@@ -65,7 +65,8 @@ def open(
     [2. 2.] ['cpu:0', 'cpu:1']
     """
     entry = registry.get(name)
-    settings = Settings(virtual_devices, _visible(visible), threads, cores_per_device=cores_per_device)
+    seen, absent = _devices("visible", visible), _devices("lower_for", lower_for) or ()
+    settings = Settings(virtual_devices, seen, threads, cores_per_device=cores_per_device, lower_for=absent)
     asked_for = isolated or any(asked is not None for asked in (environment, memory, cores_per_device))
     why_not_here = "a worker was asked for" if asked_for else _why_not_here(entry, settings)
     if not why_not_here:
@@ -87,12 +88,12 @@ def open(
     return RemoteBackend(name, settings, requirement=requirement, limit=limit, memory=memory)
 
 
-def _visible(visible: str | Device | Iterable[str | Device] | None) -> tuple[str, ...] | None:
-    if visible is None:
+def _devices(option: str, given: str | Device | Iterable[str | Device] | None) -> tuple[str, ...] | None:
+    if given is None:
         return None
-    named = visible.split(",") if isinstance(visible, str) else [visible] if isinstance(visible, Device) else visible
+    named = given.split(",") if isinstance(given, str) else [given] if isinstance(given, Device) else given
     if not isinstance(named, Iterable) or not (devices := tuple(str(Device.parse(device)) for device in named)):
-        raise ArgumentError(f"visible={visible!r} names no device: give 'cpu:0', or a list of devices, or leave it out")
+        raise ArgumentError(f"{option}={given!r} names no device: give 'cpu:0', or a list of devices, or leave it out")
     return devices
 
 

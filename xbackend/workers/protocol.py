@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.contract import Settings
+from xbackend.backends.lowered import Part, Report
 from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.devices import Device
 
@@ -30,7 +31,7 @@ _KINDS = "biufc"  # numpy's letters of dtypes with plain bytes
 
 
 # The dataclasses that keep their type, by name.
-_RECORDS = (Device, Settings, Execution, Executed, Transferred, Backward, Span, ProfiledCall)
+_RECORDS = (Device, Settings, Execution, Executed, Transferred, Backward, Span, ProfiledCall, Part, Report)
 RECORDS: dict[str, type] = {kind.__name__: kind for kind in _RECORDS}
 
 

@@ -59,6 +59,8 @@ class RemoteBackend(Backend):
         WorkerError: the process could not be started or ended early.
     """
 
+    lowers = True  # its worker refuses
+
     def __init__(
         self,
         name: str,
@@ -134,7 +136,7 @@ class RemoteBackend(Backend):
 
     def build(self, program: Program) -> Built:
         built: Reference = self.worker.request("build", to_json(program, values=False))
-        return Built(partial(_ask, built, "execute"), partial(_ask, built, "executed"), partial(_ask, built, "profile"))
+        return Built(*(partial(_ask, built, of) for of in ("execute", "executed", "profile", "lowered")))
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
         return self.worker.request("new_storage", variable.uid, variable.name, array, device)

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.contract import Value
+from xbackend.backends.jax.absent import lowered
 from xbackend.backends.staged.backend import CompiledStage, StagedBackend
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
-from xbackend.errors import BackendUnavailable, DeviceUnavailable
+from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
 from xbackend.program.host import native
 
 
@@ -55,6 +56,7 @@ class JAXDevices(StagedBackend):
 
     packages: tuple[str, ...] = ("jax", "jaxlib")
     refuses = False
+    lowers = True
     common_pool = "XLA"
     evidence = "device of the stage's outputs, as JAX says"
     overlap = "those on different devices overlap: JAX computes them while Python goes on"
@@ -66,10 +68,12 @@ class JAXDevices(StagedBackend):
         # Else it takes most of a GPU's memory at once: https://docs.jax.dev/en/latest/gpu_memory_allocation.html
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         forced = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
-        if settings.virtual_devices > 1 and not forced:
+        absent = tuple(map(Device.parse, settings.lower_for))
+        number = settings.virtual_devices + len(absent)
+        if number > 1 and not forced:
             # JAX refuses once it has computed in this process; its devices may be enough.
             with contextlib.suppress(RuntimeError):
-                jax.config.update("jax_num_cpu_devices", settings.virtual_devices)
+                jax.config.update("jax_num_cpu_devices", number)
         try:
             host = jax.local_devices(backend="cpu")  # without those of other processes of a cluster
         except (RuntimeError, AssertionError) as error:  # JAX asserts that it has a device
@@ -77,21 +81,23 @@ class JAXDevices(StagedBackend):
                 f"backend {self.name} needs JAX's CPU device, also beside a GPU: {error or 'it has no device'}; unset "
                 "JAX_PLATFORMS, or let it end with ,cpu"
             ) from error
-        if len(host) < settings.virtual_devices:
+        if len(host) < number:
             raise DeviceUnavailable(
-                f"backend {self.name} was asked for {settings.virtual_devices} virtual devices, but JAX was started in "
+                f"backend {self.name} was asked for {number} virtual devices, but JAX was started in "
                 f"this process with cpu:0 to cpu:{len(host) - 1}; open it with isolated=True"
             )
-        every = [*host[: settings.virtual_devices], *(d for d in jax.local_devices() if d.platform != "cpu")]
+        others = () if absent else [d for d in jax.local_devices() if d.platform != "cpu"]
+        every = [*host[: settings.virtual_devices], *others]
         counts = Counter[str]()
         self.ours: dict[Any, Device] = {}
         for theirs in every:
             kind = "gpu" if theirs.platform in ("gpu", "cuda", "rocm") else theirs.platform
             self.ours[theirs] = Device(kind, counts[kind])
             counts[kind] += 1
+        self.ours.update(zip(host[settings.virtual_devices :], absent, strict=False))
         self.theirs = {ours: theirs for theirs, ours in self.ours.items()}
         # Not from floatX or the environment, and not TF32, JAX's default on a GPU.
-        alone = all(theirs.platform == "cpu" for theirs in every)
+        alone = not any(device.is_accelerator for device in self.theirs)
         wanted = {"jax_default_matmul_precision": None if alone else "highest", "jax_enable_x64": True}
         if settings.own_cache:  # JAX's cache on disk may be configured
             wanted["jax_compilation_cache_dir"] = None
@@ -128,12 +134,19 @@ class JAXDevices(StagedBackend):
         sharding = jax.sharding.SingleDeviceSharding(self.theirs[device])
         # With the device named, a value on another device is an error and does not move the computation.
         call = jax.jit(function, out_shardings=sharding, donate_argnums=tuple(donated))
-        if any(None in t.shape for t in inputs):
+        unknown = any(None in t.shape for t in inputs)
+        if unknown and not self.settings.lower_for:
             return CompiledStage(call, device)
-        # Compiled now; the first call finds it in JAX's cache.
+        if unknown:
+            raise UnsupportedOperation(
+                f"backend {self.name} does not know the shapes of a stage on {device} in advance"
+            )
         specs = [jax.ShapeDtypeStruct(t.shape, t.dtype, sharding=sharding) for t in inputs]
-        lowered = call.lower(*specs).compile()
-        (theirs,) = set().union(*(s.device_set for s in lowered.output_shardings))
+        if self.settings.lower_for:
+            return CompiledStage(lowered(call, specs, [device]), device)
+        # Compiled now; the first call finds it in JAX's cache.
+        compiled = call.lower(*specs).compile()
+        (theirs,) = set().union(*(s.device_set for s in compiled.output_shardings))
         return CompiledStage(call, self.ours[theirs])
 
     def compilations(self) -> dict[str, int]:

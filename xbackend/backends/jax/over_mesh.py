@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.contract import Value
+from xbackend.backends.jax.absent import lowered
 from xbackend.devices import Device
 from xbackend.errors import SharedVariableError
 
@@ -53,15 +54,23 @@ class Mesh:
         return [put(value, device, may_alias=False) for value, device in zip(values, self.theirs, strict=True)]
 
     def compiled(
-        self, function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], donated: Sequence[int]
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        donated: Sequence[int],
+        absent: Sequence[Device] = (),
     ) -> Callable[..., Sequence[Value]]:
         """A function of one device's parts, jitted for arrays over the mesh, of which a call consumes the ``donated``
-        ones."""
+        ones; lowered only, if the mesh is of devices that are ``absent``."""
         given, made = (tuple(self._spec(v.shape) for v in each) for each in (inputs, outputs))
         spread = self.jax.shard_map(function, mesh=self._mesh, in_specs=given, out_specs=made, check_vma=False)
         call: Callable[..., Sequence[Value]] = self.jax.jit(spread, donate_argnums=tuple(donated))
+        specs = [self.aval(v.shape, v.dtype) for v in inputs]
+        if absent:
+            return lowered(call, specs, absent)
         # Compiled now; the first call finds it in JAX's cache.
-        call.lower(*[self.aval(v.shape, v.dtype) for v in inputs]).compile()  # type: ignore[attr-defined]
+        call.lower(*specs).compile()  # type: ignore[attr-defined]
         return call
 
     def places(self, value: Value) -> list[Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from xbackend.backends.contract import Built, Value
 from xbackend.backends.jax.devices import JAXDevices
 from xbackend.backends.jax.over_mesh import AXIS, Join, Mesh, Whole, parts
 from xbackend.backends.jax.tracing import DevicePut, Tracing, Variable, function_of, is_large
+from xbackend.backends.lowered import EVIDENCE as LOWERED
+from xbackend.backends.lowered import LoweredOnly, Part, Report, refuse
 from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.backends.staged.assembly import Assembly, Lowered
 from xbackend.devices import Device
@@ -118,7 +121,8 @@ class Replicated:
         donated = [k for k, v in enumerate(stage.inputs) if v in mutable]
         try:
             function = function_of(backend.jax, stage)
-            self.call = self.mesh.compiled(function, stage.inputs, stage.outputs, donated)
+            absent = replicas.devices if backend.settings.lower_for else ()
+            self.call = self.mesh.compiled(function, stage.inputs, stage.outputs, donated, absent)
         except Exception as error:
             raise backend.unsupported(program.name, None, error) from error
         self.read: list[Device] = []  # the device of each replica, once it was executed
@@ -130,7 +134,15 @@ class Replicated:
         self.run = self._straight_line(self.call)
 
     def built(self) -> Built:
+        if isinstance(self.call, LoweredOnly):
+            return Built(refuse, lambda: Execution({}), refuse, partial(self.lowered, self.call.part))
         return Built(self.execute, self.executed, self.profile)
+
+    def lowered(self, part: Part) -> Report:
+        """The one program lowered for devices that are not there, and the records of the nodes in it."""
+        self.read, self.evidence, self.of_all = list(part.devices), LOWERED, LOWERED
+        self.one.devices = {v: part.devices[0] for stage in self.one.plan.stages for v in stage.outputs}
+        return Report((replace(part, name=self.program.name),), self.executed())
 
     def _arguments(self) -> None:
         """Fill ``given``, the arguments of the function as Python, of the ``objects`` and the program's arguments."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from xbackend.backends import placement
 from xbackend.backends.contract import Built, Value
+from xbackend.backends.lowered import EVIDENCE as LOWERED
+from xbackend.backends.lowered import LoweredOnly, Report, refuse
 from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.backends.staged.backend import StagedBackend
 from xbackend.backends.staged.device_threads import DeviceThreads
@@ -92,7 +95,22 @@ class Assembly:
             self.compiled = [backend.compile_stage(n, s) for n, s in zip(self.names, stages, strict=True)]
             self.schedule = StageSchedule(self.plan, self.sources, self.outputs)
             execute = self._staged()
+        if backend.settings.lower_for:
+            return Built(refuse, lambda: Execution({}), refuse, self.lowered)
         return Built(execute, self._executed, self._profile)
+
+    def lowered(self) -> Report:
+        """The stages lowered for devices that are not there, and the records of the nodes in them."""
+        for stage, compiled in zip(self.plan.stages, self.compiled, strict=False):
+            self.devices |= dict.fromkeys(stage.outputs, compiled.device)
+        for move in self.plan.between:
+            (source,), (target,) = move.inputs, move.outputs
+            self.devices = {source: move.op.source, **self.devices, target: move.op.target}
+            kind = getattr(target, "type", target)
+            self.bytes[target] = math.prod(kind.shape) * np.dtype(kind.dtype).itemsize
+        named = zip(self.names, self.compiled, strict=True)
+        parts = [replace(each.call.part, name=name) for name, each in named if isinstance(each.call, LoweredOnly)]
+        return Report(tuple(parts), self._executed())
 
     @property
     def _alone(self) -> bool:
@@ -171,7 +189,10 @@ class Assembly:
         variables = self.graph.variables
         of_node = {variables[i]: i for i, n in enumerate(self.graph.program.values) if n.op == "transfer"}
         ends = [(move.inputs[0], move.outputs[0], move.op) for move in self.plan.between]
-        known, said = self.devices, "devices of what was given and of what came"
+        known, said = (
+            self.devices,
+            LOWERED if self.backend.settings.lower_for else "devices of what was given and of what came",
+        )
         return tuple(
             Transferred(known[x], known[y], self.bytes[y], of_node.get(y), y not in of_node, str(op), said)
             for x, y, op in ends
@@ -215,8 +236,9 @@ class Assembly:
         devices = {self.devices[v] for v in stage.outputs if v in self.devices}
         if len(devices) != 1:
             return None
+        said = LOWERED if self.backend.settings.lower_for else self.backend.evidence
         number, count = self._numbers[stage], len(self._numbers)
-        return Executed(devices.pop(), op, f"stage {number} of {count}, {self.backend.evidence}")
+        return Executed(devices.pop(), op, f"stage {number} of {count}, {said}")
 
     def backward(self) -> Iterator[Backward]:
         """The ops that gradients added to the graph, by stage. Ops that depend only on constants have no stage."""

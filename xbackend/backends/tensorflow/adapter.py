@@ -20,6 +20,7 @@ from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import Description, versions
 from xbackend.backends.placement import ProfiledCall
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
+from xbackend.backends.tensorflow import absent
 from xbackend.backends.tensorflow.gradient_rules import MENDED
 from xbackend.backends.tensorflow.graph import Lowering, numbered
 from xbackend.backends.tensorflow.profile import events_during, spans
@@ -130,10 +131,17 @@ class TensorFlow(Backend):
             for kind in ("cpu", "gpu")
             for number, _ in enumerate(own for own in tf.config.list_logical_devices(kind.upper()) if _is_in(own, here))
         }
+        lacking = [Device.parse(name) for name in self.settings.lower_for]
+        if lacking:  # programs are lowered for these, whatever else is there
+            cpus = {device: name for device, name in self.names.items() if not device.is_accelerator}
+            self.names = cpus | {d: f"{here}/device:{d.kind.upper()}:{d.index}" for d in lacking}
+        # Where eager values are kept.
+        self.homes = {device: self.names[Device("cpu") if device in lacking else device] for device in self.names}
         # Eager values are on 'localhost' even if a strategy has given the process another name.
         self.by_name = {
             name: device
-            for device, own in self.names.items()
+            for device, own in self.homes.items()
+            if own == self.names[device]
             for name in (own, own.replace(here, "/job:localhost/replica:0/task:0"))
         }
         # Another backend of this process may have more virtual devices.
@@ -141,7 +149,7 @@ class TensorFlow(Backend):
         return choose_visible(own, self.settings.visible)
 
     def put(self, array: np.ndarray, device: Device) -> Value:
-        tf, name, array = self.tf, self.names[device], native(array)
+        tf, name, array = self.tf, self.homes[device], native(array)
         if device.index:
             carrier = np.dtype(self.carrier(array.dtype.name, device))
             array = array.view(carrier) if carrier.itemsize == array.itemsize else array.astype(carrier)
@@ -173,7 +181,7 @@ class TensorFlow(Backend):
             self.tf.test.experimental.sync_devices()
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
-        with self.tf.device(self.names[device]):
+        with self.tf.device(self.homes[device]):
             return self.tf.Variable(self.tf.constant(array), trainable=False)
 
     def read_storage(self, storage: Any) -> np.ndarray:
@@ -189,7 +197,8 @@ class TensorFlow(Backend):
     def memory_peaks(self) -> dict[str, int]:
         """Of accelerators only: TensorFlow does not count main memory."""
         info = self.tf.config.experimental.get_memory_info
-        return {str(device): info(name)["peak"] for device, name in self.names.items() if device.is_accelerator}
+        there = {device: name for device, name in self.homes.items() if device.is_accelerator}
+        return {str(device): info(name)["peak"] for device, name in there.items() if name == self.names[device]}
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         theirs = self.tf.errors.ResourceExhaustedError
@@ -319,16 +328,22 @@ class TensorFlowGraph(TensorFlow):
     """A graph that TensorFlow optimises, partitions by device and executes."""
 
     whole_graphs = True
+    lowers = True
 
     added: tuple[str, ...] = (*TensorFlow.added, CARRIED)
 
     def build(self, program: Program) -> Built:
+        if self.settings.lower_for:
+            lowering = Lowering(self, program)
+            return absent.built(lowering, self.graph(lowering), {})
         return self.launch_partitioned(Lowering(self, program))
 
 
 class TensorFlowXLA(TensorFlow):
     """XLA: one compiled function for a program on one device, else one for each stage: it ignores a `tf.device`
     inside."""
+
+    lowers = True
 
     added: tuple[str, ...] = (
         *TensorFlow.added,
@@ -339,7 +354,12 @@ class TensorFlowXLA(TensorFlow):
 
     def build(self, program: Program) -> Built:
         devices = {n.device for n in program.values}
-        lowering = Lowering(self, program, xla=True, staged=len(devices) > 1)
+        # XLA tells what it makes of a function that reads variables on a device that is there only: read before it.
+        apart = bool(self.settings.lower_for and program.shared)
+        lowering = Lowering(self, program, xla=True, staged=len(devices) > 1 or apart)
+        if lowering.staged and self.settings.lower_for:
+            function = self.graph(lowering)
+            return absent.built(lowering, function, lowering.functions)
         if lowering.staged:
             return self.launch_partitioned(lowering)
         name = self.names[Device.parse(devices.pop() or "")]
@@ -352,6 +372,10 @@ class TensorFlowXLA(TensorFlow):
         # The whole program is one stage; this is its name in the runtime.
         call = function.inference_fn.name.decode()
         lowering.stages = dict.fromkeys(range(len(program.values)), call)
+
+        if self.settings.lower_for:
+            lowering.functions[call] = compiled, function.structured_input_signature[0], lowering.devices[0]
+            return absent.built(lowering, function, lowering.functions)
 
         def read(results: Sequence[Device], _: Any) -> Observed:
             # A compiled function has one device, that of its results.

@@ -50,6 +50,8 @@ class Lowering:
         self.storages = {i: backend.storage(v) for i, v in program.shared.items()}
         self.devices = [Device.parse(n.device or "") for n in program.values]
         self.values: dict[int, list[str]] = {}  # value -> names of its tensors, the last one first
+        # What is only lowered: the functions for XLA, with their arguments and device, by the name of the call.
+        self.functions: dict[str, Any] = {}
         self.stages: dict[int, str] = {}  # value -> name of the function call that computes it
         # Backward op -> its forward node and the device that it should run on, `None` where unknown.
         self.backward: dict[str, tuple[int | None, Device | None]] = {}
@@ -244,9 +246,13 @@ class Lowering:
 
         compiled = tf.function(function, autograph=False, jit_compile=True)
         with self.place(min(stage.outputs), "s"):
-            outputs = compiled(*[tensors[j] for j in stage.inputs])
+            given = [tensors[j] for j in stage.inputs]
+            outputs = compiled(*given)
         tensors.update(zip(stage.outputs, outputs, strict=True))
         self.values.update((i, [tensor.name]) for i, tensor in zip(stage.outputs, outputs, strict=True))
+        if self.backend.settings.lower_for:
+            specs = [tf.TensorSpec(t.shape, t.dtype) for t in given]
+            self.functions[outputs[0].op.name] = compiled, specs, stage.device
         self.stages.update({i: outputs[0].op.name for node in nodes for i in node.outputs})
 
     def owner(self, name: str) -> int | None:

@@ -199,7 +199,8 @@ def _arg_reduction(name: str, tf: Any, node: Node, inputs: Sequence[Any], xla: b
     if x.dtype.is_floating:
         # As everywhere else the first NaN counts as the extreme; TensorFlow would pass over it.
         missing = tf.math.is_nan(x)
-        first = tf.raw_ops.ArgMax(input=tf.cast(missing, tf.int32), dimension=axis, output_type=tf.int64)
+        # Of float32, as there is no kernel of integers for GPUs.
+        first = tf.raw_ops.ArgMax(input=tf.cast(missing, tf.float32), dimension=axis, output_type=tf.int64)
         result = tf.where(tf.reduce_any(missing, axis=axis), first, result)
     return result
 

@@ -59,7 +59,7 @@ def read_partitions(
         nodes = [node for part in graph.partition_graphs for node in part.node]
         if any(node.name.startswith(lowering.prefix) for node in nodes):  # not another function's
             _read_ops(observed, nodes, devices)
-            sizes = _Sizes(lowering.tf, traced, graph.post_optimization_graph)
+            sizes = Sizes(lowering.tf, traced, graph.post_optimization_graph)
             _read_transfers(observed, nodes, devices, sizes)
     return observed
 
@@ -83,7 +83,7 @@ _MERGED = Executed(None, "", "not among the executed ops: merged with others", "
 _EXCHANGES = ("_Send", "_Recv", "_HostSend", "_HostRecv")
 
 
-def _read_transfers(observed: Observed, nodes: Sequence[Any], devices: Mapping[str, Device], sizes: _Sizes) -> None:
+def _read_transfers(observed: Observed, nodes: Sequence[Any], devices: Mapping[str, Device], sizes: Sizes) -> None:
     by_name = {node.name: node for node in nodes}
     senders = {(node.attr["tensor_name"].s, node.attr["recv_device"].s): node for node in nodes if "Send" in node.op}
     users: dict[str, list[tuple[str, int]]] = {}
@@ -112,7 +112,7 @@ def _is_signal(node: Any) -> bool:
     return bool(node.op == "Const" and math.prod(d.size for d in node.attr["value"].tensor.tensor_shape.dim) == 0)
 
 
-class _Sizes:
+class Sizes:
     """The bytes of tensors: from the traced or the optimised graph, or, of exits of a loop, from the inputs of their
     users."""
 

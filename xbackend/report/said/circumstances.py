@@ -24,6 +24,7 @@ _ORDER = (
     "Load: the machine's load average of a minute when it began. Others: how many cores other processes kept busy "
     "meanwhile."
 )
+_ON_GPUS = " GPUs: what NVML told of them during the rounds."
 
 
 def environment(results: Results) -> list[Block]:
@@ -73,14 +74,18 @@ def order(results: Results) -> list[Block]:
     if not results.order and not finished:
         return [paragraph("Nothing was started.")]
     first = min((process.started for there in finished.values() for process in there), default=0.0)
-    labels, rows = dict(enumerate(results.order)), []
+    labels, rows = dict(enumerate(results.order)), list[dict[str, str]]()
+    on_gpus = any(process.gpus for there in finished.values() for process in there)
     for position in sorted({*labels, *finished}):
         name = plain(labels.get(position, "not in the recorded order"))
         for process in finished.get(position, [None]):
             rows.append({"position": str(position), "candidate": name, **_run(process, first)})
+            if on_gpus:
+                rows[-1]["gpus"] = "; ".join(map(plain, (process and process.gpus) or ())) or text.NOTHING
     disturbances = [paragraph(f"Disturbed: {said}.")] if (said := disturbed(results)) else []
-    began = paragraph(_ORDER.format(f"{datetime.fromtimestamp(first, UTC):%Y-%m-%d %H:%M:%S} UTC"))
-    return [began, *disturbances, *records(rows, words=("candidate",))]
+    reading = _ORDER + _ON_GPUS * on_gpus
+    began = paragraph(reading.format(f"{datetime.fromtimestamp(first, UTC):%Y-%m-%d %H:%M:%S} UTC"))
+    return [began, *disturbances, *records(rows, words=("candidate", "gpus"))]
 
 
 def _run(process: Process | None, first: float) -> dict[str, str]:

@@ -93,7 +93,9 @@ def _causes(s: Scaling, cores: int) -> list[str]:
     causes = []
     if s.shares is not None:
         if s.shares.exposed >= _MUCH:
-            causes.append(f"{share(s.shares.exposed)} of the time is transfers")
+            ways = [f"{share(part)} {way}" for way, part in s.shares.ways.items()]
+            told = f" (under way: {', '.join(ways)})" if ways else ""
+            causes.append(f"{share(s.shares.exposed)} of the time is transfers{told}")
         nothing = [device for device, idle in s.shares.idle.items() if idle >= 0.999]
         worst, most = max(s.shares.idle.items(), key=lambda item: item[1], default=("", 0.0))
         if nothing:
