@@ -80,4 +80,7 @@ def test_each_line_of_a_gpu_is_one_thing_that_was_looked_at(
         assert parts[1].split(",")[0] in looked.found
         if "," not in parts[1]:
             assert (f"compute mode {parts[4]}" in looked.found) == (parts[4] in ("Prohibited", "Exclusive_Process"))
-            assert bool(looked.remedy) == (parts[4] in ("Prohibited", "Exclusive_Process") or parts[5] == "Enabled")
+            total, free = map(gpus._mib, parts[2:4])
+            scarce = None not in (total, free) and free < gpus.SCARCE * total  # type: ignore[operator]
+            due = parts[4] in ("Prohibited", "Exclusive_Process") or parts[5] == "Enabled" or scarce
+            assert bool(looked.remedy) == due

@@ -484,7 +484,13 @@ class Executable:
     @property
     def lowered(self) -> Lowered:
         """What the framework lowered the program to, on a backend opened with ``lower_for``. Raises
-        `UnsupportedOperation` on others."""
+        `UnsupportedOperation` on others.
+
+        >>> with xb.open("jax", lower_for="gpu:0") as backend:
+        ...     lowered = backend.compile(lambda x: xb.sin(x) + 1.0, np.ones(3)).lowered
+        >>> [(part.platform, [str(device) for device in part.devices]) for part in lowered.parts]
+        [('cuda', ['gpu:0'])]
+        """
         self.backend.check_open()
         with self.backend.lock:
             return Lowered.of(self.placed, self.built.lowered())
