@@ -18,6 +18,7 @@ from xbackend.environments import accelerators, recipes
 from xbackend.errors import EnvironmentFailed
 from xbackend.measure import gpus, machine
 from xbackend.report.written import terminal
+from xbackend.workers.remote import RemoteBackend, ready_environment
 
 H200 = {
     "--query-gpu=name,driver_version": "NVIDIA H200, 580.159.04",
@@ -129,6 +130,15 @@ def test_the_locks_for_gpus_have_the_versions_of_those_for_cpus() -> None:
         here = recipes.locked(recipe.read(recipe.lock), facts)
         assert here.items() >= recipes.locked(own.read(own.lock), facts).items(), recipe.name
         assert any(name.startswith("nvidia-") for name in here) == bool(recipe.accelerator)
+
+
+@pytest.mark.needs("numpy")
+def test_a_row_says_for_which_accelerator_its_wheels_are(tmp_path: Path) -> None:
+    own = ready_environment("numpy").python.parents[1]
+    for name, wheels in ((f"{own.name}", {}), ("numpy+cuda13-3.13-0123456789ab", {"wheels": "cuda13"})):
+        (tmp_path / name).symlink_to(own)
+        with RemoteBackend("numpy", python=tmp_path / name / "bin" / "python") as backend:
+            assert {k: v for k, v in backend.describe().notes.items() if k == "wheels"} == wheels
 
 
 def test_doctor_says_what_programs_on_gpus_lack(

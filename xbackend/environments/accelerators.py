@@ -44,6 +44,12 @@ def lock_for(framework: str, folder: Path) -> str:
     return next((kind for kind in fitting if (folder / f"{framework}+{kind}.txt").exists()), "")
 
 
+def of_interpreter(python: Path) -> str:
+    """The kind of accelerator whose wheels are in the environment of this interpreter, by its folder's name, such as
+    ``jax+cuda13-3.13-97db3ae04d1``; empty for those for CPUs and for an interpreter of the user's."""
+    return next((kind for kind in KINDS if any(f"+{kind}-" in part for part in python.parts)), "")
+
+
 @functools.cache
 def driver() -> tuple[int, int]:
     """The newest CUDA version that the driver runs, (13, 0); (0, 0) without a driver."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,7 @@ from xbackend.backends import registry, threads
 from xbackend.backends.contract import Backend, Built, Executable, Settings, Value
 from xbackend.backends.description import Description
 from xbackend.devices import Device
+from xbackend.environments import accelerators
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, WorkerError
 from xbackend.program.serialization import to_json
 from xbackend.workers.process import OWN_LIMIT, Launch, Reference, Start, WorkerProcess
@@ -150,7 +152,9 @@ class RemoteBackend(Backend):
 
     def describe(self) -> Description:
         self.check_open()
-        return typed(self.worker.request("describe"), Description)
+        said: Description = typed(self.worker.request("describe"), Description)
+        wheels = accelerators.of_interpreter(self._launch.python)
+        return replace(said, notes={**said.notes, "wheels": wheels}) if wheels else said
 
     def compilations(self) -> dict[str, int]:
         self.check_open()
