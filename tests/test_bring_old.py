@@ -219,3 +219,26 @@ def test_a_script_is_named_beside_its_framework() -> None:
     made = users.cases(f"{Path(__file__).with_name('old_tensorflow.py')}:product", None, {}, graph=Graph("tensorflow"))
     assert made[0].parameters[FILE].endswith("old_tensorflow.py")
     assert made[0].parameters["graph"].startswith("TensorFlow ")
+
+
+TOWERS = """\
+import numpy as np
+import tensorflow as tf
+
+x = tf.placeholder(tf.float32, [3])
+total = tf.reduce_sum(x)
+"""
+NOW = "import tensorflow.compat.v1 as tf\ntf.disable_v2_behavior()"
+
+
+@pytest.mark.needs("tensorflow")
+def test_a_script_of_tensorflow_1_is_told_its_first_lines_and_whose_numbers_it_has(tmp_path: Path) -> None:
+    file = tmp_path / "towers.py"
+    file.write_text(TOWERS)
+    with pytest.raises(GraphError, match=r"no attribute 'placeholder'\na script of TensorFlow 1 .*compat.v1 as tf"):
+        bring("tensorflow", f"{file}:total", None)
+    file.write_text(TOWERS.replace("import tensorflow as tf", NOW))
+    assert bring("tensorflow", f"{file}:total", None).drawn
+    file.write_text(f"{file.read_text()}\n\ndef inputs():\n    return [np.ones(3, 'float32')]\n")
+    given = bring("tensorflow", f"{file}:total", None)
+    assert not given.drawn and given.results[0] == 3.0

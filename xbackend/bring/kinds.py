@@ -20,7 +20,7 @@ class Kind:
     what may be chosen and the defaults; ``flags`` are a variable of its process and the value that the user's own is
     put behind, ``prepared`` is a module whose ``prepare()`` is called before the user's file is imported. What the
     framework writes to disk is a file with one of the endings ``files`` (`ANY`: all but Python's), or a folder
-    with one of the files ``folders``.
+    with one of the files ``folders``. ``remedies`` say what to type where the file ends by an error with these words.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Kind:
     prepared: str = ""
     files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    remedies: Mapping[str, str] = field(default_factory=dict)
 
 
 # Without flags for BLAS Aesara is not imported beside today's packages. Functions are called once, in Python: C code
@@ -40,6 +41,10 @@ _OF_PYMC = "a pm.Model, or a function that returns one (or one and its point)"
 _OF_TENSORFLOW = (
     "a tf.function, a ConcreteFunction, or what tf.function takes; or it is SAVED_MODEL[:SIGNATURE], or "
     "GRAPH.pb:OUTPUT[,OUTPUT...]"
+)
+_OF_TENSORFLOW_1 = (
+    "a script of TensorFlow 1 comes in with two other first lines: import tensorflow.compat.v1 as tf, and "
+    "tf.disable_v2_behavior()"
 )
 _OF_JAX = "a function that jax.make_jaxpr takes; or it is a file that jax.export wrote"
 ANY = "*"
@@ -55,6 +60,7 @@ KINDS = {
             prepared="tensorflow.soft",
             files=(".pb", ".pbtxt", ".meta"),
             folders=("saved_model.pb", "saved_model.pbtxt"),
+            remedies={"module 'tensorflow' has no attribute": _OF_TENSORFLOW_1},
         ),
         Kind("jax", "jax.found", _OF_JAX, prepared="jax.devices", files=(ANY,)),
         Kind("aesara", "lineage.found", _LINEAGE, _CHOSEN, ("AESARA_FLAGS", "blas__ldflags=,cxx=")),

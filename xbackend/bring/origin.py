@@ -22,6 +22,7 @@ class Origin:
         slopes: its own gradients, one for each of ``gradient``.
         facts: what is said of it: the framework's version, rewrites.
         modules: the files of the modules that its process imported, beside Python's, the environment's and xbackend's.
+        drawn: whether numbers of it are random ones: inputs that were not given.
     """
 
     program: TracedProgram
@@ -31,3 +32,4 @@ class Origin:
     slopes: Sequence[np.ndarray] = ()
     facts: dict[str, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
+    drawn: bool = False

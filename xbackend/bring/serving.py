@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,11 @@ def main(asked: str) -> None:
     except SystemExit:
         said = {"error": f'{told["file"]} exits when it is imported: put that below if __name__ == "__main__":'}
     except Exception as error:  # the user's code
-        said = {"error": f"{told['file']} raised {type(error).__name__}:\n{_lines(error, told['file'])}"}
+        remedies = KINDS[told["kind"]].remedies.items()
+        lines = [_lines(error, told["file"]), *(remedy for words, remedy in remedies if words in str(error))]
+        said = {"error": "\n".join([f"{told['file']} raised {type(error).__name__}:", *lines])}
     else:
-        said = {"gradient": list(origin.gradient), "facts": origin.facts, "modules": _modules()}
+        said = {"gradient": list(origin.gradient), "facts": origin.facts, "modules": _modules(), "drawn": origin.drawn}
         (folder / PROGRAM).write_text(origin.program.to_json())
         named = ("inputs", "results", "slopes")
         arrays: dict[str, Any] = {f"{n}{k}": value for n in named for k, value in enumerate(getattr(origin, n))}
@@ -65,8 +68,9 @@ def _origin(told: dict[str, Any]) -> Origin:
     if not given and callable(own := getattr(module, "inputs", None)):
         given = own()
     bring = import_module(f"xbackend.bring.{kind.module}").brought
+    before = generator.bit_generator.state
     origin: Origin = bring(found, given, told["name"], generator, **told["options"])
-    return origin
+    return replace(origin, drawn=generator.bit_generator.state != before)
 
 
 def _loaded(path: Path, folders: Sequence[str]) -> Any:

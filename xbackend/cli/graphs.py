@@ -83,7 +83,10 @@ class Graph:
         """The graph that ``FILE.py:NAME`` is, as `bring`; its file imports from where the user's code does."""
         options = {name: value for name, value in vars(self).items() if name != "kind" and value}
         folders = neighbours.folders()
-        return bring(self.kind or "", target, inputs, options, seed=seed, folders=folders, on_progress=on_progress)
+        found = bring(self.kind or "", target, inputs, options, seed=seed, folders=folders, on_progress=on_progress)
+        if found.drawn:
+            say(f"{target}: inputs are drawn at random; a function inputs() in the file returns yours", error=True)
+        return found
 
     def cases(
         self,

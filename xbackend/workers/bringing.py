@@ -94,5 +94,12 @@ def _read(folder: Path, target: str) -> Origin:
         return [each[f"{prefix}{k}"] for k in range(sum(name.startswith(prefix) for name in each))]
 
     return Origin(
-        program, named("inputs"), said["gradient"], named("results"), named("slopes"), said["facts"], said["modules"]
+        program,
+        named("inputs"),
+        said["gradient"],
+        named("results"),
+        named("slopes"),
+        said["facts"],
+        said["modules"],
+        said["drawn"],
     )
