@@ -16,7 +16,7 @@ from xbackend.backends import registry
 from xbackend.backends.contract import Settings
 from xbackend.devices import Device, DeviceMap
 from xbackend.errors import DeviceUnavailable, SharedVariableError, UnboundDevice
-from xbackend.program.binding import Placed, bind
+from xbackend.program.binding import Placed, bind, renamed
 from xbackend.program.ops import GENERATORS
 
 CPU = [Device("cpu", i) for i in range(3)]
@@ -414,3 +414,17 @@ def test_every_crossing_has_a_record_with_its_bytes() -> None:
         by_op = {r.op: (r.asked, r.bound, r.executed, r.status) for r in run.placement.ops}
         assert by_op["exp"] == ("dev0", "cpu:0", None, "nothing to read")
         assert by_op["sin"] == ("dev1", "cpu:1", None, "nothing to read")
+
+
+def test_names_of_a_traced_program_are_replaced_by_what_is_bound_to_them() -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev0"):
+            first = xb.scan(lambda c, i: (c * 2.0, c), x, xb.arange(3))[0]
+        with xb.device("gpu:1"):
+            return xb.sin(first) + x
+
+    program = xb.trace(function, np.ones(2))
+    other = renamed(program, DeviceMap({"dev0": "cpu:0", "/gpu:1": "cpu:1"}))
+    assert set(program.logical_devices) == {"dev0"}
+    assert {node.device for node in other.nodes} == {None, "cpu:0", "cpu:1"}
+    assert not other.logical_devices and renamed(program, DeviceMap()) == program

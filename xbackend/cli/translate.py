@@ -16,8 +16,10 @@ from xbackend.cli.console import progress, say
 from xbackend.cli.options import option
 from xbackend.cli.output import Output
 from xbackend.cli.users import program
+from xbackend.devices import DeviceMap
 from xbackend.errors import UsageError
 from xbackend.measure import matrix
+from xbackend.program.binding import renamed
 from xbackend.program.program import Program
 from xbackend.program.serialization import to_json
 from xbackend.wording import suggested
@@ -55,6 +57,7 @@ def translate(
     seed: options.Seed = 0,
     python: options.Python = None,
     accelerator: options.Accelerator = None,
+    devices_map: options.DevicesMap = None,
     write: Annotated[Path | None, _WRITE] = None,
     printed: options.Printed = options.PRINTED,
 ) -> Output:
@@ -68,6 +71,7 @@ def translate(
     if write is None and to in EXPORTS and not EXPORTS[to].text:
         raise UsageError(f"{to} is no text: give --write PATH")
     made, _ = program(target, inputs, settings, seed, graph)
+    made = renamed(made, devices_map or DeviceMap())
     try:
         written, text = _exported(made, to, write) if to in EXPORTS else _script(target, made, to, write)
     except OSError as error:

@@ -299,6 +299,17 @@ def on_device(params: Mapping[str, Any], device: str | None) -> dict[str, Any]:
     return {name: moved(value) if isinstance(value, Program) else value for name, value in params.items()}
 
 
+def renamed(program: Program, bindings: DeviceMap) -> Program:
+    """The traced program with devices in place of the names that are bound to them. Others stay as they are."""
+
+    def params(node: Node) -> dict[str, Any]:
+        return {k: renamed(v, bindings) if isinstance(v, Program) else v for k, v in node.params.items()}
+
+    bound = {name: str(device) for name, device in bindings.items()}
+    nodes = [replace(n, device=bound.get(n.device or "", n.device), params=params(n)) for n in program.nodes]
+    return replace(program, nodes=tuple(nodes))
+
+
 def bind(program: Program, bindings: DeviceMap, available: Sequence[Device], default: Device) -> Placed:
     """Give every node of the program a device, and every edge between devices a `transfer`.
 

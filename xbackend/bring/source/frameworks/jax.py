@@ -173,7 +173,7 @@ class JAX(Dialect):
         wide = dtypes(self.program) & {DType.int64, DType.float64}
         lines: list[Line | Block] = [Line('jax.config.update("jax_enable_x64", True)')] if wide else []
         if self.devices:
-            lines.append(Line('CPUS = jax.devices("cpu")'))
+            lines.append(Line('CPUS = jax.devices("cpu")  # as many as JAX_NUM_CPU_DEVICES says'))
         for number, (device, name) in enumerate(self.devices.items()):
             kind, _, index = device.partition(":")
             chosen = f"CPUS[{number} % len(CPUS)]" if kind == "cpu" else f'jax.devices("{kind}")[{index}]'
