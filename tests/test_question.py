@@ -166,4 +166,4 @@ def test_a_session_measures_what_is_open_and_ends() -> None:
     assert opener.opened.count("theano") == 1
     counts = {candidate.backend: len(candidate.processes) for candidate in done.candidates}
     assert counts["numpy"] == counts["jax"] == done.schedule.generations and 3 <= done.schedule.generations < 9
-    assert done.stopped == f"nothing that is compared is open any more, after {done.schedule.generations} processes"
+    assert done.stopped == f"every comparison is decided after {done.schedule.generations} processes"

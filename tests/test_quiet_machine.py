@@ -187,10 +187,7 @@ def test_a_disturbed_visit_is_made_again_and_does_not_count(others: list[float])
     assert [visit.disturbed for visit in measured.visits] == [False, True, False]
     assert measured.time == pytest.approx(0.01) and not measured.disturbed
     assert len(done.order) == 1 and candidate.measurement().times == candidate.times
-    assert disturbed(done.results("again")) == (
-        "others used more than 0.25 cores during 1 of 3 visits; 1 of these do not count, and 0 do, as all of their "
-        "process were disturbed"
-    )
+    assert disturbed(done.results("again")) == ("others used more than 0.25 cores during 1 of 3 visits; 1 do not count")
     assert not any("disturbed" in warning for warning in candidate.measurement().warnings)
 
 
@@ -202,7 +199,7 @@ def test_what_is_disturbed_each_time_counts_with_a_warning_and_ends(others: list
     (warning,) = [w for w in candidate.measurement().warnings if "disturbed" in w]
     assert "others disturbed all visits of 3 of 3 processes, which count" in warning and "up to 0.8 cores" in warning
     said = disturbed(done.results("loud"))
-    assert "during 9 of 9 visits; 0 of these do not count, and 9 do" in said
+    assert "during 9 of 9 visits; 0 do not count, 9 count, as their process has no others" in said
 
 
 @pytest.mark.parametrize(
@@ -300,7 +297,7 @@ def test_visits_are_kept_before_their_process_has_ended(tmp_path: Path) -> None:
 def test_the_report_says_what_was_disturbed() -> None:
     loud = beside(process(9.0, 1), 1.5)
     found = results(row(processes=[process(1.0, 0), loud, process(1.0, 2)]), order=[f"candidate {i}" for i in range(3)])
-    said = "Disturbed: others used more than 0.25 cores during 1 of 3 visits; 0 of these do not count, and 1 do"
+    said = "Disturbed: others used more than 0.25 cores during 1 of 3 visits; 0 do not count, 1 count"
     assert said in whole_of(found)
 
 

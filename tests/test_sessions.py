@@ -162,7 +162,7 @@ def test_a_session_ends_when_it_should(
 def test_a_session_ends_where_nothing_is_open() -> None:
     planned, open_ = Extent(9, None, 90.0, fixed=False), "of what was still open"
     assert ends(planned, 3, 20.0, wanted=1) == ""
-    assert ends(planned, 3, 20.0, wanted=0) == "nothing that is compared is open any more, after 3 processes"
+    assert ends(planned, 3, 20.0, wanted=0) == "every comparison is decided after 3 processes"
     assert ends(planned, 9, 20.0, wanted=0) == f"9 processes {open_}, as planned"
     used_up = f"the time given, 1.5 minutes, was used up after 3 processes {open_}"
     assert ends(planned, 3, 31.0, wanted=1) == used_up

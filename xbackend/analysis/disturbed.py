@@ -19,6 +19,7 @@ def disturbed(results: Results) -> str:
     visits = [visit for process in processes for visit in process.visits]
     hit = sum(visit.disturbed for visit in visits)
     counting = sum(len(process.visits) for process in processes if process.disturbed)
-    said = f"others used more than {FOREIGN:g} cores during {hit} of {counted(len(visits), 'visit')}; {hit - counting} "
-    said += f"of these do not count, and {counting} do, as all of their process were disturbed"
+    said = f"others used more than {FOREIGN:g} cores during {hit} of {counted(len(visits), 'visit')}; "
+    left = f"{hit - counting} do not count"
+    said += left if not counting else f"{left}, {counting} count, as their process has no others"
     return said if hit else ""

@@ -383,6 +383,9 @@ def _written(target: str) -> str:
     dotted, _, name = target.replace("::", ".").rpartition(".")
     if name.isidentifier() and Path(f"{dotted.removesuffix('.py')}.py").is_file():
         return f"; write {dotted.removesuffix('.py')}.py:{name}"
+    if target in workloads.names():
+        shown = f"draw {target} --backend jax runs it once"
+        return f": it is a workload of xbackend; compare {target} measures it, {shown}"
     return suggested(target, workloads.names())
 
 

@@ -117,7 +117,7 @@ class Schedule:
         if enough:
             return f"{of_open}, as planned"
         if not still:
-            return f"nothing that is compared is open any more, after {each}"
+            return f"every comparison is decided after {each}"
         return "" if len(self._fitting(still)) >= min(2, len(still)) else self._used_up(of_open)
 
     def _used_up(self, measured: str) -> str:
