@@ -129,7 +129,7 @@ def ended(*arguments: str) -> int:
         (("run", "mine.py:double", "--backend", "jax"), "Unknown option: --backend. Did you mean --backends?"),
         (("run", "mine.py:double", "--hosts", "a"), "Unknown option: --hosts. There is --input, --from, --rewrites"),
         (("run", "mine.py"), "'mine.py' is not FILE.py:FUNCTION; write mine.py:double"),
-        (("run", "matpow"), "it is a workload of xbackend; compare matpow measures it, draw matpow --backend jax"),
+        (("run", "matpow"), "it is a workload; compare matpow measures it, draw matpow --backend jax"),
         (("run", "mine.double"), "is not FILE.py:FUNCTION; write mine.py:double"),
         (("run", "mine.py::double"), "is not FILE.py:FUNCTION; write mine.py:double"),
         (("draw", "matpoww"), "is not FILE.py:FUNCTION; did you mean 'matpow'?"),

@@ -384,8 +384,7 @@ def _written(target: str) -> str:
     if name.isidentifier() and Path(f"{dotted.removesuffix('.py')}.py").is_file():
         return f"; write {dotted.removesuffix('.py')}.py:{name}"
     if target in workloads.names():
-        shown = f"draw {target} --backend jax runs it once"
-        return f": it is a workload of xbackend; compare {target} measures it, {shown}"
+        return f": it is a workload; compare {target} measures it, draw {target} --backend jax runs it once"
     return suggested(target, workloads.names())
 
 
