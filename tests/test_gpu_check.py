@@ -57,6 +57,7 @@ def sent(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 def test_all_of_it_runs_on_cpu_devices(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["doctor", "--gpu-check", "--devices", "cpu", "--quick", "--minutes", "0.1", "--backends", "numpy"]
+    command += ["--env", "numpy", "--env", "jax"]  # as they are locked; jax is for no backend that is asked
     assert main(command) == DONE
     said = capsys.readouterr().out
     told, names = sent(folder / "gpu-check.zip")
@@ -89,7 +90,7 @@ def test_what_runs_on_one_gpu_and_on_several(
     count: int, expected: tuple[list[Any], ...], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned, (numbers, strategies, where) = Planned(monkeypatch, count), expected
-    assert main(["doctor", "--gpu-check", "--backends", "jax,theano"]) == DONE
+    assert main(["doctor", "--gpu-check", "--backends", "jax,theano", "--env", "jax", "--env", "numpy"]) == DONE
     called = dict(planned.called)
     assert [name for name, _ in planned.called] == STEPS[2:]
     assert called["P1 to P6"] == (["jax"], where), "theano has no GPU"
@@ -98,7 +99,8 @@ def test_what_runs_on_one_gpu_and_on_several(
     assert str(matpow["measuring"].devices_map) == "cpu:0=gpu:0" and matpow["measuring"].backends == ["jax"]
     assert called["training"]["strategy"] == strategies
     assert (suite["suite"], suite["measuring"].minutes, suite["measuring"].devices) == ("all", 20.0, ["gpu", 1])
-    assert suite["measuring"].backends == ["numpy", "jax"]
+    assert suite["measuring"].backends == ["numpy", "jax"] and suite["measuring"].environments == ["jax", "numpy"]
+    assert called["training"]["environments"] == matpow["measuring"].environments == ["jax"]
 
 
 def test_a_step_that_fails_is_told_and_the_next_is_run(
@@ -133,6 +135,7 @@ def test_ctrl_c_ends_it_and_what_was_done_is_in_the_file(folder: Path, monkeypat
     [
         (["--minutes", "3"], "--minutes says what to --gpu-check: type both"),
         (["--quick"], "--quick says what to --gpu-check: type both"),
+        (["--env", "jax"], "--env says what to --gpu-check: type both"),
         (["--gpu-check", "--devices", "tpu"], "--devices: 'tpu' is no kind of devices to check: write gpu, or cpu"),
     ],
 )

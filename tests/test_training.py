@@ -649,6 +649,7 @@ def test_more_devices_than_names_of_them(file: Path) -> None:
         (("classifier", "--strategy", "tower"), "strategy 'tower': there is one, towers, mirrored, model"),
         (("classifier", "--devices", "2"), "strategy one has 1"),
         (("classifier", "--epochs", "0"), "--epochs"),
+        (("classifier", "--devices", "1,2"), "'1,2' has several numbers of devices: write one, such as 2 or gpu,2"),
     ],
 )
 def test_what_cannot_be_trained_is_one_line(file: Path, words: tuple[str, ...], said: str) -> None:
@@ -667,6 +668,11 @@ def test_what_the_users_function_raises_is_his_lines(file: Path) -> None:
 def test_devices_that_a_loss_names_are_bound_to_those_there_are(file: Path, words: tuple[str, str]) -> None:
     code, out, err = command(f"{file}:spread", "--strategy", words[0], "--devices", words[1])
     assert code == 0 and "failed" not in out, out + err
+
+
+def test_devices_are_of_the_kind_asked_for_and_environments_are_named(file: Path) -> None:
+    code, out, err = command(f"{file}:classifier", "--devices", "gpu,1", "--backends", "jax,numpy", "--env", "jax")
+    assert code == 1 and "backend jax has no device of kind gpu" in out and "numpy" in out, out + err
 
 
 def test_the_code_of_the_document_runs(tmp_path: Path) -> None:

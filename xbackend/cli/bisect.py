@@ -35,7 +35,7 @@ _BACKEND = options.backend("which backend of the framework (default: its first i
 _PROCESSES = options.option(
     options.count, "N", "fresh processes of each release in a session, twice as many of the first and last (default: 5)"
 )
-_DEVICES = options.option(options.count, "N", "how many devices to spread over")
+_DEVICES = options.option(options.device_count, "[KIND,]N", "how many devices to spread over, and of which kind: gpu,2")
 _QUICKLY = options.flag("3 fresh processes of each release in a session, small and short")
 _TOLERANCE = options.tolerance(
     "with --what numbers: the largest relative difference that is none (default: what docs/workloads.md says)"
@@ -66,7 +66,7 @@ def bisect(
     allow_nan: options.AllowNaN = False,
     quick: Annotated[bool, _QUICKLY] = False,
     processes: Annotated[int | None, _PROCESSES] = None,
-    devices: Annotated[int, _DEVICES] = 1,
+    devices: Annotated[list[int | str] | None, _DEVICES] = None,
     devices_map: options.DevicesMap = None,
     threads: options.Threads = None,
     seed: options.Seed = 0,
@@ -91,7 +91,7 @@ def bisect(
             "quick": quick, "processes": processes, "threads": threads, "seed": seed, "limit": limit, "wait": wait,
             "allow_nan": allow_nan, "store": Store(store), "on_progress": shown,
         }  # fmt: skip
-        looked = Bisection(case, name, there, What(what), devices, tolerance, given)
+        looked = Bisection(case, name, there, What(what), devices or [1], tolerance, given)
         found = looked.run()
     say(first := answer(found, what=looked.what, subject=f"{case.workload} on {name}"))
     _show(found, looked.what)

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 import xbackend
+from xbackend import environments
 from xbackend.backends import registry
 from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, compare, devices, options, output, train
 from xbackend.cli.console import progress, say
@@ -24,7 +25,8 @@ from xbackend.cli.output import Output
 from xbackend.devices import DeviceMap
 from xbackend.errors import StoreError, UsageError, XBackendError
 from xbackend.files import refused, write_whole
-from xbackend.measure import machine
+from xbackend.measure import machine, matrix
+from xbackend.results import naming
 from xbackend.wording import counted, join
 
 EXAMPLES = Path(xbackend.__file__).parent.parent / "examples"  # of a clone; an installed package has none
@@ -57,13 +59,20 @@ class Checking:
     quick: Annotated[bool, options.flag(_QUICK)] = False
     devices: Annotated[str, _DEVICES] = "gpu"
     minutes: Annotated[float, _MINUTES] = 20.0
+    environments: options.Environments = ()
     reports: options.Reports = Path("gpu-check")
 
     def check(self) -> None:
         """Raises `UsageError` where an option is given that goes with ``--gpu-check`` alone."""
         given = [name for name, value in vars(self).items() if value != getattr(USUALLY, name)]
         if given and not self.gpu_check:
-            raise UsageError(f"--{given[0]} says what to --gpu-check: type both")
+            option = {"environments": "env"}.get(given[0], given[0])
+            raise UsageError(f"--{option} says what to --gpu-check: type both")
+
+    def of(self, backends: Iterable[str]) -> list[str]:
+        """The named environments that some of the backends run in."""
+        frameworks = {registry.get(name).environment for name in backends}
+        return [place for place in self.environments if environments.get(place).framework in frameworks]
 
 
 USUALLY = Checking()
@@ -134,27 +143,32 @@ def _steps(
 ) -> Iterator[tuple[str, Step]]:
     """Each step by its name, in their order, as far as there are devices for it."""
     kind, folder = asked.devices, asked.reports
+    every: dict[str, Any] = {"backends": [*backends], "environments": asked.of(backends)}
     yield _THERE, doctor
     if kind == "gpu" and not machine.accelerators():
         return
-    yield "devices", lambda: devices.devices(backends=[*backends], virtual_devices=2)
+    yield "devices", lambda: devices.devices(**every, virtual_devices=2)
     own = {row.backend: [d for d in row.devices if d.startswith(kind)] for row in getattr(done["devices"], "rows", ())}
-    names, count = [name for name in backends if own.get(name)], min(2, max(map(len, own.values()), default=0))
+    names = [*dict.fromkeys(name for name, place in matrix.runs(**every) if own.get(naming.label(name, place)))]
+    count = min(2, max(map(len, own.values()), default=0))
     if not names:
         return
     yield "P1 to P6", lambda: _placed(names, [f"{kind}:0", f"{kind}:1" if count > 1 else "cpu:0"], asked)
+    with_gpus: dict[str, Any] = {"backends": names, "environments": asked.of(names)}
     how: dict[str, Any] = {"quick": True, "processes": 1, "wait": 0.0} if asked.quick else {}
     # Else the way to the CPU, where the program sums, is measured.
     home = DeviceMap({"cpu:0": "gpu:0"}) if kind == "gpu" else None
     numbers: list[int | str] = [kind, 1, 2]
-    matpow = compare.Measuring(backends=names, devices=numbers[: count + 1], devices_map=home, **how)
+    matpow = compare.Measuring(**with_gpus, devices=numbers[: count + 1], devices_map=home, **how)
     size = SMALL if asked.quick else SIZES
     yield "matpow", lambda: compare.compare(measuring=matpow, size=size, name="matpow", reports=folder)
     model = f"{EXAMPLES / 'wide_network.py'}:{'narrow' if asked.quick else 'wide'}"
     strategy = ["one", "mirrored"][:count]
-    yield "training", lambda: train.train(model, strategy=strategy, backends=names, name="training", reports=folder)
+    yield "training", lambda: train.train(model, strategy=strategy, **with_gpus, name="training", reports=folder)
     beside = [*dict.fromkeys(["numpy", *names])]
-    suite = compare.Measuring(backends=beside, devices=[kind, 1], minutes=asked.minutes, **how)
+    suite = compare.Measuring(
+        backends=beside, environments=asked.of(beside), devices=[kind, 1], minutes=asked.minutes, **how
+    )
     which = "kernels" if asked.quick else "all"
     yield "suite", lambda: compare.compare(suite=which, measuring=suite, name="suite", reports=folder)
 
@@ -174,6 +188,7 @@ def _placed(names: Sequence[str], where: Sequence[str], asked: Checking) -> Outp
     with progress() as shown:
         shown(f"P1 to P6 on {' and '.join(where)}")
         command = [sys.executable, str(program), "--devices", ",".join(where), *names]
+        command += [part for place in asked.of(names) for part in ("--env", place)]
         command += ["--size", str(SMALL[0])] if asked.quick else []
         ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     say(ended.stdout)

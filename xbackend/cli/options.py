@@ -113,6 +113,14 @@ def devices(text: str) -> list[int | str]:
     return read
 
 
+def device_count(text: str) -> list[int | str]:
+    """Reads one number of devices, and the kinds that they are to be of: ``gpu,2``."""
+    read = devices(text)
+    if sum(not isinstance(word, str) for word in read) > 1:
+        raise ValueError(f"{text!r} has several numbers of devices: write one, such as 2 or gpu,2")
+    return read
+
+
 def number(right: Callable[[float], bool], what: str) -> Callable[[str], float]:
     """Reads a number that is ``right``; ``what`` says which are."""
 

@@ -13,7 +13,7 @@ from xbackend.cli import DONE, INCOMPLETE, configured, options, output
 from xbackend.cli.console import progress, say, say_lines, width
 from xbackend.cli.output import Output
 from xbackend.cli.users import calling, model
-from xbackend.devices import DeviceMap
+from xbackend.devices import DeviceMap, numbers_and_kinds
 from xbackend.errors import UsageError
 from xbackend.measure import matrix
 from xbackend.report import write
@@ -26,7 +26,12 @@ _TARGET = Parameter(help="a model in a file, under @xb.model", metavar="FILE.py:
 _STRATEGY = options.option(
     options.names, "NAME,...", f"how it is spread over devices: {', '.join(NAMES)} (default: one)", lambda _: NAMES
 )
-_DEVICES = options.option(options.count, "N", "how many devices (default: 1, and 2 for what needs several)")
+_DEVICES = options.option(
+    options.device_count,
+    "[KIND,]N",
+    "how many devices, and of which kind: gpu,2 (default: 1, and 2 for what needs several; accelerators where a "
+    "backend has some)",
+)
 _EPOCHS = options.option(options.whole(1, 10**9), "N", "how often the data are seen (default: the model's)")
 _BATCH = options.option(options.whole(1, 10**9), "N", "rows of a batch (default: the model's)")
 _FOLDER = options.option(
@@ -43,8 +48,9 @@ def train(
     /,
     *,
     strategy: Annotated[list[str] | None, _STRATEGY] = None,
-    devices: Annotated[int | None, _DEVICES] = None,
+    devices: Annotated[list[int | str] | None, _DEVICES] = None,
     devices_map: options.DevicesMap = None,
+    environments: options.Environments = (),
     epochs: Annotated[int | None, _EPOCHS] = None,
     batch: Annotated[int | None, _BATCH] = None,
     seed: options.Seed = 0,
@@ -63,11 +69,13 @@ def train(
     from xbackend.measure import training as measure  # slow imports would keep a shell waiting
 
     chosen = model(target)
-    spreads = _spreads(strategy or ["one"], devices, chosen)
+    numbers, kinds = numbers_and_kinds(devices or [1])
+    counted = any(isinstance(word, int) for word in devices or ())
+    spreads = _spreads(strategy or ["one"], numbers[0] if counted else None, chosen)
     folder = reports / (name or chosen.name)
     options.check_places(folder, checkpoints, events)
     notices: list[str] = []
-    runs = matrix.runs(backends)
+    runs = matrix.runs(backends, environments)
     with progress() as shown:
         asked = measure.Asked(
             model=chosen,
@@ -81,6 +89,7 @@ def train(
             on_progress=shown,
             device_memory=device_memory,
             devices_map=devices_map or DeviceMap(),
+            kinds=kinds,
             allow_nan=allow_nan,
         )
         done = replace(measure.trainings(asked, runs, spreads), configured=dict(configured.taken))

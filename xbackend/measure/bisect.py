@@ -20,6 +20,7 @@ from xbackend.analysis.answer import in_doubt
 from xbackend.analysis.bisection import What
 from xbackend.analysis.comparison import Row
 from xbackend.analysis.statistics import Ratio, time_of
+from xbackend.devices import numbers_and_kinds
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import session
 from xbackend.measure.candidates import WARM, Case
@@ -86,7 +87,7 @@ class Bisection:
     backend: str
     releases: Sequence[str]
     what: What = What.TIME
-    devices: int = 1
+    devices: Sequence[int | str] = (1,)
     tolerance: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -198,7 +199,7 @@ class Bisection:
         if self.what is What.COMPILE:  # as many as asked for compile cold
             processes, more = processes + min(processes, len(WARM)), {"cold": math.inf}
         results = session.compare(
-            [self.case], backends=[self.backend], environments=names, devices=[self.devices], baseline=names[0],
+            [self.case], backends=[self.backend], environments=names, devices=self.devices, baseline=names[0],
             **{"quick": False, "name": "bisect", **self.options, "processes": processes, **more},
         )  # fmt: skip
         rows = {row.environment: Row(row) for row in results.measurements}
@@ -233,11 +234,12 @@ class Bisection:
             self.say(f"{name}: {self.case.label}")
             options = {key: self.options[key] for key in ("threads", "limit", "on_progress") if key in self.options}
             try:
+                (count, *_), kinds = numbers_and_kinds(self.devices)
                 opener = self.options.get("opener", open_worker)
-                worker = opener(self.backend, environment=name, virtual_devices=self.devices, **options)
+                worker = opener(self.backend, environment=name, virtual_devices=count, **options)
                 with worker.backend as backend:
                     program = self.case.program
-                    where = bind(program, backend, self.devices, self.case.devices_map)
+                    where = bind(program, backend, count, self.case.devices_map, kinds)
                     run = backend.compile(program, devices=where)
                     self._results[name] = flatten(run(*self.case.inputs), np.asarray)[0]
             except XBackendError as error:

@@ -223,14 +223,13 @@ def bind(program: Program, backend: Backend, devices: int, asked: DeviceMap, kin
     accelerators computes on the CPU, whatever the kinds."""
     if not all(map(is_device, asked)):  # nothing is spread
         return bound(program, asked, ())
-    own = kinds if kinds and registry.get(backend.name).accelerated else ()
-    return bound(program, asked, first_devices(backend, devices, own))
+    return bound(program, asked, first_devices(backend, devices, kinds))
 
 
 def first_devices(backend: Backend, count: int, kinds: Sequence[str] = ()) -> list[Device]:
-    """The first ``count`` devices of these kinds, those of the first kind first; without kinds, of the default device's
-    kind. Raises `DeviceUnavailable` where there are fewer."""
-    wanted = kinds or (backend.default_device.kind,)
+    """The first ``count`` devices of these kinds, those of the first kind first; without kinds, or on a backend that
+    never has accelerators, of the default device's kind. Raises `DeviceUnavailable` where there are fewer."""
+    wanted = kinds if kinds and registry.get(backend.name).accelerated else (backend.default_device.kind,)
     pool = [device for kind in wanted for device in backend.devices if device.kind == kind][:count]
     if len(pool) < count:
         there, own = counted(len(pool), "device") if pool else "no device", ", ".join(map(str, backend.devices))

@@ -51,7 +51,7 @@ class Asked:
     ``checkpoints`` and ``events`` are folders with one for each backend, and in it one for each of several strategies,
     so that a later training can go on from an earlier one. ``guard`` is around the model's own functions; ``on_notice``
     is told of faults in a checkpoint; ``device_memory`` is that of `Backend.compile`, ``devices_map`` its ``devices``,
-    beside those of the strategy. With ``allow_nan`` a training may end with NaN.
+    beside those of the strategy, which are of these ``kinds``, if any. With ``allow_nan`` a training may end with NaN.
     """
 
     model: Model
@@ -65,6 +65,7 @@ class Asked:
     on_progress: Progress
     device_memory: int | None = None
     devices_map: DeviceMap = field(default_factory=DeviceMap)
+    kinds: Sequence[str] = ()
     allow_nan: bool = False
 
 
@@ -150,7 +151,7 @@ class _One:
     ) -> tuple[Trained, dict[str, np.ndarray]]:
         """The outcome and the weights."""
         asked, watched = self.asked, _Watched()
-        places = [str(device) for device in first_devices(backend, self.devices)]
+        places = [str(device) for device in first_devices(backend, self.devices, asked.kinds)]
         logical = [f"dev{i}" for i in range(max(MOST, self.devices))]  # a loss may name more than there are
         with asked.guard(asked.model.name):
             made = Training(
