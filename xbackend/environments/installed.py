@@ -20,7 +20,9 @@ from xbackend.errors import EnvironmentFailed
 
 _TOLD = (
     "import importlib.metadata, importlib.util, json, sys\n"
-    "there = {str(d.metadata['Name']): d.version for d in importlib.metadata.distributions()}\n"
+    # Of several versions on the path the first one is imported.
+    "found = reversed([*importlib.metadata.distributions()])\n"
+    "there = {str(d.metadata['Name']): d.version for d in found}\n"
     "print(json.dumps([sys.version_info[:2], importlib.util.find_spec('%s') is not None, there]))\n"
 )
 

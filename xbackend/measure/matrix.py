@@ -9,7 +9,7 @@ from xbackend.backends import registry
 from xbackend.backends.contract import Settings
 from xbackend.errors import ArgumentError, BackendUnavailable, EnvironmentFailed, XBackendError
 from xbackend.results import naming
-from xbackend.wording import grouped, placed
+from xbackend.wording import grouped, join, placed
 from xbackend.workers.remote import RemoteBackend
 
 Run = tuple[str, str]  # a backend and what its environment is called: '' for the locked one, or 'pytensor==2.38.3'
@@ -83,12 +83,16 @@ def check_baseline(name: str | None, chosen: Iterable[Run]) -> None:
         raise ArgumentError(f"the baseline {name!r} is not among what is measured; there is {', '.join(there)}")
 
 
-def unlocked(environment: str) -> list[str]:
+def unlocked(backend: str, environment: str) -> list[str]:
     """A warning where an environment is the user's own interpreter with other versions than the locked ones."""
     installed = rooms.get(environment).installed if environment else None
     if installed is None or not installed.unlocked:
         return []
-    return [f"it ran in an interpreter that has other versions than are locked: {', '.join(installed.unlocked)}"]
+    own = tuple(f"{package} " for package in ("numpy", *registry.get(backend).packages))
+    named = [version for version in installed.unlocked if version.startswith(own)] or installed.unlocked[:1]
+    more = len(installed.unlocked) - len(named)
+    beside = f", and {more} more of its packages" if more else ""
+    return [f"it ran in an interpreter that has other versions than are locked: {join(named)}{beside}"]
 
 
 def versions(backend: str, environment: str) -> dict[str, str]:

@@ -144,7 +144,7 @@ def _candidates(
     cases: Sequence[Case], devices: Sequence[int], runs: Sequence[Run], unready: Mapping[Run, str]
 ) -> list[Candidate]:
     every = [(one, b, d, e) for one in cases for d in devices for b, e in runs]
-    found = [Candidate(one, b, d, environment=e, warnings=matrix.unlocked(e)) for one, b, d, e in every]
+    found = [Candidate(one, b, d, environment=e, warnings=matrix.unlocked(b, e)) for one, b, d, e in every]
     for candidate in found:
         why = unready.get((candidate.backend, candidate.environment))
         if why is not None and candidate.status == "ok":
