@@ -18,7 +18,7 @@ from cyclopts import Parameter
 
 import xbackend
 from xbackend.backends import registry
-from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, compare, devices, options, output, train
+from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, compare, devices, gpu_limits, options, output, train
 from xbackend.cli.console import progress, say
 from xbackend.cli.output import Output
 from xbackend.devices import DeviceMap
@@ -46,6 +46,9 @@ def _kind(text: str) -> str:
 
 _DEVICES = options.option(_kind, "KIND", "with --gpu-check: gpu, or cpu for two CPU devices in their place")
 _MINUTES = options.option(options.duration("minutes"), "N", "with --gpu-check: how long the suite is measured")
+_CUPY = options.option(
+    gpu_limits.interpreter, "PATH", "with --gpu-check: what has CuPy, to measure the GPUs themselves"
+)
 
 
 @Parameter(name="*")
@@ -57,6 +60,7 @@ class Checking:
     quick: Annotated[bool, options.flag(_QUICK)] = False
     devices: Annotated[str, _DEVICES] = "gpu"
     minutes: Annotated[float, _MINUTES] = 20.0
+    cupy: Annotated[Path | None, _CUPY] = None
     reports: options.Reports = Path("gpu-check")
 
     def check(self) -> None:
@@ -64,6 +68,8 @@ class Checking:
         given = [name for name, value in vars(self).items() if value != getattr(USUALLY, name)]
         if given and not self.gpu_check:
             raise UsageError(f"--{given[0]} says what to --gpu-check: type both")
+        if self.cupy and self.devices == "cpu":
+            raise UsageError("--cupy measures GPUs: leave it out, or --devices cpu")
 
 
 USUALLY = Checking()
@@ -150,6 +156,10 @@ def _steps(
     matpow = compare.Measuring(backends=names, devices=numbers[: count + 1], devices_map=home, **how)
     size = SMALL if asked.quick else SIZES
     yield "matpow", lambda: compare.compare(measuring=matpow, size=size, name="matpow", reports=folder)
+    if (cupy := asked.cupy) and kind == "gpu":
+        yield "limits", lambda: gpu_limits.limits(cupy, size, done["matpow"], folder)
+    elif kind == "gpu":
+        say(f"\n{gpu_limits.LEFT_OUT}")
     model = f"{EXAMPLES / 'wide_network.py'}:{'narrow' if asked.quick else 'wide'}"
     strategy = ["one", "mirrored"][:count]
     yield "training", lambda: train.train(model, strategy=strategy, backends=names, name="training", reports=folder)
