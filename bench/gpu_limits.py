@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -183,9 +183,7 @@ def gpus(_: list[int]) -> list[dict[str, Any]]:
 
     ways, memories = ("from_host", "to_host"), ("pageable", "pinned")
     makers: dict[Any, Callable[[], Task]] = {gpu: partial(within, gpu) for gpu in every}
-    makers |= {
-        (gpu, way, memory): partial(host, gpu, way, memory) for gpu in every for way in ways for memory in memories
-    }
+    makers |= {each: partial(host, *each) for each in product(every, ways, memories)}
     found = in_turn(makers, 8.0)
     return [
         {
@@ -228,7 +226,7 @@ def matpow(sizes: list[int]) -> dict[str, Any]:
                 held.append((gpu, matrix, cupy.empty_like(matrix), cupy.empty_like(matrix)))
         with second.current():
             done = cupy.cuda.Event(disable_timing=True)
-        (_, _, total, result), (_, _, addend, _) = held
+        (_, _, total, result), (_, _, addend, _) = held  # nine products end in the first of the two
         arrived = addend if first is second else first.put(matrices[1])
 
         def queue() -> None:
@@ -319,11 +317,9 @@ PARTS: dict[str, Callable[[list[int]], Any]] = {f.__name__: f for f in (gpus, pa
 
 def apart(part: str, sizes: str) -> Any:
     """What a part finds in a process of its own, or the reason that it finds nothing."""
-    command = [sys.executable, __file__, "--part", part, "--size", sizes]
+    command, exact = [sys.executable, __file__, "--part", part, "--size", sizes], os.environ | EXACT
     try:
-        ended = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE, env=os.environ | EXACT, check=False
-        )
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=exact, check=False)
     except subprocess.TimeoutExpired:
         return f"it did not end within {PATIENCE:.0f} s"
     if ended.returncode:
