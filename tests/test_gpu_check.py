@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from xbackend.analysis.rows import Figures
 from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, WRONG, compare, devices, doctor, gpu_check, main, output, train
 from xbackend.errors import EnvironmentFailed
 from xbackend.measure import gpus, machine
@@ -136,6 +138,8 @@ def test_ctrl_c_ends_it_and_what_was_done_is_in_the_file(folder: Path, monkeypat
         (["--minutes", "3"], "--minutes says what to --gpu-check: type both"),
         (["--quick"], "--quick says what to --gpu-check: type both"),
         (["--env", "jax"], "--env says what to --gpu-check: type both"),
+        (["--cupy", "."], "--cupy: there is no interpreter"),
+        (["--gpu-check", "--cupy", sys.executable, "--devices", "cpu"], "--cupy measures GPUs: leave it out"),
         (["--gpu-check", "--devices", "tpu"], "--devices: 'tpu' is no kind of devices to check: write gpu, or cpu"),
     ],
 )
@@ -155,3 +159,83 @@ def test_the_programs_are_those_of_a_clone(folder: Path, monkeypatch: pytest.Mon
     assert main(["doctor", "--gpu-check", "--backends", "jax"]) == INCOMPLETE
     told, _ = sent(folder / "gpu-check.zip")
     assert "run this in a clone of the repository" in told["P1 to P6"]["error"] and planned.called
+
+
+PRINTED = {
+    "cupy": "14.2.0",
+    "gpus": [{"name": "NVIDIA H200", "copy_within": {"median": 4.1e12}}],
+    "pairs": [],
+    "matpow": {
+        "products": "TF32 off",
+        "rows": [
+            {"size": 1024, "dtype": "float32", "devices": 1, "seconds": {"median": 1.2e-3}},
+            {"size": 4096, "dtype": "float32", "devices": 1, "seconds": {"median": 47.1e-3}},
+            {"size": 4096, "dtype": "float64", "devices": 1, "seconds": {"median": 45e-3}},
+            {"size": 4096, "dtype": "float32", "devices": 2, "seconds": {"median": 30e-3}},
+        ],
+    },
+    "all_reduce": {"devices": 1, "rows": []},
+}
+
+
+def with_cupy(folder: Path, printed: str) -> list[str]:
+    """The options of a check with an interpreter that prints this, and keeps what it was to run."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\necho \"$@\" > {folder}/ran\ncat <<'END'\n{printed}\nEND\n")
+    python.chmod(0o755)
+    return ["doctor", "--gpu-check", "--backends", "jax", "--cupy", str(python)]
+
+
+def measured(size: int, dtype: str, seconds: float, count: int = 1) -> Figures:
+    parameters = {"size": size, "dtype": dtype}
+    return Figures(
+        workload="matpow", parameters=parameters, backend="jax", environment="", devices=count, status="ok", reason="",
+        seconds=seconds,
+    )  # fmt: skip
+
+
+def test_the_library_itself_stands_beside_what_backends_take(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = Planned(monkeypatch, 1)
+    rows = [measured(1024, "float32", 1.28e-3), measured(4096, "float32", 49e-3), measured(4096, "float32", 33e-3, 2)]
+    planned.answers = {"matpow": lambda: output.Compare(exit_code=DONE, rows=rows)}
+    assert main(with_cupy(folder, json.dumps(PRINTED))) == DONE
+    said = capsys.readouterr().out
+    best = "the library itself (cuBLAS): 4096, float32: 47.10 ms; jax takes 49.00 ms, 1.04 times"
+    assert f"limits: {best}\n" in said
+    assert "1024, float32: 1.200 ms; jax takes 1.280 ms, 1.07 times" in said
+    assert "4096, float32, on two GPUs: 30.00 ms; jax takes 33.00 ms, 1.10 times" in said
+    assert "4096, float64: 45.00 ms\n" in said
+    assert (folder / "ran").read_text().endswith("bench/gpu_limits.py --size 1024,4096\n")
+    told, names = sent(folder / "gpu-check.zip")
+    assert [*told] == [*STEPS[:4], "limits", *STEPS[4:]] and "limits.json" in names
+    with zipfile.ZipFile(folder / "gpu-check.zip") as file:
+        assert json.loads(file.read("limits.json")) == PRINTED
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        (json.dumps(PRINTED | {"all_reduce": "ImportError: no NCCL"}), "all_reduce: ImportError: no NCCL"),
+        (json.dumps(PRINTED | {"gpus": [{"copy_within": "out of memory"}]}), "gpus 0 copy_within: out of memory"),
+        (json.dumps({"error": "cannot import CuPy"}), "error: cannot import CuPy"),
+        ("no json", "printed no JSON of gpu_limits.py"),
+    ],
+)
+def test_what_the_library_could_not_do_is_said(
+    printed: str, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Planned(monkeypatch, 1)
+    assert main(with_cupy(folder, printed)) == INCOMPLETE
+    said = capsys.readouterr()
+    assert words in said.out + said.err
+    assert "6 of 7 steps went well, not limits" in said.out
+
+
+def test_without_cupy_it_says_what_to_type(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Planned(monkeypatch, 1)
+    assert main(["doctor", "--gpu-check", "--backends", "jax"]) == DONE
+    assert "--cupy PATH" in capsys.readouterr().out

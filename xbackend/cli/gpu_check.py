@@ -19,7 +19,7 @@ from cyclopts import Parameter
 import xbackend
 from xbackend import environments
 from xbackend.backends import registry
-from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, compare, devices, options, output, train
+from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, compare, devices, gpu_limits, options, output, train
 from xbackend.cli.console import progress, say
 from xbackend.cli.output import Output
 from xbackend.devices import DeviceMap
@@ -48,6 +48,9 @@ def _kind(text: str) -> str:
 
 _DEVICES = options.option(_kind, "KIND", "with --gpu-check: gpu, or cpu for two CPU devices in their place")
 _MINUTES = options.option(options.duration("minutes"), "N", "with --gpu-check: how long the suite is measured")
+_CUPY = options.option(
+    gpu_limits.interpreter, "PATH", "with --gpu-check: what has CuPy, to measure the GPUs themselves"
+)
 
 
 @Parameter(name="*")
@@ -60,6 +63,7 @@ class Checking:
     devices: Annotated[str, _DEVICES] = "gpu"
     minutes: Annotated[float, _MINUTES] = 20.0
     environments: options.Environments = ()
+    cupy: Annotated[Path | None, _CUPY] = None
     reports: options.Reports = Path("gpu-check")
 
     def check(self) -> None:
@@ -68,6 +72,8 @@ class Checking:
         if given and not self.gpu_check:
             option = {"environments": "env"}.get(given[0], given[0])
             raise UsageError(f"--{option} says what to --gpu-check: type both")
+        if self.cupy and self.devices == "cpu":
+            raise UsageError("--cupy measures GPUs: leave it out, or --devices cpu")
 
     def of(self, backends: Iterable[str]) -> list[str]:
         """The named environments that some of the backends run in."""
@@ -162,6 +168,10 @@ def _steps(
     matpow = compare.Measuring(**with_gpus, devices=numbers[: count + 1], devices_map=home, **how)
     size = SMALL if asked.quick else SIZES
     yield "matpow", lambda: compare.compare(measuring=matpow, size=size, name="matpow", reports=folder)
+    if (cupy := asked.cupy) and kind == "gpu":
+        yield "limits", lambda: gpu_limits.limits(cupy, size, done["matpow"], folder)
+    elif kind == "gpu":
+        say(f"\n{gpu_limits.LEFT_OUT}")
     model = f"{EXAMPLES / 'wide_network.py'}:{'narrow' if asked.quick else 'wide'}"
     strategy = ["one", "mirrored"][:count]
     yield "training", lambda: train.train(model, strategy=strategy, **with_gpus, name="training", reports=folder)

@@ -1,0 +1,3 @@
+"""Its names."""
+
+COMPUTE_TYPE_DEFAULT = 1
