@@ -14,7 +14,7 @@ import pytest
 
 from xbackend.backends import registry
 
-pytestmark = [pytest.mark.tier("standard"), pytest.mark.takes_turns]
+pytestmark = [pytest.mark.tier("standard"), pytest.mark.takes_turns, pytest.mark.shared_out]
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -152,7 +152,6 @@ def test_p9_mirrored_has_the_weights_of_one_device_and_a_mean_is_no_sum(name: st
     assert f"{name}: the weights are those of one device" in output
 
 
-@pytest.mark.shared_out
 @pytest.mark.one_each(9, 10)
 def test_digits_are_recognised_as_well_as_by_scikit_learn(name: str) -> None:
     output = run_example("digits.py", name)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import expected_failures
 import pytest
+import tiers
 from batches import Host
 
 from xbackend.backends import registry
@@ -22,11 +24,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def name(request: pytest.FixtureRequest) -> str:
+def name(request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of a backend. Its environment is made if it is missing, before any of its tests."""
     found: str = request.param
     ready_environment(found)
-    return found
+    with pytest.MonkeyPatch.context() as patch:
+        if tiers.chosen == tiers.TIERS[-1] and registry.base(found) in tiers.OPTIMISED:
+            for variable, little in tiers.LITTLE.items():
+                if os.environ.get(variable) == little:  # the user has not said otherwise
+                    patch.delenv(variable)
+        yield found
 
 
 @pytest.fixture(scope="session")

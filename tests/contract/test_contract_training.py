@@ -14,7 +14,7 @@ from xbackend.backends.contract import Backend
 from xbackend.strategies import Mirrored, ModelParallel, OneDevice, Strategy, Towers
 from xbackend.training import SGD, Adam, Batches, Events, RMSProp, Training, checkpoints, layers
 
-pytestmark = pytest.mark.takes_turns
+pytestmark = [pytest.mark.takes_turns, pytest.mark.shared_out]
 
 SPREAD = {"dev0": "cpu:0", "dev1": "cpu:1", "dev2": "cpu:2"}
 STEPS = 100
@@ -142,7 +142,6 @@ def test_mirrored_copies_are_equal_to_the_bit(three: Backend, strategy: str, opt
             training.check_copies()
 
 
-@pytest.mark.shared_out
 @pytest.mark.heavy
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_has_the_weights_of_one_device(three: Backend, strategy: str) -> None:
