@@ -52,7 +52,6 @@ def pytest_configure(config: pytest.Config) -> None:
         precompiled.install(Path(folder.name))
         precompiled.make_room()
         os.environ["PATH"] = os.pathsep.join([folder.name, os.environ.get("PATH", os.defpath)])
-    os.environ.setdefault("NUMBA_OPT", "1")  # all of LLVM's optimisation is half of Numba's compile time
     for variable, little in tiers.LITTLE.items():
         os.environ.setdefault(variable, little)
     os.environ.setdefault(VARIABLE, "0")  # tests of `pytest -n` disturb each other: no session waits for quiet

@@ -87,7 +87,7 @@ def test_variants_are_made_below_the_exhaustive_tier_by_the_first_backends_and_i
         by = [registry.get(name).environment for name, tier in of.items() if "exhaustive" in tier]
         assert sorted(by) == sorted({entry.environment for entry in registry.entries()})
         made = {name: count + ("exhaustive" in of[name]) for name, count in made.items()}
-    assert all(count > len(variants) / 12 for count in made.values())
+    assert all(count > len(variants) / 25 for count in made.values())
     for name in tiers.LONGEST:  # those of their environment that compile faster make more
         others = [n for n in OTHERS if registry.get(n).environment == registry.get(name).environment]
         assert all(made[name] < made[other] for other in others if other not in tiers.LONGEST)
@@ -168,6 +168,25 @@ def test_tests_that_take_turns_are_made_by_a_backend_of_each_environment() -> No
         made = [name for name, item in zip(registry.names(), items, strict=True) if "exhaustive" in found(item)]
         assert len(made) == len({registry.get(name).environment for name in made}) < len(registry.names())
         assert {registry.get(n).environment for n in made} == {registry.get(n).environment for n in registry.names()}
+
+
+def test_what_is_compiled_as_by_users_is_one_backend_of_each_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what the user set stays."""
+    for variable, little in tiers.LITTLE.items():
+        monkeypatch.setenv(variable, little)
+    assert set(tiers.OPTIMISED) | tiers.LEAST.keys() < set(registry.names())
+    for name in registry.names():
+        full = {"XLA_FLAGS": None, tiers.precompiled.LEVEL: None}
+        expected = full if name in tiers.OPTIMISED else tiers.LEAST.get(name, {})
+        assert tiers.optimisation(name) == expected
+        assert tiers.optimisation(f"{name}[x=1]") == expected
+        with monkeypatch.context() as patch:
+            patch.setattr(tiers, "named", (name,))
+            assert tiers.optimisation(name) == full
+    monkeypatch.setenv("XLA_FLAGS", "--xla_of_the_user")
+    monkeypatch.setenv("NUMBA_OPT", "3")
+    assert "XLA_FLAGS" not in tiers.optimisation("jax")
+    assert not tiers.optimisation("aesara-numba")
 
 
 def test_the_core_has_every_op_and_every_name_in_its_lists_is_one() -> None:

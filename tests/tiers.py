@@ -8,7 +8,7 @@ Compiling dominates the tests' cost, so the tiers differ in how often the same i
 - *exhaustive*: the core on every backend. The backends of one environment share one lowering and one derivation of
   gradients. They take turns with the variants, with derived checks and with whole programs (`TURNS`: those that compile
   for long take fewer); those of `COMPILED` take turns with random programs. The backends of `OPTIMISED` compile as
-  users' do, the others optimise little. A backend named on the command line makes all.
+  users' do, the others optimise little. A backend named on the command line makes all, as users' do.
 
 A test is in every tier, except by these marks:
 
@@ -34,6 +34,7 @@ contract suite for a name with options, ``--backends "pytensor-jax[rewrites=merg
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from zlib import crc32
 
@@ -64,12 +65,14 @@ OWN = {
 # By gcc, Numba or MLX: seconds for each program. They take a third as many turns as the others.
 COMPILED = (*LONGEST, "pytensor-c", "aesara", "theano")
 # The turns of a backend within its environment: of `LONGEST`, of the rest of `COMPILED`, and of the others.
-TURNS = (1, 2, 6)
-# XLA's compiler and gcc optimise little, unless the user says otherwise: a third of XLA's time for a small program.
+TURNS = (1, 4, 12)
+# The compilers optimise little, unless the user says otherwise: a third of XLA's time, half of Numba's.
 LITTLE_OPTIMISED = "--xla_backend_optimization_level=0"
-LITTLE = {"XLA_FLAGS": LITTLE_OPTIMISED, precompiled.LEVEL: "-O1"}
-# The contract is made with all of the optimisation of XLA and of gcc on these, in the exhaustive tier.
+LITTLE = {"XLA_FLAGS": LITTLE_OPTIMISED, precompiled.LEVEL: "-O1", "NUMBA_OPT": "1"}
+# In the exhaustive tier these, and those named on the command line, have all of XLA's and gcc's optimisation.
 OPTIMISED = ("jax", "tensorflow-xla", "pytensor-c")
+# There Numba optimises least where it takes longest: a quarter less time. `pytensor` has the code of `LITTLE`.
+LEAST = {"aesara-numba": {"NUMBA_OPT": "0"}}
 # Set before the modules of the tests are imported: the tier, and the backends that are named on the command line.
 chosen, named = TIERS[-1], tuple[str, ...]()
 
@@ -77,6 +80,17 @@ chosen, named = TIERS[-1], tuple[str, ...]()
 def share(whole: int) -> int:
     """The number of random examples to take of ``whole``: all in the exhaustive tier, else a tenth."""
     return whole if chosen == TIERS[-1] else max(1, whole // 10)
+
+
+def optimisation(backend: str) -> dict[str, str | None]:
+    """What differs from `LITTLE` for a backend in the exhaustive tier: variables with their values, `None` for without.
+    What the user set stays."""
+    base = registry.base(backend)
+    ours = [variable for variable, little in LITTLE.items() if os.environ.get(variable) == little]
+    other: dict[str, str | None] = {**LEAST.get(base, {})}
+    if base in OPTIMISED or backend in named:
+        other = {"XLA_FLAGS": None, precompiled.LEVEL: None}
+    return {variable: value for variable, value in other.items() if variable in ours}
 
 
 def whole() -> tuple[str, ...]:

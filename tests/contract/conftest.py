@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import expected_failures
@@ -29,10 +28,9 @@ def name(request: pytest.FixtureRequest) -> Iterator[str]:
     found: str = request.param
     ready_environment(found)
     with pytest.MonkeyPatch.context() as patch:
-        if tiers.chosen == tiers.TIERS[-1] and registry.base(found) in tiers.OPTIMISED:
-            for variable, little in tiers.LITTLE.items():
-                if os.environ.get(variable) == little:  # the user has not said otherwise
-                    patch.delenv(variable)
+        if tiers.chosen == tiers.TIERS[-1]:
+            for variable, value in tiers.optimisation(found).items():
+                patch.delenv(variable) if value is None else patch.setenv(variable, value)
         yield found
 
 
