@@ -31,7 +31,7 @@ OTHERS = [name for name in registry.names() if name not in tiers.QUICK]
 class Item:
     """A test's facts for tiers: its parameters and marks."""
 
-    def __init__(self, backend: str = "", check: Any = None, number: int = 0, **marks: tuple[Any, ...]) -> None:
+    def __init__(self, backend: str = "", check: Any = None, number: int | None = 0, **marks: tuple[Any, ...]) -> None:
         parameters = {**({"name": backend} if backend else {}), **({"check": check} if check else {}), "number": number}
         self.callspec = type("Spec", (), {"params": parameters})
         self.marks = marks
@@ -126,6 +126,15 @@ def test_what_is_heavy_is_left_to_those_that_compile_it_fast() -> None:
     made = [name for name in registry.names() if "standard" in found(Item(name, heavy=()))]
     assert set(made) == set(registry.names()) - set(tiers.LONGEST)
     assert all(found(Item(name, heavy=())) == ["exhaustive"] for name in tiers.LONGEST)
+    shared = [
+        name for name in registry.names() if "exhaustive" in found(Item(name, heavy=(), shared_out=(), number=None))
+    ]
+    assert not {*shared} & {*tiers.LONGEST}
+    assert sorted(registry.get(name).environment for name in shared) == sorted(
+        {e.environment for e in registry.entries()}
+    )
+    asked = Item("aesara-numba", heavy=(), shared_out=(), number=None)
+    assert tiers.wanted(asked, "exhaustive", ("aesara-numba",))  # type: ignore[arg-type]
 
 
 def test_what_an_adapter_has_for_itself_is_checked_on_it() -> None:

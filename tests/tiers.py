@@ -18,7 +18,7 @@ A test is in every tier, except by these marks:
   some backend runs each test.
 - ``@pytest.mark.takes_turns``: below the exhaustive tier all but the backends of `QUICK` take turns with these tests.
 - ``@pytest.mark.heavy``: a program compiled for tens of seconds by the backends of `LONGEST`, which make it in the
-  exhaustive tier only.
+  exhaustive tier only, and one that is ``shared_out`` only if they are named.
 - ``@pytest.mark.shared_out``: in the exhaustive tier the backends of each environment take turns with these tests.
   With those that have a ``number`` all backends of `COMPILED` take turns: all tests on one backend take hours.
   A backend also makes those of the standard tier: its turn of ``one_each``, and what it has for itself (`OWN`).
@@ -127,11 +127,11 @@ def compiled(tier: str, backend: str, core: bool, turn: int, *, label: str = "",
     return own or its_turn(backend, turn)
 
 
-def variants(tier: str, backend: str, number: int) -> bool:
-    """Whether a backend makes the variant of this number."""
+def variants(tier: str, backend: str, number: int, without: Sequence[str] = ()) -> bool:
+    """Whether a backend makes the variant of this number; those of ``without`` take no turn."""
     if tier == "exhaustive":
         base = registry.base(backend)
-        own = [name for name in registry.names() if _environment(name) == _environment(base)]
+        own = [n for n in registry.names() if _environment(n) == _environment(base) and n not in without]
         return backend in named or _by_turns(base, number, [name for name in own for _ in range(turns(name))])
     return tier == "standard" and backend in whole()
 
@@ -184,7 +184,8 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
     variant = item.get_closest_marker("variant") is not None
     if exhaustive and item.get_closest_marker("shared_out") is not None:
         counted = item.callspec.params.get("number")  # type: ignore[attr-defined]
-        made = variants(tier, backend, number) if counted is None else _shares(backend, counted)
+        without = LONGEST if item.get_closest_marker("heavy") else ()
+        made = variants(tier, backend, number, without) if counted is None else _shares(backend, counted)
         return made or own or (its_one and not variant)
     if variant:
         return variants(tier, backend, number)
