@@ -195,7 +195,7 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
 def _shares(backend: str, number: int) -> bool:
     """Whether a backend makes the random programs of this number in the exhaustive tier."""
     if backend in COMPILED:
-        return _by_turns(backend, number, COMPILED)
+        return _by_turns(backend, number, [name for name in registry.names() if name in COMPILED])
     quick = [name for name in registry.names() if name not in COMPILED]
     return _by_turns(backend, number, [name for name in quick if _environment(name) == _environment(backend)])
 
