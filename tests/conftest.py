@@ -52,10 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
         precompiled.install(Path(folder.name))
         precompiled.make_room()
         os.environ["PATH"] = os.pathsep.join([folder.name, os.environ.get("PATH", os.defpath)])
-    os.environ.setdefault("NUMBA_OPT", "1")  # all of LLVM's optimisation is half of Numba's compile time
-    if tiers.chosen != tiers.TIERS[-1]:
-        os.environ.setdefault("XLA_FLAGS", tiers.LITTLE_OPTIMISED)
-        os.environ.setdefault(precompiled.LEVEL, "-O1")
+    for variable, little in tiers.LITTLE.items():
+        os.environ.setdefault(variable, little)
     os.environ.setdefault(VARIABLE, "0")  # tests of `pytest -n` disturb each other: no session waits for quiet
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
@@ -95,14 +93,14 @@ def group(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Select the tests of the tier. Later backends of the registry come first, as they compile longest."""
+    """Select the tests of the tier. The backends that compile longest come first, so that no process waits for them."""
     tiers.select(config, items)
     system_needs.leave_out(items)
     names = list(registry.names())
 
-    def rank(item: pytest.Item) -> int:
+    def rank(item: pytest.Item) -> tuple[int, int]:
         name = group(item.nodeid).rpartition(" ")[2]
-        return -names.index(name) - 1 if name in names else 0
+        return (tiers.turns(name), -names.index(name)) if name in names else (max(tiers.TURNS) + 1, 0)
 
     items.sort(key=rank)
 

@@ -14,7 +14,7 @@ import pytest
 
 from xbackend.backends import registry
 
-pytestmark = [pytest.mark.tier("standard"), pytest.mark.takes_turns]
+pytestmark = [pytest.mark.tier("standard"), pytest.mark.takes_turns, pytest.mark.shared_out]
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -115,6 +115,7 @@ def test_p6_rows_spread_over_three_devices(name: str) -> None:
     assert records(output, "concat") == [("cpu:0", "cpu:0" if read else "?")]
 
 
+@pytest.mark.heavy
 @pytest.mark.one_each(6, 10)
 def test_p11_data_and_model_parallel_give_the_same_weights(name: str) -> None:
     output = run_example("p11_data_and_model_parallel.py", name)
@@ -132,6 +133,7 @@ def test_p11_data_and_model_parallel_give_the_same_weights(name: str) -> None:
     assert f"{name}: the weights agree" in output
 
 
+@pytest.mark.heavy
 @pytest.mark.one_each(7, 10)
 def test_p8_towers_have_the_weights_of_one_device(name: str) -> None:
     output = run_example("p8_towers.py", name)
@@ -143,6 +145,7 @@ def test_p8_towers_have_the_weights_of_one_device(name: str) -> None:
     assert f"{name}: the weights are those of one device" in output
 
 
+@pytest.mark.heavy
 @pytest.mark.one_each(8, 10)
 def test_p9_mirrored_has_the_weights_of_one_device_and_a_mean_is_no_sum(name: str) -> None:
     output = run_example("p9_mirrored.py", name)
@@ -152,7 +155,7 @@ def test_p9_mirrored_has_the_weights_of_one_device_and_a_mean_is_no_sum(name: st
     assert f"{name}: the weights are those of one device" in output
 
 
-@pytest.mark.shared_out
+@pytest.mark.heavy
 @pytest.mark.one_each(9, 10)
 def test_digits_are_recognised_as_well_as_by_scikit_learn(name: str) -> None:
     output = run_example("digits.py", name)

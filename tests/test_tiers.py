@@ -31,7 +31,7 @@ OTHERS = [name for name in registry.names() if name not in tiers.QUICK]
 class Item:
     """A test's facts for tiers: its parameters and marks."""
 
-    def __init__(self, backend: str = "", check: Any = None, number: int = 0, **marks: tuple[Any, ...]) -> None:
+    def __init__(self, backend: str = "", check: Any = None, number: int | None = 0, **marks: tuple[Any, ...]) -> None:
         parameters = {**({"name": backend} if backend else {}), **({"check": check} if check else {}), "number": number}
         self.callspec = type("Spec", (), {"params": parameters})
         self.marks = marks
@@ -87,7 +87,10 @@ def test_variants_are_made_below_the_exhaustive_tier_by_the_first_backends_and_i
         by = [registry.get(name).environment for name, tier in of.items() if "exhaustive" in tier]
         assert sorted(by) == sorted({entry.environment for entry in registry.entries()})
         made = {name: count + ("exhaustive" in of[name]) for name, count in made.items()}
-    assert all(count > len(variants) / 5 for count in made.values())
+    assert all(count > len(variants) / 25 for count in made.values())
+    for name in tiers.LONGEST:  # those of their environment that compile faster make more
+        others = [n for n in OTHERS if registry.get(n).environment == registry.get(name).environment]
+        assert all(made[name] < made[other] for other in others if other not in tiers.LONGEST)
 
 
 def test_what_is_expected_to_fail_is_made_wherever_it_is() -> None:
@@ -108,7 +111,10 @@ def test_backends_take_turns_with_the_core_and_each_check_is_made_by_some_of_the
         made_by = [name for name in registry.names() if "standard" in found(Item(name, check))]
         own = {name for name, labels in tiers.OWN.items() if check.label in labels}
         assert set(made_by) > set(tiers.QUICK) and len({*made_by} - own) <= len(tiers.QUICK) + 1
-        assert all(found(Item(name, check))[-1] == "exhaustive" for name in registry.names())
+        every = {name for name in registry.names() if "exhaustive" in found(Item(name, check))}
+        by = {registry.get(name).environment for name in every}
+        assert by == {entry.environment for entry in registry.entries()}
+        assert every >= own and (check.derived or every == set(registry.names()))
     for name in OTHERS:  # each file numbers its checks from 0
         mine = [c for c in CHECKS if c.core and "standard" in found(Item(name, c))]
         share = tiers.in_turn().count(name) / len(tiers.in_turn())
@@ -120,6 +126,15 @@ def test_what_is_heavy_is_left_to_those_that_compile_it_fast() -> None:
     made = [name for name in registry.names() if "standard" in found(Item(name, heavy=()))]
     assert set(made) == set(registry.names()) - set(tiers.LONGEST)
     assert all(found(Item(name, heavy=())) == ["exhaustive"] for name in tiers.LONGEST)
+    shared = [
+        name for name in registry.names() if "exhaustive" in found(Item(name, heavy=(), shared_out=(), number=None))
+    ]
+    assert not {*shared} & {*tiers.LONGEST}
+    assert sorted(registry.get(name).environment for name in shared) == sorted(
+        {e.environment for e in registry.entries()}
+    )
+    asked = Item("aesara-numba", heavy=(), shared_out=(), number=None)
+    assert tiers.wanted(asked, "exhaustive", ("aesara-numba",))  # type: ignore[arg-type]
 
 
 def test_what_an_adapter_has_for_itself_is_checked_on_it() -> None:
@@ -162,6 +177,25 @@ def test_tests_that_take_turns_are_made_by_a_backend_of_each_environment() -> No
         made = [name for name, item in zip(registry.names(), items, strict=True) if "exhaustive" in found(item)]
         assert len(made) == len({registry.get(name).environment for name in made}) < len(registry.names())
         assert {registry.get(n).environment for n in made} == {registry.get(n).environment for n in registry.names()}
+
+
+def test_what_is_compiled_as_by_users_is_one_backend_of_each_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what the user set stays."""
+    for variable, little in tiers.LITTLE.items():
+        monkeypatch.setenv(variable, little)
+    assert set(tiers.OPTIMISED) | tiers.LEAST.keys() < set(registry.names())
+    for name in registry.names():
+        full = {"XLA_FLAGS": None, tiers.precompiled.LEVEL: None}
+        expected = full if name in tiers.OPTIMISED else tiers.LEAST.get(name, {})
+        assert tiers.optimisation(name) == expected
+        assert tiers.optimisation(f"{name}[x=1]") == expected
+        with monkeypatch.context() as patch:
+            patch.setattr(tiers, "named", (name,))
+            assert tiers.optimisation(name) == full
+    monkeypatch.setenv("XLA_FLAGS", "--xla_of_the_user")
+    monkeypatch.setenv("NUMBA_OPT", "3")
+    assert "XLA_FLAGS" not in tiers.optimisation("jax")
+    assert not tiers.optimisation("aesara-numba")
 
 
 def test_the_core_has_every_op_and_every_name_in_its_lists_is_one() -> None:

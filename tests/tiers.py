@@ -5,8 +5,10 @@ Compiling dominates the tests' cost, so the tiers differ in how often the same i
 - *quick*, to wait for: tests of less than minutes, and the core of the contract on the oracle and two other backends.
 - *standard*: all of the contract on two of these (`whole`). All other backends take turns with its core: one of them
   makes each check of the core.
-- *exhaustive*: the core on every backend. The backends of one environment share one lowering and take turns with the
-  variants; those of `COMPILED` take turns with random programs. A backend named on the command line makes all.
+- *exhaustive*: the core on every backend. The backends of one environment share one lowering and one derivation of
+  gradients. They take turns with the variants, with derived checks and with whole programs (`TURNS`: those that compile
+  for long take fewer); those of `COMPILED` take turns with random programs. The backends of `OPTIMISED` compile as
+  users' do, the others optimise little. A backend named on the command line makes all, as users' do.
 
 A test is in every tier, except by these marks:
 
@@ -16,9 +18,12 @@ A test is in every tier, except by these marks:
   some backend runs each test.
 - ``@pytest.mark.takes_turns``: below the exhaustive tier all but the backends of `QUICK` take turns with these tests.
 - ``@pytest.mark.heavy``: a program compiled for tens of seconds by the backends of `LONGEST`, which make it in the
-  exhaustive tier only.
+  exhaustive tier only, and one that is ``shared_out`` only if they are named.
 - ``@pytest.mark.shared_out``: in the exhaustive tier the backends of each environment take turns with these tests.
   With those that have a ``number`` all backends of `COMPILED` take turns: all tests on one backend take hours.
+  A backend also makes those of the standard tier: its turn of ``one_each``, and what it has for itself (`OWN`).
+- A parameter ``check`` that is ``derived``: of a loss that asks how a gradient is derived, and not how it is computed.
+  It is in the standard tier like the rest of the core, and shared out in the exhaustive one.
 - ``@pytest.mark.variant``, or a parameter ``check`` whose ``core`` is false: much like another test. The quick tier has
   none of them, the standard one those on the backends of `whole`. In the exhaustive tier one backend of each
   environment makes it, and so do those on which it is expected to fail.
@@ -29,9 +34,11 @@ contract suite for a name with options, ``--backends "pytensor-jax[rewrites=merg
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Sequence
 from zlib import crc32
 
+import precompiled
 import pytest
 
 from xbackend.backends import registry
@@ -57,8 +64,15 @@ OWN = {
 }
 # By gcc, Numba or MLX: seconds for each program. They take a third as many turns as the others.
 COMPILED = (*LONGEST, "pytensor-c", "aesara", "theano")
-# Below the exhaustive tier XLA's compiler optimises little: that is a third of the time of a small program.
+# The turns of a backend within its environment: of `LONGEST`, of the rest of `COMPILED`, and of the others.
+TURNS = (1, 4, 12)
+# The compilers optimise little, unless the user says otherwise: a third of XLA's time, half of Numba's.
 LITTLE_OPTIMISED = "--xla_backend_optimization_level=0"
+LITTLE = {"XLA_FLAGS": LITTLE_OPTIMISED, precompiled.LEVEL: "-O1", "NUMBA_OPT": "1"}
+# In the exhaustive tier these, and those named on the command line, have all of XLA's and gcc's optimisation.
+OPTIMISED = ("jax", "tensorflow-xla", "pytensor-c")
+# There Numba optimises least where it takes longest: a quarter less time. `pytensor` has the code of `LITTLE`.
+LEAST = {"aesara-numba": {"NUMBA_OPT": "0"}}
 # Set before the modules of the tests are imported: the tier, and the backends that are named on the command line.
 chosen, named = TIERS[-1], tuple[str, ...]()
 
@@ -66,6 +80,17 @@ chosen, named = TIERS[-1], tuple[str, ...]()
 def share(whole: int) -> int:
     """The number of random examples to take of ``whole``: all in the exhaustive tier, else a tenth."""
     return whole if chosen == TIERS[-1] else max(1, whole // 10)
+
+
+def optimisation(backend: str) -> dict[str, str | None]:
+    """What differs from `LITTLE` for a backend in the exhaustive tier: variables with their values, `None` for without.
+    What the user set stays."""
+    base = registry.base(backend)
+    ours = [variable for variable, little in LITTLE.items() if os.environ.get(variable) == little]
+    other: dict[str, str | None] = {**LEAST.get(base, {})}
+    if base in OPTIMISED or backend in named:
+        other = {"XLA_FLAGS": None, precompiled.LEVEL: None}
+    return {variable: value for variable, value in other.items() if variable in ours}
 
 
 def whole() -> tuple[str, ...]:
@@ -82,8 +107,8 @@ def backend_of(item: pytest.Item) -> str | None:
 
 def its_turn(backend: str, number: int) -> bool:
     """Whether a backend makes the check of this number. Those of `QUICK` make all, and one of the others does."""
-    base, turns = registry.base(backend), in_turn()
-    return base in QUICK or base == turns[number % len(turns)]
+    base, others = registry.base(backend), in_turn()
+    return base in QUICK or base == others[number % len(others)]
 
 
 def in_turn() -> list[str]:
@@ -92,18 +117,22 @@ def in_turn() -> list[str]:
     return [*others, *(2 * [name for name in others if name not in COMPILED])]
 
 
-def compiled(tier: str, backend: str, core: bool, turn: int, label: str = "") -> bool:
+def compiled(tier: str, backend: str, core: bool, turn: int, *, label: str = "", derived: bool = False) -> bool:
     """Whether a check of the contract is made on a backend; ``turn`` is its number."""
     if not core:
         return variants(tier, backend, turn)
-    return tier == "exhaustive" or its_turn(backend, turn) or label in OWN.get(registry.base(backend), ())
+    own = label in OWN.get(registry.base(backend), ())
+    if tier == "exhaustive":
+        return own or not derived or variants(tier, backend, turn)
+    return own or its_turn(backend, turn)
 
 
-def variants(tier: str, backend: str, number: int) -> bool:
-    """Whether a backend makes the variant of this number."""
+def variants(tier: str, backend: str, number: int, without: Sequence[str] = ()) -> bool:
+    """Whether a backend makes the variant of this number; those of ``without`` take no turn."""
     if tier == "exhaustive":
         base = registry.base(backend)
-        return backend in named or _by_turns(base, number, lambda name: _environment(name) == _environment(base))
+        own = [n for n in registry.names() if _environment(n) == _environment(base) and n not in without]
+        return backend in named or _by_turns(base, number, [name for name in own for _ in range(turns(name))])
     return tier == "standard" and backend in whole()
 
 
@@ -111,11 +140,15 @@ def _environment(backend: str) -> str:
     return registry.get(backend).environment
 
 
-def _by_turns(backend: str, number: int, among: Callable[[str], bool]) -> bool:
-    """Whether it is the turn of this backend, of those accepted by ``among``."""
-    own = list(filter(among, registry.names()))
+def turns(backend: str) -> int:
+    """The turns of a backend within its environment."""
+    return TURNS[(backend not in LONGEST) + (backend not in COMPILED)]
+
+
+def _by_turns(backend: str, number: int, every: Sequence[str]) -> bool:
+    """Whether it is the turn of this backend."""
     # Shifted back by one after each round: tests with this period do not always go to the same backend.
-    return own.index(backend) == (number - number // len(own)) % len(own)
+    return every[(number - number // len(every)) % len(every)] == backend
 
 
 def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool:
@@ -135,32 +168,36 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
         return False
     if item.get_closest_marker("parent_decides") and backend != registry.names()[0]:
         return False
-    left = not exhaustive and backend not in backends and registry.base(backend) in LONGEST
-    if left and item.get_closest_marker("heavy"):
+    heavy = registry.base(backend) in LONGEST and item.get_closest_marker("heavy") is not None
+    if heavy and not exhaustive and backend not in backends:
         return False
     turn = item.get_closest_marker("one_each")
     place = registry.names().index(registry.base(backend))
-    if turn is not None and not exhaustive and (place - turn.args[0]) % turn.args[1]:
+    its_one = turn is not None and not heavy and not (place - turn.args[0]) % turn.args[1]
+    if turn is not None and not exhaustive and not its_one:
         return False
     check = item.callspec.params.get("check")  # type: ignore[attr-defined]  # it has parameters, or no backend
     if check is not None:
-        return compiled(tier, backend, check.core, check.turn, check.label)
+        return compiled(tier, backend, check.core, check.turn, label=check.label, derived=check.derived)
     number = crc32(item.nodeid.replace(f"[{backend}", "[").encode())
-    if exhaustive and item.get_closest_marker("shared_out") is not None:
-        own = item.callspec.params.get("number")  # type: ignore[attr-defined]
-        return variants(tier, backend, number) if own is None else _shares(backend, own)
-    if item.get_closest_marker("variant") is not None:
-        return variants(tier, backend, number)
     own = item.nodeid.rpartition("::")[2].partition("[")[0] in OWN.get(registry.base(backend), ())
+    variant = item.get_closest_marker("variant") is not None
+    if exhaustive and item.get_closest_marker("shared_out") is not None:
+        counted = item.callspec.params.get("number")  # type: ignore[attr-defined]
+        without = LONGEST if item.get_closest_marker("heavy") else ()
+        made = variants(tier, backend, number, without) if counted is None else _shares(backend, counted)
+        return made or own or (its_one and not variant)
+    if variant:
+        return variants(tier, backend, number)
     return exhaustive or item.get_closest_marker("takes_turns") is None or own or its_turn(backend, number)
 
 
 def _shares(backend: str, number: int) -> bool:
     """Whether a backend makes the random programs of this number in the exhaustive tier."""
     if backend in COMPILED:
-        return _by_turns(backend, number, COMPILED.__contains__)
+        return _by_turns(backend, number, [name for name in registry.names() if name in COMPILED])
     quick = [name for name in registry.names() if name not in COMPILED]
-    return _by_turns(backend, number, lambda name: name in quick and _environment(name) == _environment(backend))
+    return _by_turns(backend, number, [name for name in quick if _environment(name) == _environment(backend)])
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:

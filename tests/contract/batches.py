@@ -43,6 +43,7 @@ class Check:
     limits: dict[str, float] = field(default_factory=lambda: LIMIT)
     core: bool = True
     turn: int = 0  # its number, by which backends take turns
+    derived: bool = False  # it asks how a gradient is derived: the backends of an environment have that in common
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Host:
         return self._results[batch.name]
 
     def _makes(self, check: Check) -> bool:
-        made = tiers.compiled(self.tier, self.name, check.core, check.turn, check.label)
+        made = tiers.compiled(self.tier, self.name, check.core, check.turn, label=check.label, derived=check.derived)
         return made or (self.tier == tiers.TIERS[-1] and self._fails(check))
 
     def _fails(self, check: Check) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import expected_failures
 import pytest
+import tiers
 from batches import Host
 
 from xbackend.backends import registry
@@ -22,11 +23,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def name(request: pytest.FixtureRequest) -> str:
+def name(request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of a backend. Its environment is made if it is missing, before any of its tests."""
     found: str = request.param
     ready_environment(found)
-    return found
+    with pytest.MonkeyPatch.context() as patch:
+        if tiers.chosen == tiers.TIERS[-1]:
+            for variable, value in tiers.optimisation(found).items():
+                patch.delenv(variable) if value is None else patch.setenv(variable, value)
+        yield found
 
 
 @pytest.fixture(scope="session")

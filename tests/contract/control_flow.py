@@ -269,7 +269,7 @@ def _values() -> Batch:
 
 def _gradients() -> Batch:
     checks = [
-        Check(f"{what}-of-{label}", _part(_gradient(loss), number), (x,), "array", CHAIN, number == 1)
+        Check(f"{what}-of-{label}", _part(_gradient(loss), number), (x,), "array", CHAIN, number == 1, derived=True)
         for label, (loss, x) in GRADIENTS.items()
         for number, what in enumerate(("value", "grad"))
     ]
@@ -285,11 +285,19 @@ def _higher() -> Batch:
             "array",
             CHAIN,
             label != "scan_states_before",  # Numba compiles it for minutes
+            derived=True,
         )
         for label in SECOND
     ]
     checks += [
-        Check(f"grad-grad-grad-of-{label}", _third(GRADIENTS[label][0]), (GRADIENTS[label][1],), "array", CHAIN)
+        Check(
+            f"grad-grad-grad-of-{label}",
+            _third(GRADIENTS[label][0]),
+            (GRADIENTS[label][1],),
+            "array",
+            CHAIN,
+            derived=True,
+        )
         for label in THIRD
     ]
     return Batch("control_flow-higher-gradients", tuple(checks))

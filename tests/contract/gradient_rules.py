@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from batches import Batch, Check
+from batches import Batch, Check, in_turns
 from gradients import LIMITS, Loss, numbers, weighted
 from tolerances import CHAIN
 
@@ -254,6 +254,10 @@ def _batch(name: str, ops: Iterable[str]) -> Batch:
 
 
 SELDOM = {op for op in RULES if op in ELEMENTWISE and OPS[op].arity == 1} | {*_matrices()} - {"matmul", "qr", "sort"}
-OFTEN_BATCH = _batch("gradient-rules", [op for op in RULES if op not in SELDOM])
-SELDOM_BATCH = _batch("gradient-rules-seldom", [op for op in RULES if op in SELDOM])
+OFTEN_BATCH, SELDOM_BATCH = in_turns(
+    [
+        _batch("gradient-rules", [op for op in RULES if op not in SELDOM]),
+        _batch("gradient-rules-seldom", [op for op in RULES if op in SELDOM]),
+    ]
+)
 """Of one array and of matrices, `gradients` has a check of each: other shapes are for the exhaustive tier."""

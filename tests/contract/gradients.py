@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -254,7 +255,7 @@ def second_order() -> Batch:
         )
         for label in ("eigvalsh", "svdvals")
     ]
-    return Batch("gradients-second-order", tuple(checks))
+    return Batch("gradients-second-order", tuple(replace(check, derived=True) for check in checks))
 
 
 def _of_intermediates(x: Any, number: int) -> Any:
@@ -329,7 +330,7 @@ def structure() -> Batch:
         "of_a_transpose": _of_a_copy(lambda x: x.T, lambda y, x: y.T * x),
         **{f"of_a_copy_by_{label}": _of_a_copy(change) for label, change in CHANGES_NOTHING.items()},
     }
-    checks = [Check(f"grad-{label}", f, (SQUARE,), "array", CHAIN) for label, f in functions.items()]
+    checks = [Check(f"grad-{label}", f, (SQUARE,), "array", CHAIN, derived=True) for label, f in functions.items()]
     return Batch("gradients-structure", tuple(checks))
 
 

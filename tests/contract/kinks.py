@@ -163,5 +163,8 @@ CORE = frozenset(
 
 
 def known() -> Batch:
-    checks = [Check(f"grad-known-{k}", v.gradient, v.arrays, "array", CHAIN, k in CORE) for k, v in KNOWN.items()]
+    checks = [
+        Check(f"grad-known-{k}", v.gradient, v.arrays, "array", CHAIN, k in CORE, derived=True)
+        for k, v in KNOWN.items()
+    ]
     return Batch("gradients-known", tuple(checks))

@@ -65,6 +65,7 @@ def test_an_op_in_a_loop_of_the_oracle_gives_what_it_gives_outside(batch: Batch)
 
 
 @pytest.mark.tier("exhaustive")
+@pytest.mark.shared_out
 def test_a_gradient_through_many_steps_of_many_ops(backend: Backend) -> None:
     """In a mode without loops the steps are one graph, as deep as their number."""
 

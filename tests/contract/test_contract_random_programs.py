@@ -19,7 +19,8 @@ CHUNKS = range(20)
 FEW = tiers.share(len(CHUNKS))
 NUMBERS = [pytest.param(i, marks=[] if i < FEW else pytest.mark.tier("exhaustive")) for i in CHUNKS]
 LINES, LINES_SLOW = (4, 14), (2, 5)  # of a program, and on the backends of `tiers.SLOW`
-EACH_COMPILED = 10  # programs of a test on a backend of `tiers.COMPILED`, unless it is named
+# Programs of a test, unless the backend is named: 5 to 40 seconds for each, and two where Aesara calls JAX.
+EACH = {"aesara-jax": 10, **dict.fromkeys(tiers.COMPILED, 10), **dict.fromkeys(tiers.LONGEST, 5)}
 PLACED = 3  # one of so many chunks is on several devices
 
 # Ops that a backend's programs lack besides those expected to fail.
@@ -59,7 +60,7 @@ def programs_of(number: int, name: str) -> list[Judged]:
     placed, base = number % PLACED == 1, registry.base(name)
     lines = LINES_SLOW if base in tiers.SLOW else LINES
     programs = chunk(number, placed, left_out(name, placed), lines)
-    return programs[:EACH_COMPILED] if base in tiers.COMPILED and name not in tiers.named else programs
+    return programs if name in tiers.named else programs[: EACH.get(base)]
 
 
 @pytest.mark.variant  # the C of four programs takes minutes

@@ -12,7 +12,7 @@ import xbackend as xb
 from xbackend.backends.contract import Backend
 from xbackend.strategies import replicate
 
-pytestmark = pytest.mark.takes_turns
+pytestmark = [pytest.mark.takes_turns, pytest.mark.shared_out]
 
 DEVICES = ("dev0", "dev1", "dev2")
 SPREAD = {"dev0": "cpu:0", "dev1": "cpu:1", "dev2": "cpu:2"}

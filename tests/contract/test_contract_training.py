@@ -14,7 +14,7 @@ from xbackend.backends.contract import Backend
 from xbackend.strategies import Mirrored, ModelParallel, OneDevice, Strategy, Towers
 from xbackend.training import SGD, Adam, Batches, Events, RMSProp, Training, checkpoints, layers
 
-pytestmark = pytest.mark.takes_turns
+pytestmark = [pytest.mark.takes_turns, pytest.mark.shared_out]
 
 SPREAD = {"dev0": "cpu:0", "dev1": "cpu:1", "dev2": "cpu:2"}
 STEPS = 100
@@ -142,13 +142,13 @@ def test_mirrored_copies_are_equal_to_the_bit(three: Backend, strategy: str, opt
             training.check_copies()
 
 
-@pytest.mark.shared_out
 @pytest.mark.heavy
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_has_the_weights_of_one_device(three: Backend, strategy: str) -> None:
     agrees(three, strategy, "momentum")
 
 
+@pytest.mark.heavy
 @pytest.mark.variant
 @pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
 @pytest.mark.parametrize("strategy", ["towers", "mirrored on two devices each"])
@@ -264,7 +264,8 @@ def of_kernels(w: Mapping[str, np.ndarray]) -> tuple[float, dict[str, np.ndarray
     return float(value), found
 
 
-@pytest.mark.variant  # compiles for minutes
+@pytest.mark.heavy
+@pytest.mark.variant
 def test_a_convolution_is_trained_on_several_devices(three: Backend) -> None:
     training = Training(three, convolved, KERNELS, SGD(0.5), strategy=STRATEGIES["mirrored"][0], devices=SPREAD)
     weights = dict(KERNELS)
@@ -283,6 +284,7 @@ def classifier(weights: Mapping[str, Any], x: Any, labels: Any, seeds: Any) -> A
     return layers.cross_entropy(scores, labels), {"accuracy": layers.accuracy(scores, labels)}
 
 
+@pytest.mark.heavy
 @pytest.mark.variant
 def test_a_checkpoint_is_read_by_others_and_gone_on_from_to_the_bit(three: Backend, tmp_path: Path) -> None:
     """Written by one device on NumPy, read here by replicas; then written here, and read here twice."""
