@@ -452,3 +452,25 @@ def test_a_model_of_pymc_is_answered_by_what_to_type_there() -> None:
     assert "and JAX may be as fast" in said
     assert "CVM" not in said
     assert "in PyMC" not in answer(comparisons(of(*(replace(row, workload="model") for row in rows))))
+
+
+def test_a_graph_of_pytensor_is_answered_by_the_mode_to_type_there() -> None:
+    graph = {"parameters": {"graph": "pytensor 3.3.8"}}
+    rows = [
+        measured("jax", near(1e-6), **graph),
+        measured("pytensor", near(3e-6), **graph),
+        measured("pytensor-c", near(3.01e-6, 0.02), **graph),
+        measured("pytensor-jax", near(9e-6), **graph),
+    ]
+    typed = 'in your script type pytensor.config.mode = "NUMBA", or mode="NUMBA" in pytensor.function'
+    assert said(*rows).startswith("jax ")
+    assert said(*rows).endswith(f"; {typed} (3.00 us for a call, and CVM may be as fast).")
+    fast = [replace(row, workload="other") for row in rows]
+    slow = [replace(row, workload="slow") for row in rows[3:]]
+    both = said(*rows, *fast, *slow)
+    assert f"{typed} (matpow: 3.00 us for a call, and CVM may be as fast; other: 3.00 us for a call" in both
+    assert (
+        both.endswith(' mode="JAX" in pytensor.function (slow: 9.00 us for a call).')
+        and both.count("in your script") == 2
+    )
+    assert "type" not in said(*(replace(row, parameters={"graph": "aesara 2.9.4"}) for row in rows))

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
 from xbackend.analysis.comparison import Comparison, Row
-from xbackend.analysis.sampling import in_pymc
+from xbackend.analysis.sampling import in_pymc, in_script
 from xbackend.analysis.scaling import REAL, Scaling, scalings
 from xbackend.analysis.statistics import FEWEST, Ratio, Verdict, between
 from xbackend.backends.description import IN_TURN
@@ -40,7 +40,8 @@ def answer(comparisons: Sequence[Comparison]) -> str:
     mixed = any(len({row.measurement.reused for row in c.ranked}) > 1 for c in comparisons)
     ratios = {named(row, c): ratio for c in comparisons for row, ratio in c.against_first}
     doubts = in_doubt(timings, ratios, ["rows of several sessions are compared"] if mixed else [])
-    against = "".join(f"; {words}" for words in (*_against_the_oracle(comparisons), *in_pymc(comparisons)))
+    besides = (*_against_the_oracle(comparisons), *in_pymc(comparisons), *in_script(comparisons))
+    against = "".join(f"; {words}" for words in besides)
     few_processes = "; there are too few processes: " + _MORE if _TOO_FEW in said else ""
     said = doubts + said
     return f"{said[0].upper() if more or doubts else said[0]}{said[1:]}{few_processes}{against}."
