@@ -380,6 +380,12 @@ def test_placement_is_counted(whole: str) -> None:
     assert ["numpy, pytensor-jax", "2", "cpu:1", "cpu:0", "crossing", "1", "1 MiB"] in rows
 
 
+def test_which_op_ran_where_on_several_devices_is_one_table_of_all_sizes(document: str) -> None:
+    (table,) = [table for table in tables_of(document) if "executed on" in table[0]]
+    assert [row[1:5] for row in table[1:3]] == [["2", "dev0", "cpu:0", "cpu:0"], ["2", "dev1", "cpu:1", "cpu:1"]]
+    assert {row[0] for row in table[1:3]} == {"numpy, tensorflow, pytensor-jax"}
+
+
 def test_a_placement_is_drawn_only_where_it_differs_from_what_was_asked(document: str) -> None:
     assert "with the transfers of the program alone: 12 of 14 rows." in document
     assert document.count("](placement-01-matpow.svg)") == 1 and "](placement-02" not in document
