@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -26,7 +26,7 @@ from xbackend.backends.contract import Settings
 from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.errors import ArgumentError, BackendUnavailable, StoreError, WorkerDied
 from xbackend.measure import candidates, loop, machine, plan, runner, schedule, session, variables
-from xbackend.measure.candidates import Candidate
+from xbackend.measure.candidates import Candidate, Case
 from xbackend.measure.candidates import case as traced_case
 from xbackend.measure.measured import Finished, Measured
 from xbackend.measure.plan import PRESETS, Extent
@@ -125,9 +125,17 @@ def measured(opener: Callable[..., Worker], names: tuple[str, ...], size: Extent
 # --- how many processes -----------------------------------------------------------------------------------------------
 
 
-def ends(planned: Extent, generations: int, seconds: float, width: float | None = None, wanted: int = 1) -> str:
+def ends(
+    planned: Extent,
+    generations: int,
+    seconds: float,
+    width: float | None = None,
+    *,
+    wanted: int = 1,
+    cases: Sequence[Case] = (CASE,),
+) -> str:
     """Why a session with so many candidates ends, if its next generation takes 60 s."""
-    there = [Candidate(CASE, "numpy", 1)]
+    there = [Candidate(case, "numpy", 1) for case in cases]
     of_then = Schedule(there, planned, None, 0.0)
     of_then.generations = generations
     known: dict[str, Any] = {"seconds": seconds, "width": width}
@@ -149,8 +157,20 @@ def ends(planned: Extent, generations: int, seconds: float, width: float | None 
         (Extent(10, 0.02), 10, 1.0, 0.021, ""),
         (Extent(10, 0.02), 10, 1.0, 0.02, "every time is known to 2% after 10 processes each"),
         (Extent(10, 0.02, 600.0), 12, 540.0, 0.03, ""),
-        (Extent(10, 0.02, 600.0), 12, 541.0, 0.03, "the time given, 10 minutes, was used up after 12 processes each"),
-        (Extent(5, None, 90.0), 2, 31.0, None, "the time given, 1.5 minutes, was used up after 2 processes each"),
+        (
+            Extent(10, 0.02, 600.0),
+            12,
+            541.0,
+            0.03,
+            "the time given, 10 minutes, was used up after 12 processes each; more with --minutes 20",
+        ),
+        (
+            Extent(5, None, 90.0),
+            2,
+            31.0,
+            None,
+            "the time given, 1.5 minutes, was used up after 2 processes each; more with --minutes 3",
+        ),
     ],
 )
 def test_a_session_ends_when_it_should(
@@ -164,8 +184,12 @@ def test_a_session_ends_where_nothing_is_open() -> None:
     assert ends(planned, 3, 20.0, wanted=1) == ""
     assert ends(planned, 3, 20.0, wanted=0) == "every comparison is decided after 3 processes"
     assert ends(planned, 9, 20.0, wanted=0) == f"9 processes {open_}, as planned"
-    used_up = f"the time given, 1.5 minutes, was used up after 3 processes {open_}"
-    assert ends(planned, 3, 31.0, wanted=1) == used_up
+    used_up = f", was used up after 3 processes {open_}; more with --minutes 3"
+    assert ends(planned, 3, 31.0, wanted=1) == f"the time given, 1.5 minutes{used_up}"
+    two = (CASE, replace(CASE, parameters={**CASE.parameters, "size": 9}))
+    assert (
+        ends(planned, 3, 31.0, cases=two) == f"the time given, 1.5 minutes for 2 workloads or sizes together{used_up}"
+    )
 
 
 def test_the_modes_have_the_processes_that_they_promise() -> None:
