@@ -23,7 +23,7 @@ from xbackend.report.said import text
 from xbackend.report.said.doubts import doubts
 from xbackend.report.written import columns, terminal
 from xbackend.results.schema import Measurement, Parity, Profile, Results, SessionSettings, load
-from xbackend.wording import visible
+from xbackend.wording import REST, visible
 
 DATA = Path(__file__).parent / "data"
 TWO = {"dev0": "gpu:0", "dev1": "gpu:1"}
@@ -448,6 +448,23 @@ def test_a_warning_is_one_for_each_cause_with_its_numbers_as_ranges() -> None:
     ]
     lines = terminal.lines(of(*rows), None, 80)
     assert "warning: a on 1 device and b on 1 device: 1 to 3 of 15 rounds took over 2 times" in lines
+
+
+def test_noise_is_one_line_with_the_rows_of_each_kind() -> None:
+    noisy = [
+        "2 of 15 rounds took more than 2 times as long as usual: " + REST,
+        "rounds differ by 12 % (10 % ...): " + REST,
+    ]
+    rows = [
+        measured("a", near(1.0), warnings=noisy),
+        measured("b", near(1.0), warnings=[*noisy[:1], "where add ran: x"]),
+    ]
+    lines = [line for line in terminal.lines(of(*rows)) if line.startswith("warning") and "oracle" not in line]
+    assert lines == [
+        "warning: noise of 2 kinds: 2 of 15 rounds took more than 2 times as long as usual (2 rows); rounds differ by "
+        "12 % (10 % ...) (1 row). What to do: close other programs, and measure again",
+        "warning: b on 1 device: where add ran: x",
+    ]
 
 
 def test_a_model_of_pymc_is_answered_by_what_to_type_there() -> None:

@@ -338,7 +338,7 @@ def test_cautions() -> None:
     )
     source = markdown_of(found)
     assert "- **loaded: stop it**: a on 1 device.\n" in source
-    assert "- **its processes differ by more than 10 % of their time" in source
+    assert "- **processes differ by more than 10 %" in source
     assert "- **the candidates were not given the same inputs (their hashes differ): do not compare them**" in source
 
 

@@ -45,7 +45,7 @@ def lines(results: Results, baseline: str | None = None, width: int | None = Non
     elif found and (whole is None or len(found) <= APART):
         said += [*_table(found, tables.against(found, baseline is not None), width or columns.WIDTH), ""]
     below = [*_not_measured(found), *(f"warning: {plain(warning)}" for warning in results.settings.warnings or ())]
-    below += [f"warning: {text.names(name for _, name in d.concerned)}: {d.cause}" for d in doubts.doubts(found)]
+    below += [f"warning: {line}" for line in doubts.gathered(doubts.doubts(found))]
     return [*said, *(line for each in below for line in wrapped(each, width, "  "))]
 
 
