@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
@@ -38,7 +39,6 @@ default_role = "code"  # as the docstrings are written
 
 html_theme = "pydata_sphinx_theme"
 html_title = "xbackend"
-html_extra_path = ["top"]  # the address of the site itself goes to its first page
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
@@ -52,3 +52,15 @@ html_theme_options = {
 }
 
 pages.write(HERE / "made")
+
+
+def first(app: Any, error: Exception | None) -> None:
+    """Write the first page at the address of the site itself, too; its links stay those of its own folder."""
+    if error is None and app.builder.format == "html":
+        page = Path(app.outdir, f"{root_doc}.html").read_text()
+        base = f'<head><base href="{root_doc}.html">'
+        Path(app.outdir, "index.html").write_text(page.replace("<head>", base, 1))
+
+
+def setup(app: Any) -> None:
+    app.connect("build-finished", first)

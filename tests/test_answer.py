@@ -22,8 +22,8 @@ from xbackend.backends.description import IN_TURN, Description
 from xbackend.report.said import text
 from xbackend.report.said.doubts import doubts
 from xbackend.report.written import columns, terminal
-from xbackend.results.schema import Measurement, Parity, Results, SessionSettings, load
-from xbackend.wording import visible
+from xbackend.results.schema import Measurement, Parity, Profile, Results, SessionSettings, load
+from xbackend.wording import REST, visible
 
 DATA = Path(__file__).parent / "data"
 TWO = {"dev0": "gpu:0", "dev1": "gpu:1"}
@@ -84,19 +84,31 @@ def test_devices_that_share_their_cores_are_named_as_such() -> None:
     assert said(*both("a", 2.0, 1.0, bindings=SHARED)).startswith("Two devices against one (sharing cores): 2.00 times")
 
 
-def test_each_size_has_an_answer_and_of_many_sizes_there_is_one() -> None:
+def test_of_several_sizes_the_answer_is_from_which_one_they_are_faster_and_whether_both_were_busy() -> None:
+    def swept(backend: str, gains: dict[int, float]) -> list[Measurement]:
+        rows = [both(backend, gain, 1.0, size, bindings=SHARED) for size, gain in gains.items()]
+        for (_, many), part in zip(rows, (0.1, 0.4, 0.72), strict=False):
+            busy = {"cpu:0": 0.9, "cpu:1": 0.8}
+            profile = Profile(
+                wall=1.0, busy=busy, transfers=0, exposed=0, together=part, call=1.0, compute=1.0, launch=0.0, wait=0.0
+            )
+            many.processes[0] = replace(many.processes[0], profile=profile)
+        return [row for pair in rows for row in pair]
+
     sizes = {128: 0.5, 512: 1.5, 1024: 1.9}
-    rows = [m for size, gain in sizes.items() for m in both("a", gain, 1.0, size)]
-    assert said(*rows) == (
-        "Two devices against one: size=128: slower on a (0.500 times as fast, 0.497 to 0.503); size=512: 1.50 times "
-        "as fast on a (1.49 to 1.51); size=1024: 1.90 times as fast on a (1.89 to 1.91)."
+    assert said(*swept("a", sizes), settings=SessionSettings(cores_per_device=1)) == (
+        "Two devices against one (simulated by cores): on a faster from a size between 128 and 512 (1.50 times as "
+        "fast at 512 and 1.90 at 1024, slower at 128, both busy at once 40 to 72 % of the time)."
     )
-    rows += both("a", 1.95, 1.0, 2048)
-    assert said(*rows).count("size=") == 4
-    rows += both("a", 1.95, 1.0, 4096)
-    assert said(*rows) == (
-        "Two devices against one in 5 comparisons: 1.5 to 1.9 times as fast on 4 of 5, slower on 1 (0.50 times as "
-        "fast)."
+    never = [m for size in sizes for m in both("b", 1.0, 1.001, size, bindings=SHARED, description=LOCKED)]
+    assert said(*swept("a", sizes), *never).endswith(
+        "; on b not shown to be faster at any size (128 to 1024) (compiled C code keeps Python's interpreter "
+        "lock, equal at 128 to 1024)."
+    )
+    many = [m for name in "cdef" for m in swept(name, sizes)]
+    assert said(*swept("a", sizes), *never, *many) == (
+        "Two devices against one (sharing cores): on a, c, d and 2 more faster from a size between 128 and 512 (1.5 to "
+        "1.9 times as fast); on b not shown to be faster at any size (128 to 1024)."
     )
 
 
@@ -195,11 +207,11 @@ def test_each_size_has_its_fastest_and_many_sizes_are_counted() -> None:
     )
     assert said(*rows(1, 2, 3, 4)).count("size=") == 4
     assert said(*rows(1, 2, 3, 4, 5)) == (
-        "b is the fastest in 3 of 5 comparisons (1.30 to 1.50 times as fast as the next), a is the fastest in 2 "
-        "(1.10 to 1.20 times as fast as the next)."
+        "b is the fastest in 3 of 5 comparisons, at size 3 to 5 (1.30 to 1.50 times as fast as the next), a is the "
+        "fastest in 2, at size 1 and 2 (1.10 to 1.20 times as fast as the next)."
     )
     level = [measured(name, near(1.0, 0.03), parameters={"size": 6}) for name in "ab"]
-    assert said(*rows(1, 2, 3, 4, 5), *level).endswith("next), the fastest are not told apart in 1.")
+    assert said(*rows(1, 2, 3, 4, 5), *level).endswith("next), the fastest are not told apart in 1, at size 6.")
 
 
 def test_of_many_sizes_those_without_two_times_are_no_ties() -> None:
@@ -438,6 +450,23 @@ def test_a_warning_is_one_for_each_cause_with_its_numbers_as_ranges() -> None:
     assert "warning: a on 1 device and b on 1 device: 1 to 3 of 15 rounds took over 2 times" in lines
 
 
+def test_noise_is_one_line_with_the_rows_of_each_kind() -> None:
+    noisy = [
+        "2 of 15 rounds took more than 2 times as long as usual: " + REST,
+        "rounds differ by 12 % (10 % ...): " + REST,
+    ]
+    rows = [
+        measured("a", near(1.0), warnings=noisy),
+        measured("b", near(1.0), warnings=[*noisy[:1], "where add ran: x"]),
+    ]
+    lines = [line for line in terminal.lines(of(*rows)) if line.startswith("warning") and "oracle" not in line]
+    assert lines == [
+        "warning: noise of 2 kinds: 2 of 15 rounds took more than 2 times as long as usual (2 rows); rounds differ by "
+        "12 % (10 % ...) (1 row). What to do: close other programs, and measure again",
+        "warning: b on 1 device: where add ran: x",
+    ]
+
+
 def test_a_model_of_pymc_is_answered_by_what_to_type_there() -> None:
     model = {"workload": "model+gradient", "parameters": {"graph": "PyMC 6.4.0, PyTensor 3.3.8"}}
     rows = [
@@ -452,3 +481,25 @@ def test_a_model_of_pymc_is_answered_by_what_to_type_there() -> None:
     assert "and JAX may be as fast" in said
     assert "CVM" not in said
     assert "in PyMC" not in answer(comparisons(of(*(replace(row, workload="model") for row in rows))))
+
+
+def test_a_graph_of_pytensor_is_answered_by_the_mode_to_type_there() -> None:
+    graph = {"parameters": {"graph": "pytensor 3.3.8"}}
+    rows = [
+        measured("jax", near(1e-6), **graph),
+        measured("pytensor", near(3e-6), **graph),
+        measured("pytensor-c", near(3.01e-6, 0.02), **graph),
+        measured("pytensor-jax", near(9e-6), **graph),
+    ]
+    typed = 'in your script type pytensor.config.mode = "NUMBA", or mode="NUMBA" in pytensor.function'
+    assert said(*rows).startswith("jax ")
+    assert said(*rows).endswith(f"; {typed} (3.00 us for a call, and CVM may be as fast).")
+    fast = [replace(row, workload="other") for row in rows]
+    slow = [replace(row, workload="slow") for row in rows[3:]]
+    both = said(*rows, *fast, *slow)
+    assert f"{typed} (matpow: 3.00 us for a call, and CVM may be as fast; other: 3.00 us for a call" in both
+    assert (
+        both.endswith(' mode="JAX" in pytensor.function (slow: 9.00 us for a call).')
+        and both.count("in your script") == 2
+    )
+    assert "type" not in said(*(replace(row, parameters={"graph": "aesara 2.9.4"}) for row in rows))

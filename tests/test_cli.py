@@ -171,7 +171,10 @@ def test_a_report_with_times_is_not_replaced_by_one_without(folder: Path) -> Non
     report = folder / "reports/matpow/report.md"
     assert "report: reports/matpow/report.md" in compare("--limit", "0.001", code=INCOMPLETE)  # the first report
     empty = report.read_bytes()
-    compare()
+    said = compare()  # the second
+    assert re.search(
+        r"\(in place of that of 20[-0-9]+ [0-9:]+ UTC, xbackend report --run 20\S+ writes that again\)", said
+    )
     measured = report.read_bytes()
     assert measured != empty
     said = compare("--limit", "0.001", code=INCOMPLETE)

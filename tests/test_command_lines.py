@@ -126,6 +126,11 @@ def ended(*arguments: str) -> int:
         (("draw", "matpow", "--input", "3"), "--input is for a FILE.py:FUNCTION; matpow has its own"),
         (("draw", "mine.py:double", "--set", "scale=abc"), "double: scale='abc' is no number, as scale=2 is"),
         (("draw", "mine.py:double", "-o", "x.png"), "Unknown option: -o. What it prints goes to a file with > FILE"),
+        (("draw", "matpow", "--size", "64"), "Unknown option: --size. A parameter of a workload or a function is given "
+         "with --set size=512."),
+        (("run", "mine.py:double", "--size", "64"), "with --set size=512."),
+        (("draw", "matpow", "--devices", "2"), "are bound with --devices-map dev0=cpu:0,dev1=cpu:1."),
+        (("doctor", "--size", "2"), "Unknown option: --size. There is --backends"),
         (("run", "mine.py:double", "--backend", "jax"), "Unknown option: --backend. Did you mean --backends?"),
         (("run", "mine.py:double", "--hosts", "a"), "Unknown option: --hosts. There is --input, --from, --rewrites"),
         (("run", "mine.py"), "'mine.py' is not FILE.py:FUNCTION; write mine.py:double"),

@@ -197,7 +197,7 @@ def test_what_is_disturbed_each_time_counts_with_a_warning_and_ends(others: list
     assert [len(measured.visits) for measured in candidate.processes] == [3] * 3  # half as many again as planned
     assert all(measured.disturbed for measured in candidate.processes)
     (warning,) = [w for w in candidate.measurement().warnings if "disturbed" in w]
-    assert "others disturbed all visits of 3 of 3 processes, which count" in warning and "up to 0.8 cores" in warning
+    assert "used up to 0.8 cores (its processes that were disturbed all through: 3 of 3)" in warning
     said = disturbed(done.results("loud"))
     assert "during 9 of 9 visits; 0 do not count, 9 count, as their process has no others" in said
 

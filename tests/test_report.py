@@ -338,7 +338,7 @@ def test_cautions() -> None:
     )
     source = markdown_of(found)
     assert "- **loaded: stop it**: a on 1 device.\n" in source
-    assert "- **its processes differ by more than 10 % of their time" in source
+    assert "- **processes differ by more than 10 %" in source
     assert "- **the candidates were not given the same inputs (their hashes differ): do not compare them**" in source
 
 
@@ -378,6 +378,12 @@ def test_placement_is_counted(whole: str) -> None:
     assert [more, "1", "dev1", "cpu:0", "cpu:0", "as asked", "3", "matmul 3x"] in rows
     assert [names, "2", "dev1", "cpu:1", "cpu:1", "as asked", "3", "matmul 3x"] in rows
     assert ["numpy, pytensor-jax", "2", "cpu:1", "cpu:0", "crossing", "1", "1 MiB"] in rows
+
+
+def test_which_op_ran_where_on_several_devices_is_one_table_of_all_sizes(document: str) -> None:
+    (table,) = [table for table in tables_of(document) if "executed on" in table[0]]
+    assert [row[1:5] for row in table[1:3]] == [["2", "dev0", "cpu:0", "cpu:0"], ["2", "dev1", "cpu:1", "cpu:1"]]
+    assert {row[0] for row in table[1:3]} == {"numpy, tensorflow, pytensor-jax"}
 
 
 def test_a_placement_is_drawn_only_where_it_differs_from_what_was_asked(document: str) -> None:

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -26,7 +26,7 @@ from xbackend.backends.contract import Settings
 from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.errors import ArgumentError, BackendUnavailable, StoreError, WorkerDied
 from xbackend.measure import candidates, loop, machine, plan, runner, schedule, session, variables
-from xbackend.measure.candidates import Candidate
+from xbackend.measure.candidates import Candidate, Case
 from xbackend.measure.candidates import case as traced_case
 from xbackend.measure.measured import Finished, Measured
 from xbackend.measure.plan import PRESETS, Extent
@@ -125,9 +125,17 @@ def measured(opener: Callable[..., Worker], names: tuple[str, ...], size: Extent
 # --- how many processes -----------------------------------------------------------------------------------------------
 
 
-def ends(planned: Extent, generations: int, seconds: float, width: float | None = None, wanted: int = 1) -> str:
+def ends(
+    planned: Extent,
+    generations: int,
+    seconds: float,
+    width: float | None = None,
+    *,
+    wanted: int = 1,
+    cases: Sequence[Case] = (CASE,),
+) -> str:
     """Why a session with so many candidates ends, if its next generation takes 60 s."""
-    there = [Candidate(CASE, "numpy", 1)]
+    there = [Candidate(case, "numpy", 1) for case in cases]
     of_then = Schedule(there, planned, None, 0.0)
     of_then.generations = generations
     known: dict[str, Any] = {"seconds": seconds, "width": width}
@@ -149,8 +157,20 @@ def ends(planned: Extent, generations: int, seconds: float, width: float | None 
         (Extent(10, 0.02), 10, 1.0, 0.021, ""),
         (Extent(10, 0.02), 10, 1.0, 0.02, "every time is known to 2% after 10 processes each"),
         (Extent(10, 0.02, 600.0), 12, 540.0, 0.03, ""),
-        (Extent(10, 0.02, 600.0), 12, 541.0, 0.03, "the time given, 10 minutes, was used up after 12 processes each"),
-        (Extent(5, None, 90.0), 2, 31.0, None, "the time given, 1.5 minutes, was used up after 2 processes each"),
+        (
+            Extent(10, 0.02, 600.0),
+            12,
+            541.0,
+            0.03,
+            "the time given, 10 minutes, was used up after 12 processes each; more with --minutes 20",
+        ),
+        (
+            Extent(5, None, 90.0),
+            2,
+            31.0,
+            None,
+            "the time given, 1.5 minutes, was used up after 2 processes each; more with --minutes 3",
+        ),
     ],
 )
 def test_a_session_ends_when_it_should(
@@ -164,8 +184,12 @@ def test_a_session_ends_where_nothing_is_open() -> None:
     assert ends(planned, 3, 20.0, wanted=1) == ""
     assert ends(planned, 3, 20.0, wanted=0) == "every comparison is decided after 3 processes"
     assert ends(planned, 9, 20.0, wanted=0) == f"9 processes {open_}, as planned"
-    used_up = f"the time given, 1.5 minutes, was used up after 3 processes {open_}"
-    assert ends(planned, 3, 31.0, wanted=1) == used_up
+    used_up = f", was used up after 3 processes {open_}; more with --minutes 3"
+    assert ends(planned, 3, 31.0, wanted=1) == f"the time given, 1.5 minutes{used_up}"
+    two = (CASE, replace(CASE, parameters={**CASE.parameters, "size": 9}))
+    assert (
+        ends(planned, 3, 31.0, cases=two) == f"the time given, 1.5 minutes for 2 workloads or sizes together{used_up}"
+    )
 
 
 def test_the_modes_have_the_processes_that_they_promise() -> None:
@@ -253,9 +277,9 @@ def test_drift_is_warned_of(growth: float, warned: bool) -> None:
 
     opener = Here(**{backend: slower(backend) for backend in made})
     found = session.compare(TINY, backends=[*made], processes=5, opener=opener)
-    said = [doubt for doubt in doubts(comparisons(found)) if "slowest generation" in doubt.cause]
+    said = [doubt for doubt in doubts(comparisons(found)) if "at its slowest the machine" in doubt.cause]
     assert [doubt.concerned[0][1] for doubt in said] == ["all"] * warned
-    assert not warned or "took 1.22 times as long as the quickest" in said[0].cause
+    assert not warned or "took 1.22 times as long as at its quickest" in said[0].cause
 
 
 # --- the same resources -----------------------------------------------------------------------------------------------
@@ -307,7 +331,7 @@ def test_load_and_the_versions_of_a_process_are_noted() -> None:
 
 def test_a_loaded_machine_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "load", lambda: 1.6 * cores.count())
-    assert "end other processes" in measured(Here(), ("numpy",)).warnings[0]
+    assert "other programs were busy" in measured(Here(), ("numpy",)).warnings[0]
     monkeypatch.setattr(machine, "load", lambda: 0.4 * cores.count())
     assert machine.load_warnings() == []
     monkeypatch.setattr(machine, "load", lambda: None)
@@ -434,7 +458,7 @@ def test_a_parent_that_does_not_sleep_is_warned_of() -> None:
     finally:
         ended.set()
         thread.join()
-    assert any("the process that started it kept" in warning for warning in done.candidates[0].warnings)
+    assert any("the process that started the measurement used" in warning for warning in done.candidates[0].warnings)
 
 
 # --- what is doubtful is said -----------------------------------------------------------------------------------------
@@ -447,7 +471,7 @@ def test_processes_far_from_the_others_are_named_and_count() -> None:
     )
     row = done.results("outlier").measurements[0]
     assert len(row.processes) == 4
-    assert any("1 of 4 processes took 2 times the median" in warning for warning in row.warnings)
+    assert any("1 of 4 processes took 2 times as long as usual" in warning for warning in row.warnings)
     assert not [*candidates.outlier_warnings(done.candidates[1].processes)]
 
 
@@ -455,8 +479,8 @@ def test_processes_far_from_the_others_are_named_and_count() -> None:
     ("rounds", "word"),
     [
         ([0.0005] * 9, "under 1 ms: measure a larger size"),
-        ([0.01, 0.012, 0.014, 0.016, 0.018], "rounds spread by"),
-        ([0.01] * 9 + [0.03], "1 of 10 rounds took over 2 times the median; they count"),
+        ([0.01, 0.012, 0.014, 0.016, 0.018], "rounds differ by 14 % (10 % would be well): "),
+        ([0.01] * 9 + [0.03], "1 of 10 rounds took more than 2 times as long as usual"),
     ],
 )
 def test_what_makes_seconds_doubtful_is_a_warning(rounds: list[float], word: str) -> None:

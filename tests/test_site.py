@@ -62,14 +62,18 @@ def page() -> Iterator[Page]:
 
 
 def pages(folder: Path) -> list[str]:
-    """The pages, without the address of the site itself, which goes to the first page."""
+    """The pages, without the address of the site itself, which has the first page once more."""
     every = (path.relative_to(folder) for path in sorted(folder.rglob("*.html")))
     return [str(path) for path in every if "_static" not in path.parts and str(path) != "index.html"]
 
 
-def test_the_address_of_the_site_goes_to_the_first_page(site: str, page: Page) -> None:
+def test_the_address_of_the_site_has_the_first_page(site: str, page: Page) -> None:
     page.goto(site)
-    page.wait_for_url(f"{site}docs/index.html")
+    assert page.url == site and page.inner_text("h1").startswith("xbackend")
+    assert page.evaluate("document.styleSheets.length") > 1
+    assert page.evaluate("document.images[0].complete && [...document.images].every(image => image.naturalWidth > 0)")
+    page.click("article >> text=Start in ten minutes")
+    page.wait_for_url(f"{site}docs/start.html")
 
 
 def test_every_page_fits_a_phone_and_every_link_leads_to_a_page_and_a_place_in_it(

@@ -18,6 +18,8 @@ _UNSAFE = re.compile(
     + "]"
 )
 
+REST = "close other programs, and measure again"  # what to do against noise: the end of a warning
+
 
 def listed(text: str) -> list[str]:
     """The distinct words of ``a,b`` or ``a b``. Brackets do not split a word: ``a[b=c,d=e]`` is one."""

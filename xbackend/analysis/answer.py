@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
-from xbackend.analysis.comparison import Comparison, Row
-from xbackend.analysis.sampling import in_pymc
-from xbackend.analysis.scaling import REAL, Scaling, scalings
+from xbackend.analysis.by_size import at, sizes_of, told, told_together
+from xbackend.analysis.comparison import Comparison, Row, size_of
+from xbackend.analysis.sampling import in_pymc, in_script
+from xbackend.analysis.scaling import REAL, Scaling, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Ratio, Verdict, between
 from xbackend.backends.description import IN_TURN
 from xbackend.results.naming import GRADIENT
@@ -40,7 +41,8 @@ def answer(comparisons: Sequence[Comparison]) -> str:
     mixed = any(len({row.measurement.reused for row in c.ranked}) > 1 for c in comparisons)
     ratios = {named(row, c): ratio for c in comparisons for row, ratio in c.against_first}
     doubts = in_doubt(timings, ratios, ["rows of several sessions are compared"] if mixed else [])
-    against = "".join(f"; {words}" for words in (*_against_the_oracle(comparisons), *in_pymc(comparisons)))
+    besides = (*_against_the_oracle(comparisons), *in_pymc(comparisons), *in_script(comparisons))
+    against = "".join(f"; {words}" for words in besides)
     few_processes = "; there are too few processes: " + _MORE if _TOO_FEW in said else ""
     said = doubts + said
     return f"{said[0].upper() if more or doubts else said[0]}{said[1:]}{few_processes}{against}."
@@ -123,11 +125,20 @@ def _of_kind(comparisons: Sequence[Comparison], many: int, place: str, places: C
     scaled = [(_where(comparison, comparisons), *_scaled(comparison, many, places)) for comparison in comparisons]
     cases = [(where, each, len(each) + len(without)) for where, each, without in scaled if each or without]
     found, absent = [s for _, each, _ in scaled for s in each], [one for *_, without in scaled for one in without]
+    swept = (
+        sweeps(found)
+        if sizes_of(comparisons) and len({size_of(s.many.measurement.parameters) for s in found}) > 1
+        else []
+    )
     among, total = "", len(found) + len(absent)
-    if len(cases) > APART:
+    if not swept and len(cases) > APART:
         among, cases = f" in {len(cases)} comparisons", [("", found, total)]
     by_name, alone = total <= _NAMED, len(cases) == 1
     parts = [_said(*case, by_name, alone) for case in cases if case[1]] or ["no backend gave a time on both"]
+    if swept:
+        by_name = len(swept) <= _NAMED
+        parts = [told(s, why_in_turn(s.points[0][1].many)) for s in swept] if by_name else [told_together(swept)]
+        absent = [*dict.fromkeys(absent)]
     if absent:
         without_time = few([f"{name} ({why})" for name, why in absent]) if by_name else _counts(absent)
         parts[-1] += f"{', ' if len(parts) == 1 else '; '}not measured on {without_time}"
@@ -240,14 +251,21 @@ def _of_backends(comparisons: Sequence[Comparison]) -> str:
 def _wins(comparisons: Sequence[Comparison]) -> str:
     """How often each is the fastest, of many comparisons."""
     of, said = f" of {of_how_many(comparisons)}", list[str]()
-    gains = grouped((named(c.winner, c), 1 / c.against_first[0][1].value) for c in comparisons if c.winner is not None)
+    sizes = dict(zip(map(id, comparisons), sizes_of(comparisons), strict=False))
+
+    def where(them: Sequence[Comparison]) -> str:
+        return f", at size {at([sizes[id(c)] for c in them], sizes.values())}" if sizes else ""
+
+    winners = grouped((named(c.winner, c), c) for c in comparisons if c.winner is not None)
     undecided = [c for c in comparisons if c.winner is None]
     why_not = [_unrivalled(c) or (_TOO_FEW if c.too_few else "the fastest are not told apart") for c in undecided]
-    for name, each in sorted(gains.items(), key=lambda item: -len(item[1])):
-        times = " to ".join(dict.fromkeys(number(gain) for gain in (min(each), max(each))))
-        said.append(f"{name} is the fastest in {len(each)}{'' if said else of} ({times} times as fast as the next)")
-    for why, count in Counter(why_not).items():
-        said.append(f"{why} in {count}{'' if said else of}")
+    for name, won in sorted(winners.items(), key=lambda item: -len(item[1])):
+        gains = [1 / c.against_first[0][1].value for c in won]
+        times = " to ".join(dict.fromkeys(number(gain) for gain in (min(gains), max(gains))))
+        how_many = f"{len(won)}{'' if said else of}{where(won)}"
+        said.append(f"{name} is the fastest in {how_many} ({times} times as fast as the next)")
+    for why, them in grouped(zip(why_not, undecided, strict=True)).items():
+        said.append(f"{why} in {len(them)}{'' if said else of}{where(them)}")
     return ", ".join(said)
 
 

@@ -285,8 +285,8 @@ class Backend(abc.ABC):
     def note_on_cores(self) -> dict[str, str]:
         """The note ``cores`` of a `Description`, for devices that do not keep to ``cores_per_device``."""
         said = (
-            f"{self.common_pool} has one pool of threads for all CPU devices of a process: a device that computes "
-            "while others wait may have their cores, and devices that compute at once fewer than theirs"
+            f"{self.common_pool} shares its threads among all CPU devices of a process: a device that computes alone "
+            "may use the cores of the others"
         )
         return {"cores": said} if self.settings.cores_per_device and len(self.devices) > 1 and self.common_pool else {}
 

@@ -199,8 +199,12 @@ _OF_ENVIRONMENTS = {"python": "XBACKEND_PYTHON", "accelerator": "XBACKEND_ACCELE
 # What is typed by habit, and how it is said here.
 _INSTEAD = {
     **dict.fromkeys(("-o", "--output", "--out"), "What it prints goes to a file with > FILE; reports to --reports DIR"),
+    "--size": "A parameter of a workload or a function is given with --set size=512",
+    "--devices": "The program's devices are bound with --devices-map dev0=cpu:0,dev1=cpu:1",
     "--gpu": "Visible GPUs are used; logical devices are bound to them, as in run --devices-map dev0=gpu:0",
 }
+
+_TAKES = {"--size": "--set", "--devices": "--devices-map"}  # where a command has the option that is said instead
 
 
 def _unknown(error: wrong.UnknownOptionError) -> str:
@@ -209,8 +213,8 @@ def _unknown(error: wrong.UnknownOptionError) -> str:
 
     typed = error.token.keyword or error.token.value
     there = [name for argument in error.argument_collection for name in argument.names if name.startswith("--")]
-    alike = meant(typed, there)
-    if typed in _INSTEAD:
+    alike, asked = meant(typed, there), _TAKES.get(typed)
+    if typed in _INSTEAD and (asked is None or asked in there):
         hint = f"{_INSTEAD[typed]}."
     else:
         hint = f"Did you mean {alike}?" if alike else f"There is {', '.join(there) or 'none'}"

@@ -22,6 +22,7 @@ from xbackend.cli.output import Output
 from xbackend.errors import StoreError, UsageError
 from xbackend.measure import matrix
 from xbackend.measure.plan import PRESETS, WIDTH
+from xbackend.report.said import text
 from xbackend.results import FOLDER, schema
 from xbackend.results.naming import FILE
 from xbackend.results.runs import REPORTED, Store
@@ -143,6 +144,7 @@ def compare(
         name = _called(graph.named(target or _DEFAULT), suite)
         _check_file(reports / name, "" if suite is not None else graph.place(target or _DEFAULT))
     options.check_places(reports / name, None)
+    before = _before(reports / name)
     with progress() as (shown, watch):
         cases = users.cases(
             target or _DEFAULT, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
@@ -163,15 +165,19 @@ def compare(
     say_lines(found.lines(width(), wide))
     # Backends that were not named may be missing here; named ones may not, and no numbers may be wrong.
     well = ("ok",) if measuring.backends or measuring.environments else ("ok", "missing")
-    return _told(found, folder, written, all(m.status in well for m in found.results.measurements))
+    return _told(found, folder, written, before, all(m.status in well for m in found.results.measurements))
 
 
-def _told(found: Compared, folder: Path, written: Path | None, well: bool) -> Output:
+def _told(found: Compared, folder: Path, written: Path | None, before: str, well: bool) -> Output:
     """Print how the session ended and where its report is."""
     results = found.results
     say(f"{results.settings.stopped}; run {results.run}")
     stays = f"it gave no time: the report that was in {folder} stays"
-    say(f"report: {written}" if written else f"{stays}; xbackend report --run {results.run} writes one of this run")
+    say(
+        f"report: {written}{before}"
+        if written
+        else f"{stays}; xbackend report --run {results.run} writes one of this run"
+    )
     told = partial(
         output.compared, results, found.figures, answer=found.answer, files=[str(written)] if written else []
     )
@@ -201,6 +207,15 @@ def _check_file(folder: Path, place: str) -> None:
             raise UsageError(
                 f"the report in {folder} is of {words}: give this one another name with --name, or remove that folder"
             )
+
+
+def _before(folder: Path) -> str:
+    """What is said of the report that a folder has and that the new one takes the place of; empty without one."""
+    with suppress(StoreError):
+        earlier = schema.load(folder / REPORTED)
+        back = f", xbackend report --run {earlier.run} writes that again" if earlier.run else ""
+        return f" (in place of that of {text.moment(earlier.created)}{back})"
+    return ""
 
 
 def _called(target: str, suite: str | None) -> str:

@@ -28,8 +28,8 @@ from xbackend.program.host import host_array
 from xbackend.program.program import Program
 from xbackend.results import naming
 from xbackend.results.naming import FILE, GRADIENT
-from xbackend.results.schema import FOREIGN, UNPROVEN, Measurement, Parity, Process, typical
-from xbackend.wording import counted
+from xbackend.results.schema import UNPROVEN, Measurement, Parity, Process, typical
+from xbackend.wording import REST, counted
 from xbackend.workloads.workload import Workload, taken
 
 OUTLIER = 1.25  # times the median of all processes: five times their usual difference
@@ -305,9 +305,8 @@ def disturbed_warnings(processes: Sequence[Process]) -> Iterator[str]:
     used = [p.foreign_cores or 0.0 for p in processes if p.disturbed]
     if used:
         yield (
-            f"others disturbed all visits of {len(used)} of {counted(len(processes), 'process', 'processes')}, which "
-            f"count all the same: they kept up to {max(used):.1f} cores busy (over {FOREIGN:g}); end them and measure "
-            "again"
+            f"other programs used up to {max(used):.1f} cores (its processes that were disturbed all through: "
+            f"{len(used)} of {len(processes)}): {REST}"
         )
 
 
@@ -317,18 +316,15 @@ def outlier_warnings(processes: Sequence[Process]) -> Iterator[str]:
     far = [p.time / middle for p in processes if not 1 / OUTLIER < p.time / middle < OUTLIER]
     if far and len(processes) > 2:
         times = ", ".join(f"{factor:.2g}" for factor in far)
-        yield (
-            f"{len(far)} of {len(processes)} processes took {times} times the median of all; they count: measure more "
-            "processes, on a machine at rest"
-        )
+        yield (f"{len(far)} of {len(processes)} processes took {times} times as long as usual: {REST}")
 
 
 def awake_warnings(own: float, seconds: float) -> Iterator[str]:
     """Whether this process, which is to sleep meanwhile, computed for ``own`` of the ``seconds`` of a measurement."""
     if seconds >= 1.0 and own >= AWAKE * seconds:
         yield (
-            f"the process that started it kept {own / seconds:.2f} cores busy while it was measured: let nothing else "
-            "run in that process"
+            f"the process that started the measurement used {own / seconds:.2f} cores meanwhile: let nothing else run "
+            "in it"
         )
 
 

@@ -36,7 +36,7 @@ from xbackend.measure.memory import Watch
 from xbackend.measure.nvml import Watch as GPUs
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
-from xbackend.wording import counted
+from xbackend.wording import REST, counted
 from xbackend.workloads.agreement import Agreement, ulps, verified, without_number
 
 if TYPE_CHECKING:
@@ -353,16 +353,10 @@ def _warnings(rounds: Sequence[float], iterations: int) -> list[str]:
     if middle * iterations < SHORTEST_ROUND:
         warnings.append(f"rounds last {middle * iterations * 1e3:.2g} ms, under 1 ms: measure a larger size")
     if deviation > 0.1 * middle:
-        warnings.append(
-            f"rounds spread by {deviation / middle:.0%} (median absolute deviation, over 10 %): let the machine rest, "
-            "measure more processes"
-        )
+        warnings.append(f"rounds differ by {100 * deviation / middle:.0f} % (10 % would be well): {REST}")
     outliers = sum(seconds > OUTLIER * middle for seconds in rounds)
     if outliers:
-        warnings.append(
-            f"{outliers} of {len(rounds)} rounds took over {OUTLIER:g} times the median; they count: let the "
-            "machine rest"
-        )
+        warnings.append(f"{outliers} of {len(rounds)} rounds took more than {OUTLIER:g} times as long as usual: {REST}")
     return warnings
 
 

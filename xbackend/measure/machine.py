@@ -34,8 +34,8 @@ def load_warnings() -> list[str]:
     if now is None or now <= LOADED * cores.count():
         return []
     return [
-        f"the load average was {now:.1f} on {cores.count()} cores when the session began: end other processes, or wait "
-        "a minute after a build or another session, and measure again"
+        f"other programs were busy when the session began (load average {now:.1f} on {cores.count()} cores): close "
+        "them, or wait a minute, and measure again"
     ]
 
 

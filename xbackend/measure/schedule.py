@@ -121,4 +121,7 @@ class Schedule:
         return "" if len(self._fitting(still)) >= min(2, len(still)) else self._used_up(of_open)
 
     def _used_up(self, measured: str) -> str:
-        return f"the time given, {self.extent.seconds / 60:g} minutes, was used up after {measured}"
+        minutes, cases = self.extent.seconds / 60, len({c.case.label for c in self.candidates})
+        over = f" for {cases} workloads or sizes together" if cases > 1 else ""
+        more = f"more with --minutes {math.ceil(2 * minutes)}"
+        return f"the time given, {minutes:g} minutes{over}, was used up after {measured}; {more}"

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from xbackend.analysis.comparison import Comparison
+from xbackend.report.said import text
 from xbackend.report.said.blocks import Block, Bold, Inline, points
-from xbackend.wording import counted, few, grouped, join, number, plain
+from xbackend.wording import REST, counted, few, grouped, join, number, plain
 
+_ALL = "all"  # the name where a doubt is of all rows together
 _WIDE = 0.10  # of the time: processes that are further apart than this make it doubtful
 # A number that stands by itself, or several with commas between them; not the one in `cpu:0` or `float32`.
 _NUMBERS = re.compile(r"(?<![\w.:-])\d+(?:\.\d+)?(?:, \d+(?:\.\d+)?)*(?![\w:]|\.\d)")
@@ -41,17 +43,16 @@ def _said(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield from ((row.name, plain(warning)) for warning in row.measurement.warnings)
     for row in comparison.ranked:
         if row.time and (max(row.times) - min(row.times)) / row.time > _WIDE:
-            far = "its processes differ by more than 10 % of their time"
-            yield row.name, f"{far}: measure on a quieter machine or with more of them"
+            yield row.name, f"processes differ by more than 10 %: {REST}"
         if row.measurement.parity is None:
             yield row.name, "no comparison with the oracle was recorded"
     apart = comparison.family.between_generations if comparison.ranked else 1.0
     if apart > 1 + _WIDE:
-        changed = f"the slowest generation of processes took {number(apart)} times as long as the quickest"
-        yield "all", f"{changed}: that is taken out of ratios, not out of times; let the machine rest and measure again"
+        changed = f"at its slowest the machine took {number(apart)} times as long as at its quickest"
+        yield _ALL, f"{changed}, which counts in times, and not in ratios: {REST}"
     hashes = {row.measurement.parity.inputs for row in comparison.rows if row.measurement.parity is not None}
     if len(hashes) > 1:
-        yield "all", "the candidates were not given the same inputs (their hashes differ): do not compare them"
+        yield _ALL, "the candidates were not given the same inputs (their hashes differ): do not compare them"
 
 
 def _ranged(same: Sequence[str]) -> str:
@@ -62,6 +63,18 @@ def _ranged(same: Sequence[str]) -> str:
         ranges.append(places[0] if len({*places}) == 1 else f"{numbers[0]} to {numbers[-1]}")
     left = iter(ranges)
     return _NUMBERS.sub(lambda _: next(left), same[0])
+
+
+def gathered(found: Sequence[Doubt]) -> list[str]:
+    """A line for each doubt; all noise is one line, each kind of it with its number of rows."""
+    noise = [doubt for doubt in found if doubt.cause.endswith(REST)]
+    noise = noise if len(noise) > 1 else []
+    lines = [f"{text.names(name for _, name in d.concerned)}: {d.cause}" for d in found if d not in noise]
+    if noise:
+        rows = ["all rows" if d.concerned[0][1] == _ALL else counted(len(d.concerned), "row") for d in noise]
+        kinds = [f"{d.cause.removesuffix(f': {REST}')} ({n})" for d, n in zip(noise, rows, strict=True)]
+        lines.insert(0, f"noise of {len(kinds)} kinds: {'; '.join(kinds)}. What to do: {REST}")
+    return lines
 
 
 def listed(found: Sequence[Doubt], comparisons: int) -> list[Block]:

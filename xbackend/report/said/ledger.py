@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xbackend.analysis.by_size import pays
 from xbackend.analysis.comparison import Comparison
 from xbackend.analysis.scaling import SHARING, Scaling, Shares, Sweep, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Verdict
@@ -164,12 +165,17 @@ def _idle(idle: dict[str, float]) -> str:
 
 def sizes(comparisons: Sequence[Comparison]) -> list[Block]:
     """From which size several devices pay, for each backend; empty where no size was measured on several."""
-    swept = sweeps(s for comparison in comparisons for s in scalings(comparison))
-    rows = [_sweep(sweep) for sweep in swept if len(sweep.points) > 1]
+    swept, rows = sweeps(s for comparison in comparisons for s in scalings(comparison)), by_size(comparisons)
     blocks: list[Block] = [paragraph(_SIZES), *records(rows, right=("devices",))] if rows else []
     if few := join(dict.fromkeys(sweep.label for sweep in swept if len(sweep.points) == 1)):
         blocks.append(paragraph(f"Of {few} one size was measured: measure more, --size 256,512,1024."))
     return section("The size from which several devices pay", blocks, level=3)
+
+
+def by_size(comparisons: Sequence[Comparison]) -> list[dict[str, str]]:
+    """A row for each backend of which several sizes were measured on several devices."""
+    swept = sweeps(s for comparison in comparisons for s in scalings(comparison))
+    return [_sweep(sweep) for sweep in swept if len(sweep.points) > 1]
 
 
 def _sweep(sweep: Sweep) -> dict[str, str]:
@@ -177,20 +183,3 @@ def _sweep(sweep: Sweep) -> dict[str, str]:
     speedups = ", ".join(f"{size:g}: {text.number(s.speedup)}" for size, s in sweep.points)
     at = {"speed-up by size": speedups, "several devices pay": pays(sweep)}
     return {"backend": name, "devices": str(sweep.devices), **at}
-
-
-def pays(sweep: Sweep) -> str:
-    """From or up to which size several devices are faster than one, in words."""
-    measured = f"{sweep.points[0][0]:g} to {sweep.points[-1][0]:g}"
-    if len(sweep.paying) == len(sweep.points):
-        return f"at every size measured ({measured})"
-    if not sweep.paying:
-        return f"shown at no size measured ({measured})"
-    if sweep.bracket is not None:
-        first, then = sweep.bracket
-        low, high = sorted(sweep.bracket)
-        return f"{'from' if first < then else 'up to'} a size between {low:g} and {high:g}"
-    sizes = join(f"{size:g}" for size in sweep.paying)
-    if sweep.costing:
-        return f"at {sizes}, and not at {join(f'{size:g}' for size in sweep.costing)}"
-    return f"at {sizes}; where {'it begins' if sweep.paying[-1] == sweep.points[-1][0] else 'it ends'} is not shown"

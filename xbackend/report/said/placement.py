@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.backends.placement import OPS, TRANSFERS, op_rows, transfer_rows
+from xbackend.devices import is_device
 from xbackend.drawing.graph import Graph
 from xbackend.drawing.layered import svg
 from xbackend.report.said.blocks import Block, Bold, Heading, Inline, OnPage, Pictures, paragraph, points, table
@@ -18,6 +19,7 @@ _WHAT = (
     "What the program asked for, and what the backend says that it executed. What differs on several devices is drawn; "
     "xbackend draw --backend draws the rest."
 )
+_ON_SEVERAL = "On several devices, which ops ran where, of all sizes, as far as the framework tells:"
 _LEGEND = (
     "coloured by device. A thick outline is an op that moved, a dashed one what was fused or folded, a dotted one what "
     "was not read back; thick arrows are transfers."
@@ -26,6 +28,7 @@ _CAUSES = (
     "Transfers of one execution. Program: it asks for it. Crossing: an op uses a value of another device. Gradient: a "
     "backward pass goes back. Framework: nobody asked for it."
 )
+_RAN_ON = OPS.index("executed on")
 Shown = Sequence[tuple[Row, Evidence]]
 
 
@@ -47,6 +50,10 @@ def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Bloc
                 there.insert(0, title)
                 lines += [[Bold(comparison.label), ": ", *answer] for answer in _answers(other)]
             blocks.append(OnPage("the placement of every op and each transfer", there))
+    if len({comparison.workload for comparison in comparisons}) == 1:
+        told = [(row, row.measurement.evidence) for c in comparisons for row in c.rows if row.devices > 1]
+        ran = [(row, cells) for row, evidence in told for cells in op_rows(evidence) if is_device(cells[_RAN_ON])]
+        blocks[:0] = [paragraph(_ON_SEVERAL), *_shared(OPS, ran, ("devices", "ops"))] if ran else []
     said = f"Seen to run as asked, with the transfers of the program alone: {right} of {counted(total, 'row')}."
     return [paragraph(_WHAT), paragraph(said), *points(lines), *blocks] if total else []
 
@@ -67,7 +74,7 @@ def _tables(shown: Shown) -> list[Block]:
 
 def _shared(headers: Sequence[str], rows: Iterable[tuple[Row, list[str]]], right: Sequence[str]) -> list[Block]:
     """Each different row once, after its backends and their number of devices."""
-    backends = grouped(((str(row.devices), *cells), row.label) for row, cells in rows)
+    backends = grouped(dict.fromkeys(((str(row.devices), *cells), row.label) for row, cells in rows))
     each = [[", ".join(names), *cells] for cells, names in backends.items()]
     return [table(("backends", "devices", *headers), each, right)] if each else []
 

@@ -11,7 +11,7 @@ from xbackend.analysis.across import Matrix, matrix
 from xbackend.analysis.answer import APART, answer, named
 from xbackend.analysis.comparison import Comparison, comparisons
 from xbackend.analysis.statistics import Ratio
-from xbackend.report.said import across, doubts, tables, text
+from xbackend.report.said import across, doubts, ledger, tables, text
 from xbackend.report.said.outcomes import Said
 from xbackend.report.written import columns
 from xbackend.report.written.columns import wrapped
@@ -23,7 +23,8 @@ _GAP, _HEAD, _LONGEST = 2, 10, 20  # characters: between columns, of a line of a
 
 
 def lines(results: Results, baseline: str | None = None, width: int | None = None, wide: bool = False) -> list[str]:
-    """The answer, the matrix of several workloads, the table of few comparisons, rows without a time, the warnings.
+    """The answer, from which size several devices pay, the matrix of several workloads, the table of few comparisons,
+    rows without a time, the warnings.
 
     The table is that of the report, ``wide`` the one with all figures. Lines are at most ``width`` wide; `None`: a
     sentence is one line, a table `columns.WIDTH` wide, a wide one of any width. Raises `UsageError` for a ``baseline``
@@ -32,6 +33,8 @@ def lines(results: Results, baseline: str | None = None, width: int | None = Non
     found = comparisons(results, baseline)
     said, whole = [*wrapped(answer(found), width), ""], matrix(found, baseline is not None)
     if whole is not None:
+        if len(found) > APART and (by_size := ledger.by_size(found)):
+            said += [*columns.records(by_size, width or columns.WIDTH, ["devices"]), ""]
         said += [*matrix_lines(whole, width or columns.WIDTH), "", *wrapped(across.reading(whole), width), ""]
         if means := across.means(whole):
             table = columns.records(means, width or columns.WIDTH, [*means[0]][2:])
@@ -42,7 +45,7 @@ def lines(results: Results, baseline: str | None = None, width: int | None = Non
     elif found and (whole is None or len(found) <= APART):
         said += [*_table(found, tables.against(found, baseline is not None), width or columns.WIDTH), ""]
     below = [*_not_measured(found), *(f"warning: {plain(warning)}" for warning in results.settings.warnings or ())]
-    below += [f"warning: {text.names(name for _, name in d.concerned)}: {d.cause}" for d in doubts.doubts(found)]
+    below += [f"warning: {line}" for line in doubts.gathered(doubts.doubts(found))]
     return [*said, *(line for each in below for line in wrapped(each, width, "  "))]
 
 

@@ -1,0 +1,79 @@
+"""Several sizes of one workload: at which of them a statement holds, and from which one several devices are faster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from xbackend.analysis.comparison import Comparison, size_of, without_size
+from xbackend.analysis.scaling import Sweep
+from xbackend.results.schema import key_of
+from xbackend.wording import few, grouped, join, number
+
+_NEVER = "shown at no size measured"
+_EACH = 6  # sizes that are named one by one
+
+
+def sizes_of(comparisons: Sequence[Comparison]) -> list[float]:
+    """The size of each comparison, where they differ in nothing else; empty where they do, or there is only one."""
+    sizes = [size for c in comparisons if (size := size_of(c.parameters)) is not None]
+    alike = {(c.workload, key_of(without_size(c.parameters))) for c in comparisons}
+    return sizes if len(alike) == 1 < len(sizes) == len(comparisons) else []
+
+
+def at(sizes: Collection[float], measured: Collection[float]) -> str:
+    """Some of the ``measured`` sizes: by their ends where they are three or more in a row, else one by one."""
+    every, some = sorted(measured), sorted(sizes)
+    first = every.index(some[0])
+    row = len(some) > 2 and every[first : first + len(some)] == some
+    return f"{some[0]:g} to {some[-1]:g}" if row else few([f"{size:g}" for size in some], _EACH)
+
+
+def pays(sweep: Sweep) -> str:
+    """From or up to which size several devices are faster than one, in words."""
+    measured = f"{sweep.points[0][0]:g} to {sweep.points[-1][0]:g}"
+    if len(sweep.paying) == len(sweep.points):
+        return f"at every size measured ({measured})"
+    if not sweep.paying:
+        return f"{_NEVER} ({measured})"
+    if sweep.bracket is not None:
+        first, then = sweep.bracket
+        low, high = sorted(sweep.bracket)
+        return f"{'from' if first < then else 'up to'} a size between {low:g} and {high:g}"
+    sizes = join(f"{size:g}" for size in sweep.paying)
+    if sweep.costing:
+        return f"at {sizes}, and not at {join(f'{size:g}' for size in sweep.costing)}"
+    first, last = sweep.paying[0] == sweep.points[0][0], sweep.paying[-1] == sweep.points[-1][0]
+    unknown = "begins" if last else "ends" if first else "begins and ends"
+    return f"at {sizes}; where it {unknown} is not shown"
+
+
+def told(sweep: Sweep, why: str = "") -> str:
+    """The sizes of one backend: from which one it is faster, how much, and how long devices were busy at once; ``why``
+    it is not."""
+    measured, said = [size for size, _ in sweep.points], [why] if why else []
+    if gains := [f"{number(s.speedup)} at {size:g}" for size, s in sweep.points if s.faster]:
+        said.append(join([gains[0].replace(" at", " times as fast at"), *gains[1:]]))
+    verdicts = grouped((s.ratio.verdict, size) for size, s in sweep.points if not s.faster)
+    said += [f"{verdict} at {at(sizes, measured)}" for verdict, sizes in verdicts.items()]
+    of = sweep.paying or measured
+    if at_once := [s.shares.together for size, s in sweep.points if s.shares is not None and size in of]:
+        ends = " to ".join(dict.fromkeys(f"{100 * part:.0f}" for part in (min(at_once), max(at_once))))
+        said.append(f"{'both' if sweep.devices == 2 else 'two or more'} busy at once {ends} % of the time")
+    return f"on {sweep.label} {_claim(sweep)} ({', '.join(said)})"
+
+
+def told_together(swept: Sequence[Sweep]) -> str:
+    """The sizes of many backends, those that say the same together."""
+    said = []
+    for claim, alike in grouped((_claim(sweep), sweep) for sweep in swept).items():
+        gains = [s.speedup for sweep in alike for _, s in sweep.points if s.faster]
+        ends = dict.fromkeys(number(gain, 2) for gain in (min(gains), max(gains))) if gains else ()
+        gained = f" ({' to '.join(ends)} times as fast)" if ends else ""
+        said.append(f"on {few([sweep.label for sweep in alike])} {claim}{gained}")
+    return "; ".join(said)
+
+
+def _claim(sweep: Sweep) -> str:
+    return (
+        f"faster {pays(sweep)}" if sweep.paying else pays(sweep).replace(_NEVER, "not shown to be faster at any size")
+    )
