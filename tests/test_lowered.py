@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import placement_plants
 import pytest
 from lowered_programs import ABSENT, CASES
@@ -148,3 +151,40 @@ def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert said.startswith("lowered, never executed: all 2 ops as asked") and "for cuda: stablehlo.dot_general" in said
     assert "between GPUs" in said and "stablehlo.dot_general" in said.partition("module @")[2]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_many_indices_need_no_op_that_gpus_lack(dtype: str) -> None:
+    """Seen on a GPU: the whole program failed by an op that nothing used."""
+
+    def rows(x: xb.Array, indices: xb.Array) -> xb.Array:
+        with xb.device("gpu:0"):
+            return xb.take(x, indices, axis=0)
+
+    with worker("tensorflow") as tensorflow:
+        made = tensorflow.compile(rows, np.zeros((8, 3)), np.zeros(20000, dtype)).lowered
+    assert not any(part.lacking for part in made.parts)
+
+
+def test_what_tensorflow_moves_between_the_memories_of_a_gpu_is_told_as_over_the_host() -> None:
+    """Seen on a GPU: the condition of a loop, made there, goes to the host, and axes are kept in the host's memory."""
+    from xbackend.backends.tensorflow.reading import Observed, Sizes, _read_transfers
+
+    def node(name: str, op: str, *inputs: str, **attr: str | int) -> Any:
+        read = {k: SimpleNamespace(s=str(v).encode(), type=v, i=v) for k, v in attr.items()}
+        return SimpleNamespace(name=name, op=op, input=list(inputs), attr=read)
+
+    ends = {"send_device": "/GPU:0", "recv_device": "/GPU:0", "tensor_type": 10}
+    nodes = [
+        node("w/Less", "Less"), node("sent", "_Send", "w/Less", tensor_name="a", **ends),
+        node("came", "_HostRecv", tensor_name="a", **ends), node("w/LoopCond", "LoopCond", "came"),
+        node("axes", "Shape"), node("sent2", "_HostSend", "axes", tensor_name="b", **ends),
+        node("came2", "_Recv", tensor_name="b", **ends), node("w/Use", "Identity", "came2"),
+    ]  # fmt: skip
+    three = SimpleNamespace(shape=SimpleNamespace(num_elements=lambda: 3))
+    shapes = SimpleNamespace(get_tensor_by_name={"axes:0": three}.__getitem__)
+    tf = SimpleNamespace(as_dtype=lambda number: SimpleNamespace(size=4))
+    observed = Observed("")
+    _read_transfers(observed, nodes, {"/GPU:0": xb.Device("gpu", 0)}, Sizes(tf, shapes, None))
+    told = [(str(r.source), str(r.target), r.bytes) for r in observed.received]
+    assert told == [("gpu:0", "cpu:0", 1), ("cpu:0", "gpu:0", 12)]

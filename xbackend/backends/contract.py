@@ -238,7 +238,8 @@ class Backend(abc.ABC):
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether an error of the framework means that memory is exhausted."""
-        return isinstance(error, MemoryError) or "CUDA_ERROR_OUT_OF_MEMORY" in str(error)
+        said = ("CUDA_ERROR_OUT_OF_MEMORY", "Status: out of memory")  # the driver's word, and the runtime's
+        return isinstance(error, MemoryError) or any(word in str(error) for word in said)
 
     def is_of_driver(self, error: BaseException) -> bool:
         """Whether an error is one of a GPU's driver, after which this process may not compute on GPUs any more:

@@ -97,7 +97,9 @@ def _rounding(theirs: Row) -> Row:
 
 def _sign(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     sign = tf.raw_ops.Sign(x=inputs[0])
-    return _special(tf, node).positive_zero(sign) if xla and node.dtype.is_floating else sign
+    # That of -0 is -0 by XLA, and on a GPU.
+    keeps = xla or "CPU" not in sign.device.upper()
+    return _special(tf, node).positive_zero(sign) if keeps and node.dtype.is_floating else sign
 
 
 def _trunc(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -279,10 +281,10 @@ def _inside(tf: Any, indices: Any, length: int, xla: bool) -> Any:
 
     if xla or indices.shape.num_elements() < MANY_INDICES:
         return counted()
-    negative = tf.reduce_min(indices) < 0
-    if "CPU" not in negative.device.upper():  # the choice would wait for an accelerator
-        return counted()
-    return tf.cond(negative, counted, lambda: tf.identity(indices))
+    made = counted()
+    if "CPU" not in made.device.upper():  # a GPU has no kernel for `Min` of integers, and the choice would wait for it
+        return made
+    return tf.cond(tf.reduce_min(indices) < 0, counted, lambda: tf.identity(indices))
 
 
 def _take(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:

@@ -80,6 +80,7 @@ def _read_ops(observed: Observed, nodes: Iterable[Any], devices: Mapping[str, De
 
 
 _MERGED = Executed(None, "", "not among the executed ops: merged with others", "fused")
+_HOST = Device("cpu", 0)
 _EXCHANGES = ("_Send", "_Recv", "_HostSend", "_HostRecv")
 
 
@@ -101,8 +102,11 @@ def _read_transfers(observed: Observed, nodes: Sequence[Any], devices: Mapping[s
         if made_by.op == "_Arg":  # the runtime may have renamed it
             tensor = sizes.traced.inputs[made_by.attr["index"].i].name
         source, target = (devices[node.attr[end].s.decode()] for end in ("send_device", "recv_device"))
+        if source == target:  # between the memory of a GPU and the host's, where TensorFlow has axes and conditions
+            source, target = (_HOST, target) if sender.op == "_HostSend" else (source, _HOST)
         uses = users.get(node.name, [])
-        size = sizes.of(tensor, node.attr["tensor_type"].type, uses)
+        one = any(by_name[user].op == "LoopCond" for user, _ in uses)  # a condition: a boolean, of unknown shape
+        size = 1 if one else sizes.of(tensor, node.attr["tensor_type"].type, uses)
         by = tuple(user for user, _ in uses)
         observed.received.append(Received(tensor, source, target, size, by, node.op, node.name, sender.name))
 
