@@ -40,7 +40,7 @@ class Planned:
         rows = [output.Devices(backend="jax", devices=["cpu:0", "cpu:1", *there]), output.Devices(backend="theano")]
         found = output.DevicesOf(exit_code=DONE, answer="2 of 2", rows=rows)
         patch.setattr(machine, "accelerators", lambda: ["NVIDIA H200 (driver 580)"] * gpu_count)
-        patch.setattr(gpus, "look", list)
+        patch.setattr(gpus, "look", lambda named=(): [])
         patch.setattr(devices, "devices", lambda **_: found)
         patch.setattr(compare, "compare", lambda *_, **how: self._call(how["name"], how))
         patch.setattr(train, "train", lambda *_, **how: self._call("training", how))
@@ -64,6 +64,7 @@ def test_all_of_it_runs_on_cpu_devices(folder: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().out
     told, names = sent(folder / "gpu-check.zip")
     assert list(told) == STEPS
+    assert "jax: jax is ready" in told["what is there"]["notes"]
     assert {name: told[name]["exit_code"] for name in STEPS[1:]} == dict.fromkeys(STEPS[1:], DONE)
     placed = (folder / "gpu-check" / "p1_to_p6.txt").read_text()
     assert all(f"numpy: P{number} " in placed for number in range(1, 7)) and "size 64" in placed
@@ -137,6 +138,7 @@ def test_ctrl_c_ends_it_and_what_was_done_is_in_the_file(folder: Path, monkeypat
     [
         (["--minutes", "3"], "--minutes says what to --gpu-check: type both"),
         (["--quick"], "--quick says what to --gpu-check: type both"),
+        (["--gpu-check", "--env", "jax=/nowhere"], "'jax=/nowhere' names no environment"),
         (["--env", "jax"], "--env says what to --gpu-check: type both"),
         (["--cupy", "."], "--cupy: there is no interpreter"),
         (["--gpu-check", "--cupy", sys.executable, "--devices", "cpu"], "--cupy measures GPUs: leave it out"),

@@ -40,7 +40,8 @@ def doctor(
     checking.check()
     names = [name for name, _ in matrix.runs(backends)]
     if checking.gpu_check:
-        return gpu_check.run(names if backends else gpu_check.default(), checking, _gpus)
+        every = names if backends else gpu_check.default()
+        return gpu_check.run(every, checking, lambda: _gpus(checking.environments))
     if gpu:
         return _gpus()
     if install:
@@ -62,8 +63,8 @@ def doctor(
     )
 
 
-def _gpus() -> Output:
-    found = gpus.look()
+def _gpus(named: Iterable[str] = ()) -> Output:
+    found = gpus.look(named)
     table(["what", "found"], [[one.what, one.found] for one in found])
     for one in found:
         if one.remedy:

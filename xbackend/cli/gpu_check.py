@@ -91,6 +91,7 @@ def run(backends: Sequence[str], asked: Checking, doctor: Step) -> output.Doctor
     A step that fails is told, and the next one is run. Raises `StoreError` where nothing can be written.
     """
     options.check_places(asked.reports, None)
+    asked.of(backends)  # an environment that is none is refused before anything runs
     done: dict[str, Output] = {}
     try:
         for name, step in _steps(backends, asked, doctor, done):

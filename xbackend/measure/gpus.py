@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,9 +31,10 @@ class Looked:
     remedy: str = ""
 
 
-def look() -> list[Looked]:
-    """All that programs on GPUs need, in the order in which they need it."""
-    return [_driver(), _cuda(), *_devices(), _nodes(), _visible(), *_environments()]
+def look(named: Iterable[str] = ()) -> list[Looked]:
+    """All that programs on GPUs need, in the order in which they need it. ``named`` environments take the place of
+    those that are made for the same frameworks."""
+    return [_driver(), _cuda(), *_devices(), _nodes(), _visible(), *_environments(named)]
 
 
 def _driver() -> Looked:
@@ -140,11 +141,14 @@ def _uuids() -> list[str]:
     return [uuid for line in nvidia_smi("-L", "") or () for uuid in re.findall(r"\(UUID: ([^)]+)\)", line)]
 
 
-def _environments() -> Iterator[Looked]:
+def _environments(named: Iterable[str]) -> Iterator[Looked]:
+    given = {place.framework: place for place in map(environments.get, named)}
     for name in dict.fromkeys(entry.environment for entry in registry.entries()):
         kinds = [recipe.accelerator for recipe in recipes.every() if recipe.framework == name and recipe.accelerator]
-        present = environments.get(name)
-        if not kinds:
+        present = given.get(name) or environments.get(name)
+        if name in given:
+            yield Looked(name, f"{present.name} is {present.state}", present.reason)
+        elif not kinds:
             yield Looked(name, "computes on CPUs: there are no wheels of it for CUDA")
         elif not recipes.recipe(name).accelerator:
             yield Looked(name, f"{present.state}, for CPUs; with a driver it is made for {' or '.join(kinds)}")
