@@ -22,8 +22,10 @@ import p4_shared_variable as p4
 import p5_model_parallel as p5
 import p6_in_graph_replication as p6
 import p8_towers as p8
+import p10_distributed as p10
 import p11_data_and_model_parallel as p11
 
+__all__ = ["ABSENT", "CASES", "p10"]
 TWO = {"dev0": "gpu:0", "dev1": "gpu:1"}
 FOUR = {f"dev{i}": f"gpu:{i}" for i in range(4)}
 ABSENT = tuple(FOUR.values())

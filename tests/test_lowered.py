@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,14 +12,19 @@ from typing import Any
 import numpy as np
 import placement_plants
 import pytest
-from lowered_programs import ABSENT, CASES
+from in_process import spec_of, tasks
+from lowered_programs import ABSENT, CASES, p10
 
 import xbackend as xb
 from xbackend import environments
 from xbackend.backends import registry
 from xbackend.backends.contract import Settings
 from xbackend.backends.lowered import Lowered
+from xbackend.cluster import parts
+from xbackend.cluster.programs import Programs
+from xbackend.engines import registry as engines
 from xbackend.errors import ArgumentError, BackendUnavailable, DeviceUnavailable, PlacementError, UnsupportedOperation
+from xbackend.program.binding import bind
 from xbackend.workers.remote import RemoteBackend
 
 pytestmark = pytest.mark.tier("standard")
@@ -151,6 +157,22 @@ def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert said.startswith("lowered, never executed: all 2 ops as asked") and "for cuda: stablehlo.dot_general" in said
     assert "between GPUs" in said and "stablehlo.dot_general" in said.partition("module @")[2]
+
+
+@pytest.mark.parametrize(("job", "servers"), [(p10.mirrored, 0), (p10.served, 1)])
+def test_what_a_task_of_a_job_computes_is_lowered_for_its_gpu(backend: RemoteBackend, job: Any, servers: int) -> None:
+    """P10: the parts of its program between what it reads of servers and what it sends. P7 adds on a server."""
+    numpy = engines.of("numpy")
+    one = Programs(job, spec_of(2, servers), numpy, asynchronous=False, guard=lambda _: nullcontext())
+    task, gpu = tasks(one)[1], xb.Device("gpu", 0)
+    own = one.of(task, one.arrays(task, 0)).parts.own
+    cut, reduced = parts.segments(bind(own, xb.DeviceMap(), backend.devices, gpu))
+    assert len(cut) == (2 if job is p10.mirrored else 1) and bool(reduced) == (job is p10.mirrored)
+    for segment in cut:
+        found = backend.compile(segment.program).lowered
+        found.placement.check()
+        assert {str(device) for part in found.parts for device in part.devices} == {"gpu:0"}
+        assert not found.placement.transfers and not any(part.lacking for part in found.parts)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
