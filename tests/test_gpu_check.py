@@ -102,6 +102,7 @@ def test_what_runs_on_one_gpu_and_on_several(
     assert str(matpow["measuring"].devices_map) == "cpu:0=gpu:0" and matpow["measuring"].backends == ["jax"]
     assert called["training"]["strategy"] == strategies
     assert (suite["suite"], suite["measuring"].minutes, suite["measuring"].devices) == ("all", 20.0, ["gpu", 1])
+    assert suite["measuring"].quick and not matpow["measuring"].quick
     assert suite["measuring"].backends == ["numpy", "jax"] and suite["measuring"].environments == ["jax", "numpy"]
     assert called["training"]["environments"] == matpow["measuring"].environments == ["jax"]
 

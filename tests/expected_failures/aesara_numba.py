@@ -6,12 +6,6 @@ from expected_failures._lineage import GRADIENT_OF_EIGH, GRADIENTS_OF_LOOPS
 EXPECTED = (
     *GRADIENTS_OF_LOOPS,
     GRADIENT_OF_EIGH,
-    ExpectedFailure(
-        "test_what_loops_leave_and_rows_that_were_taken_cross_devices",
-        "scanned_twice",
-        "Numba has no type for what the second gradient of rows at an index does inside of a loop",
-        "https://github.com/aesara-devs/aesara/blob/main/aesara/link/numba/dispatch/subtensor.py",
-    ),
     *(
         ExpectedFailure(
             test,
