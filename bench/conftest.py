@@ -30,7 +30,7 @@ from xbackend import pytest_plugin
 from xbackend.backends import registry
 from xbackend.measure.candidates import Candidate, case
 from xbackend.measure.machine import machine
-from xbackend.pytest_plugin import Choices, Recorded, numbers, words
+from xbackend.pytest_plugin import Choices, Recorded, count, words
 from xbackend.results.schema import FOREIGN
 from xbackend.workloads import matpow
 
@@ -39,7 +39,9 @@ FIGURES: pytest.StashKey[list[Figure]] = pytest.StashKey()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("xbackend's own benchmarks")
-    group.addoption("--sizes", type=numbers, help="default 512, with --full 512,1024,2048")
+    group.addoption(
+        "--sizes", type=lambda text: [*map(count, words(text))], help="default 512, with --full 512,1024,2048"
+    )
     group.addoption("--dtypes", type=words, help="default float32, with --full float32,float64")
     group.addoption("--figures", type=Path, metavar="FILE.md", help="write the figures to reach into a file")
     group.addoption(

@@ -442,6 +442,15 @@ def test_a_wrong_result_and_arrays_that_change_fail_their_test(project: Path) ->
     assert "the function, or its arrays, are not those" in output and "3 failed, 1 passed" in output, output
 
 
+def test_devices_have_a_kind(project: Path) -> None:
+    status, output = run_pytest(
+        project, "bench", "--quick", "--processes=1", "--backends=jax", "--devices=gpu,1", "-k", "energy"
+    )
+    assert status == 1 and "backend jax has no device of kind gpu" in output, output
+    status, output = run_pytest(project, "bench", "--backends=numpy", "--devices=tpux,1", "-k", "energy")
+    assert "a kind of device where one is asked for" in output, output
+
+
 WORKLOADS = """
 import xbackend as xb
 

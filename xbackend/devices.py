@@ -133,6 +133,12 @@ def numbers_and_kinds(asked: Sequence[int | str]) -> tuple[list[int], list[str]]
     return numbers or [1], sorted(kinds, key=lambda kind: (kind == "cpu", kind))
 
 
+def visible_of(kinds: Sequence[str], count: int) -> tuple[str, ...] | None:
+    """The devices that a process may see which is to have so many of these kinds: of the kind CPU alone, no
+    accelerator, which would be the default device. Else `None`: all."""
+    return tuple(f"cpu:{i}" for i in range(count)) if [*kinds] == ["cpu"] else None
+
+
 def choose_visible(devices: Iterable[Device], visible: Iterable[str | Device] | None) -> tuple[Device, ...]:
     """The visible devices, in the order of ``devices``; `None` means all.
 

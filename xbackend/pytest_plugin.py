@@ -56,15 +56,15 @@ def count(text: str) -> int:
     return int(text)
 
 
-def numbers(text: str) -> list[int]:
-    """``1,2`` as a list."""
-    return [count(word) for word in words(text)]
+def devices(text: str) -> list[int | str]:
+    """``gpu,1,2`` as a list of kinds and numbers."""
+    return [word if word.isalpha() else count(word) for word in words(text)]
 
 
 # Each is there as --xbackend-NAME.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "backends": {"type": words, "metavar": "NAME,...", "help": "default: all"},
-    "devices": {"type": numbers, "metavar": "N,...", "help": "numbers of devices; default 1, with --full 1,2"},
+    "devices": {"type": devices, "metavar": "N,...", "help": "numbers of devices, gpu,1,2; default 1, --full 1,2"},
     "quick": {"action": "store_true", "help": "the default: three processes each, short rounds"},
     "full": {"action": "store_true", "help": "five processes each, long rounds"},
     "thorough": {"action": "store_true", "help": "long rounds, and processes until the intervals are narrow"},
@@ -112,6 +112,7 @@ class Choices:
     def __init__(self, config: pytest.Config) -> None:
         from xbackend import cores
         from xbackend.backends import registry
+        from xbackend.devices import numbers_and_kinds
         from xbackend.errors import XBackendError
         from xbackend.measure.plan import PRESETS
         from xbackend.measure.session import cores_each
@@ -126,9 +127,9 @@ class Choices:
         try:
             self.backends = [registry.get(name).name for name in given["backends"] or registry.names()]
             self.extent = mode.extent(given["processes"] or mode.each, given["minutes"])  # all alike: runs are compared
-            self.devices: list[int] = given["devices"] or ([1, 2] if full else [1])
+            self.devices, self.kinds = numbers_and_kinds(given["devices"] or ([1, 2] if full else [1]))
             each, shared = given["cores-per-device"], given["shared-cores"]
-            self.cores_per_device = cores_each(max(self.devices), given["threads"], each, shared)
+            self.cores_per_device = cores_each(max(self.devices), given["threads"], each, shared, self.kinds)
         except XBackendError as error:
             raise pytest.UsageError(str(error)) from None
         self.baseline: str | None = given["baseline"]
@@ -385,6 +386,7 @@ class Recorded:
             extent=asked.extent,
             threads=asked.threads,
             cores_per_device=asked.cores_per_device,
+            kinds=asked.kinds,
             seed=asked.seed,
             effort=asked.effort,
             allow_nan=asked.allow_nan,

@@ -20,7 +20,7 @@ from xbackend.analysis.answer import in_doubt
 from xbackend.analysis.bisection import What
 from xbackend.analysis.comparison import Row
 from xbackend.analysis.statistics import Ratio, time_of
-from xbackend.devices import numbers_and_kinds
+from xbackend.devices import numbers_and_kinds, visible_of
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import session
 from xbackend.measure.candidates import WARM, Case
@@ -236,7 +236,8 @@ class Bisection:
             try:
                 (count, *_), kinds = numbers_and_kinds(self.devices)
                 opener = self.options.get("opener", open_worker)
-                worker = opener(self.backend, environment=name, virtual_devices=count, **options)
+                seen = visible_of(kinds, count)
+                worker = opener(self.backend, environment=name, virtual_devices=count, visible=seen, **options)
                 with worker.backend as backend:
                     program = self.case.program
                     where = bind(program, backend, count, self.case.devices_map, kinds)

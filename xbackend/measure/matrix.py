@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from xbackend import environments as rooms
 from xbackend.backends import registry
 from xbackend.backends.contract import Settings
+from xbackend.devices import visible_of
 from xbackend.errors import ArgumentError, BackendUnavailable, EnvironmentFailed, XBackendError
 from xbackend.results import naming
 from xbackend.wording import grouped, join, placed
@@ -66,14 +67,15 @@ def ready(runs: Iterable[Run], on_progress: Callable[[str], None]) -> dict[Run, 
     return {run: failures[name] for run, name in names.items() if name in failures}
 
 
-def opened(run: Run, failures: Mapping[Run, str], devices: int = 1) -> RemoteBackend:
-    """The backend of a run in a process of its own, with so many virtual devices.
+def opened(run: Run, failures: Mapping[Run, str], devices: int = 1, kinds: Sequence[str] = ()) -> RemoteBackend:
+    """The backend of a run in a process of its own, with so many virtual devices, which are of these kinds, if any.
 
     Raises `BackendUnavailable` where its environment is one of the ``failures``, and what `RemoteBackend` raises.
     """
     if run in failures:
         raise BackendUnavailable(failures[run])
-    return RemoteBackend(run[0], Settings(virtual_devices=devices), requirement=run[1])
+    settings = Settings(virtual_devices=devices, visible=visible_of(kinds, devices))
+    return RemoteBackend(run[0], settings, requirement=run[1])
 
 
 def check_baseline(name: str | None, chosen: Iterable[Run]) -> None:

@@ -18,6 +18,7 @@ from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from xbackend.devices import visible_of
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, TimingError, WorkerDied, WorkerTimeout, XBackendError
 from xbackend.measure import gpus, machine, variables
 from xbackend.measure.candidates import Candidate, Group
@@ -173,7 +174,7 @@ class Session:
                 threads=self.threads,
                 cores_per_device=self.cores_per_device,
                 own_cache=True,
-                visible=tuple(f"cpu:{i}" for i in range(group.devices)) if list(self.kinds) == ["cpu"] else None,
+                visible=visible_of(self.kinds, group.devices),
                 limit=self.limit,
                 on_progress=self.on_progress,
             )

@@ -98,7 +98,7 @@ def _each(asked: Asked, made: Made, runs: Sequence[Run], spreads: Sequence[tuple
             called = naming.label(*run)
             asked.on_progress(f"{called}{place}, {strategy}{spread}: starts and compiles")
             try:
-                with matrix.opened(run, failures, count) as backend:
+                with matrix.opened(run, failures, count, asked.kinds) as backend:
                     one = _One(asked, called, strategy, count, len(spreads) > 1)
                     found, weights = one.on(backend, *made)
             except UsageError:  # of the user's own functions, with their lines
