@@ -108,8 +108,17 @@ def test_of_several_sizes_the_answer_is_from_which_one_they_are_faster_and_wheth
     many = [m for name in "cdef" for m in swept(name, sizes)]
     assert said(*swept("a", sizes), *never, *many) == (
         "Two devices against one (sharing cores): on a, c, d and 2 more faster from a size between 128 and 512 (1.5 to "
-        "1.9 times as fast); on b not shown to be faster at any size (128 to 1024)."
+        "1.9 times as fast); on b not shown to be faster at any size (128 to 1024) (equal)."
     )
+    gone = replace(swept("a", sizes)[-1], processes=[], status="failed", reason="x")
+    assert said(*swept("a", sizes)[:-1], gone).endswith(
+        "slower at 128, both busy at once 40 % of the time), not measured on a (failed at 1024)."
+    )
+    assert said(*swept("a", sizes), *swept("b", {512: 1.5})).endswith(
+        "; on b faster at every size measured (512) (1.50 times as fast at 512, both busy at once 10 % of the time)."
+    )
+    few = [replace(m, processes=m.processes[:1]) for name in "abcde" for m in swept(name, sizes)]
+    assert "at any size (128 to 1024) (too few processes); there are too few processes: " in said(*few)
 
 
 def test_each_number_of_devices_has_an_answer() -> None:
@@ -207,8 +216,8 @@ def test_each_size_has_its_fastest_and_many_sizes_are_counted() -> None:
     )
     assert said(*rows(1, 2, 3, 4)).count("size=") == 4
     assert said(*rows(1, 2, 3, 4, 5)) == (
-        "b is the fastest in 3 of 5 comparisons, at size 3 to 5 (1.30 to 1.50 times as fast as the next), a is the "
-        "fastest in 2, at size 1 and 2 (1.10 to 1.20 times as fast as the next)."
+        "b is the fastest in 3 of 5 comparisons, at sizes 3 to 5 (1.30 to 1.50 times as fast as the next), a is the "
+        "fastest in 2, at sizes 1 and 2 (1.10 to 1.20 times as fast as the next)."
     )
     level = [measured(name, near(1.0, 0.03), parameters={"size": 6}) for name in "ab"]
     assert said(*rows(1, 2, 3, 4, 5), *level).endswith("next), the fastest are not told apart in 1, at size 6.")

@@ -442,9 +442,14 @@ def sweep(speedups: dict[int, float], spread: float = 0.0) -> scaling.Sweep:
         ({128: 1.5, 256: 1.6, 512: 1.7}, None, "at every size measured (128 to 512)"),
         ({128: 0.2, 256: 0.5, 512: 0.9}, None, "shown at no size measured (128 to 512)"),
         ({128: 1.0, 256: 0.98, 512: 1.0}, None, "shown at no size measured (128 to 512)"),
-        ({128: 1.0, 256: 1.0, 512: 1.5}, None, "at 512; where it begins is not shown"),
-        ({128: 1.5, 256: 1.0, 512: 1.0}, None, "at 128; where it ends is not shown"),
-        ({512: 0.7, 256: 0.8, 128: 1.4, 1024: 1.3}, None, "at 128 and 1024, and not at 256 and 512"),
+        ({128: 1.0, 256: 1.0, 512: 1.5}, None, "at 512, not shown at 128 and 256"),
+        ({128: 1.5, 256: 1.0, 512: 1.0}, None, "at 128, not shown at 256 and 512"),
+        ({512: 0.7, 256: 0.8, 128: 1.4, 1024: 1.3}, None, "at 128 and 1024, not shown at 256 and 512"),
+        ({128: 0.5, 256: 1.5, 512: 1.0, 1024: 1.9}, None, "at 256 and 1024, not shown at 128 and 512"),
+        ({128: 0.5, 256: 1.5, 512: 1.6, 1024: 1.0}, None, "at 256 and 512, not shown at 128 and 1024"),
+        ({128: 1.5, 256: 1.0, 512: 0.7, 1024: 0.5}, (512, 128), "up to a size between 128 and 512"),
+        ({128: 1.5, 256: 1.0, 512: 1.6}, None, "at 128 and 512, not shown at 256"),
+        ({128: 1.5}, None, "at every size measured (128)"),
     ],
 )
 def test_from_which_size_is_a_bracket_of_measured_ones(
