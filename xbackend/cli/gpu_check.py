@@ -49,7 +49,9 @@ def _kind(text: str) -> str:
 _DEVICES = options.option(_kind, "KIND", "with --gpu-check: gpu, or cpu for two CPU devices in their place")
 _MINUTES = options.option(options.duration("minutes"), "N", "with --gpu-check: how long the suite is measured")
 _CUPY = options.option(
-    gpu_limits.interpreter, "PATH", "with --gpu-check: what has CuPy, to measure the GPUs themselves"
+    gpu_limits.interpreter,
+    "PATH",
+    "with --gpu-check: the interpreter or virtual environment that has CuPy, which measures the GPUs themselves",
 )
 
 

@@ -84,7 +84,7 @@ def _is_of(figures: Any, row: dict[str, Any]) -> bool:
 
 
 def _reasons(value: Any, at: str = "") -> Iterator[str]:
-    """Each reason that stands in place of a figure, behind where."""
+    """Each reason that stands in place of a figure, after where it stands."""
     if isinstance(value, str):
         yield f"{at}: {value}"
     elif isinstance(value, list):
