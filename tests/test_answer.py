@@ -20,7 +20,7 @@ from xbackend.analysis.scaling import scalings
 from xbackend.analysis.statistics import Verdict
 from xbackend.backends.description import IN_TURN, Description
 from xbackend.report.said import text
-from xbackend.report.said.doubts import doubts
+from xbackend.report.said.doubts import Doubt, doubts, gathered
 from xbackend.report.written import columns, terminal
 from xbackend.results.schema import Measurement, Parity, Profile, Results, SessionSettings, load
 from xbackend.wording import REST, visible
@@ -474,6 +474,9 @@ def test_noise_is_one_line_with_the_rows_of_each_kind() -> None:
         "12 % (10 % ...) (1 row). What to do: close other programs, and measure again",
         "warning: b on 1 device: where add ran: x",
     ]
+    slow = Doubt(f"slow: {REST}", (("one", "all"), ("another", "all")))
+    (line,) = gathered([slow, Doubt(f"far: {REST}", (("one", "a"),))])
+    assert line.startswith("noise of 2 kinds: slow (2 comparisons); far (1 row). What to do: ")
 
 
 def test_a_model_of_pymc_is_answered_by_what_to_type_there() -> None:

@@ -450,6 +450,8 @@ def sweep(speedups: dict[int, float], spread: float = 0.0) -> scaling.Sweep:
         ({128: 1.5, 256: 1.0, 512: 0.7, 1024: 0.5}, (512, 128), "up to a size between 128 and 512"),
         ({128: 1.5, 256: 1.0, 512: 1.6}, None, "at 128 and 512, not shown at 256"),
         ({128: 1.5}, None, "at every size measured (128)"),
+        ({1000000: 0.5, 1048577: 1.5}, (1000000, 1048577), "from a size between 1000000 and 1048577"),
+        ({1000000: 1.5, 1048577: 1.5}, None, "at every size measured (1000000 to 1048577)"),
     ],
 )
 def test_from_which_size_is_a_bracket_of_measured_ones(

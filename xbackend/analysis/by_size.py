@@ -25,13 +25,13 @@ def at(sizes: Collection[float], measured: Collection[float]) -> str:
     every, some = sorted(measured), sorted(sizes)
     first = every.index(some[0])
     row = len(some) > 2 and every[first : first + len(some)] == some
-    return f"{some[0]:g} to {some[-1]:g}" if row else few([f"{size:g}" for size in some], _EACH)
+    return f"{some[0]:.12g} to {some[-1]:.12g}" if row else few([f"{size:.12g}" for size in some], _EACH)
 
 
 def pays(sweep: Sweep) -> str:
     """From or up to which size several devices are faster than one, in words."""
     sizes = [size for size, _ in sweep.points]
-    measured = " to ".join(dict.fromkeys(f"{size:g}" for size in (sizes[0], sizes[-1])))
+    measured = " to ".join(dict.fromkeys(f"{size:.12g}" for size in (sizes[0], sizes[-1])))
     if sweep.paying == sizes:
         return f"at every size measured ({measured})"
     if not sweep.paying:
@@ -39,7 +39,7 @@ def pays(sweep: Sweep) -> str:
     if sweep.bracket is not None:
         first, then = sweep.bracket
         low, high = sorted(sweep.bracket)
-        return f"{'from' if first < then else 'up to'} a size between {low:g} and {high:g}"
+        return f"{'from' if first < then else 'up to'} a size between {low:.12g} and {high:.12g}"
     others = [size for size in sizes if size not in sweep.paying]
     return f"at {at(sweep.paying, sizes)}, not shown at {at(others, sizes)}"
 
@@ -48,7 +48,7 @@ def told(sweep: Sweep, why: str = "") -> str:
     """The sizes of one backend: from which one it is faster, how much, and how long devices were busy at once; ``why``
     it is not, where it is at none."""
     measured, said = [size for size, _ in sweep.points], [why] if why and not sweep.paying else []
-    if gains := [f"{number(s.speedup)} at {size:g}" for size, s in sweep.points if s.faster]:
+    if gains := [f"{number(s.speedup)} at {size:.12g}" for size, s in sweep.points if s.faster]:
         said.append(join([gains[0].replace(" at", " times as fast at"), *gains[1:]]))
     verdicts = grouped((s.ratio.verdict, size) for size, s in sweep.points if not s.faster)
     said += [f"{verdict} at {at(sizes, measured)}" for verdict, sizes in verdicts.items()]

@@ -171,7 +171,7 @@ def _steps(
     matpow = compare.Measuring(**with_gpus, devices=numbers[: count + 1], devices_map=home, **how)
     size = SMALL if asked.quick else SIZES
     yield "matpow", lambda: compare.compare(measuring=matpow, size=size, name="matpow", reports=folder)
-    if (cupy := asked.cupy) and kind == "gpu":
+    if cupy := asked.cupy:
         yield "limits", lambda: gpu_limits.limits(cupy, size, done["matpow"], folder)
     elif kind == "gpu":
         say(f"\n{gpu_limits.LEFT_OUT}")
