@@ -66,6 +66,10 @@ def test_four_rows_are_said_one_by_one_and_five_are_counted() -> None:
 def test_what_failed_on_one_device_and_was_not_asked_for_on_more_is_said() -> None:
     rows = [*both("a", 2.0, 1.0), measured("b", [], parameters={"size": 8}, status="failed")]
     assert said(*rows).endswith("2.00 times as fast on a (1.99 to 2.01), not measured on b (failed).")
+    lost = [replace(row, processes=[], status="failed", reason="x") for row in both("a", 1.0, 1.0, 9)]
+    assert said(*rows[:2], *lost).endswith(
+        "size=8: 2.00 times as fast on a (1.99 to 2.01), not measured on a (failed at 9)."
+    )
 
 
 def test_many_rows_are_counted_with_what_was_not_measured() -> None:

@@ -124,20 +124,21 @@ def _of_kind(comparisons: Sequence[Comparison], many: int, place: str, places: C
     """The answer for so many devices of one kind, of the rows at these places."""
     scaled = [(_where(comparison, comparisons), *_scaled(comparison, many, places)) for comparison in comparisons]
     found = [s for _, each, _ in scaled for s in each]
+    absent = [one for *_, without in scaled for one in without]
     swept, sizes, among = sweeps(found), sizes_of(comparisons), ""
     if sizes and any(len(sweep.points) > 1 for sweep in swept):
         by_name = len(swept) <= _NAMED
         parts = [told(s, why_in_turn(s.points[0][1].many)) for s in swept] if by_name else [told_together(swept)]
-        where = grouped((one, size) for size, (*_, without) in zip(sizes, scaled, strict=True) for one in without)
-        absent = [(name, why + (f" at {at(of, sizes)}" if of != sizes else "")) for (name, why), of in where.items()]
     else:
-        absent = [one for *_, without in scaled for one in without]
         cases = [(where, each, len(each) + len(without)) for where, each, without in scaled if each or without]
         total = len(found) + len(absent)
         if len(cases) > APART:
             among, cases = f" in {len(cases)} comparisons", [("", found, total)]
         by_name, alone = total <= _NAMED, len(cases) == 1
         parts = [_said(*case, by_name, alone) for case in cases if case[1]] or ["no backend gave a time on both"]
+    if sizes:
+        at_sizes = grouped((one, size) for size, (*_, without) in zip(sizes, scaled, strict=True) for one in without)
+        absent = [(name, why + (f" at {at(of, sizes)}" if of != sizes else "")) for (name, why), of in at_sizes.items()]
     if absent:
         without_time = few([f"{name} ({why})" for name, why in absent]) if by_name else _counts(absent)
         parts[-1] += f"{', ' if len(parts) == 1 else '; '}not measured on {without_time}"
