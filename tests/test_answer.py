@@ -219,6 +219,9 @@ def test_each_size_has_its_fastest_and_many_sizes_are_counted() -> None:
         "times as fast as the next, a (1.39 to 1.41)."
     )
     assert said(*rows(1, 2, 3, 4)).count("size=") == 4
+    gone = [measured("c", [], parameters={"size": size}, status="missing", reason="x") for size in (1, 2, 3)]
+    lost = measured("d", [], parameters={"size": 2}, status="failed", reason="x")
+    assert said(*rows(1, 2, 3), *gone, lost).endswith("; not measured: c (missing) and d (failed at 2).")
     assert said(*rows(1, 2, 3, 4, 5)) == (
         "b is the fastest in 3 of 5 comparisons, at sizes 3 to 5 (1.30 to 1.50 times as fast as the next), a is the "
         "fastest in 2, at sizes 1 and 2 (1.10 to 1.20 times as fast as the next)."
