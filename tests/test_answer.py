@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from xbackend.analysis.comparison import comparisons
 from xbackend.analysis.scaling import scalings
 from xbackend.analysis.statistics import Verdict
 from xbackend.backends.description import IN_TURN, Description
+from xbackend.measure.candidates import disturbed_warnings, outlier_warnings
+from xbackend.measure.loop import _warnings
 from xbackend.report.said import text
 from xbackend.report.said.doubts import Doubt, doubts, gathered
 from xbackend.report.written import columns, terminal
@@ -484,6 +487,24 @@ def test_noise_is_one_line_with_the_rows_of_each_kind() -> None:
     slow = Doubt(f"slow: {REST}", (("one", "all"), ("another", "all")))
     (line,) = gathered([slow, Doubt(f"far: {REST}", (("one", "a"),))])
     assert line.startswith("noise of 2 kinds: slow (2 comparisons); far (1 row). What to do: ")
+
+
+def test_the_noise_that_a_session_warns_of_is_gathered_whatever_its_numbers() -> None:
+    def noise(count: int, cores: float) -> list[str]:
+        processes: list[Any] = [SimpleNamespace(disturbed=i == 0, foreign_cores=cores, time=1.0) for i in range(count)]
+        far: list[Any] = [*processes[:2], SimpleNamespace(time=2.0 + cores)]
+        rounds = [0.01] * 9 + [0.012, 0.02 + cores]
+        spread = [0.01, 0.012, 0.014, 0.016, 0.018 + 0.001 * count]
+        return [
+            *disturbed_warnings(processes),
+            *outlier_warnings([*far, *far[:1]]),
+            *_warnings(rounds, 1),
+            *_warnings(spread, 1),
+        ]
+
+    rows = [measured(name, near(1.0), warnings=noise(*each)) for name, each in (("a", (1, 0.8)), ("b", (3, 1.2)))]
+    lines = [line for line in gathered(doubts(comparisons(of(*rows)))) if "oracle" not in line]
+    assert len(lines) == 1 and lines[0].startswith("noise of 4 kinds: ") and lines[0].count("(2 rows)") == 4, lines
 
 
 def test_a_model_of_pymc_is_answered_by_what_to_type_there() -> None:

@@ -304,7 +304,7 @@ def disturbed_warnings(processes: Sequence[Process]) -> Iterator[str]:
     """Processes that others disturbed during all of their visits."""
     used = [p.foreign_cores or 0.0 for p in processes if p.disturbed]
     if used:
-        during = f"all through {len(used)} of {counted(len(processes), 'process', 'processes')}"
+        during = f"all through {len(used)} of {len(processes)} processes"  # without a singular: alike are gathered
         yield f"other programs used up to {max(used):.1f} cores {during}: {REST}"
 
 
