@@ -202,13 +202,21 @@ def test_the_library_itself_stands_beside_what_backends_take(
 ) -> None:
     planned = Planned(monkeypatch, 1)
     own = replace(measured(1024, "float32", 1.5e-3), environment="jax=/opt/cuda")
-    rows = [measured(1024, "float32", 1.28e-3), own, measured(4096, "float32", 49e-3), measured(4096, "float32", 33e-3, 2)]
+    rows = [
+        measured(1024, "float32", 1.28e-3),
+        own,
+        measured(4096, "float32", 49e-3),
+        measured(4096, "float32", 33e-3, 2),
+    ]
     planned.answers = {"matpow": lambda: output.Compare(exit_code=DONE, rows=rows)}
     assert main(with_cupy(folder, json.dumps(PRINTED))) == DONE
     said = capsys.readouterr().out
     best = "the library itself (cuBLAS): 4096, float32: 47.10 ms; jax takes 49.00 ms, 1.04 times"
     assert f"limits: {best}\n" in said
-    assert "1024, float32: 1.200 ms; jax takes 1.280 ms, 1.07 times; jax (jax=/opt/cuda) takes 1.500 ms, 1.25 times" in said
+    assert (
+        "1024, float32: 1.200 ms; jax takes 1.280 ms, 1.07 times; jax (jax=/opt/cuda) takes 1.500 ms, 1.25 times"
+        in said
+    )
     assert "4096, float32, on two GPUs: 30.00 ms; jax takes 33.00 ms, 1.10 times" in said
     assert "4096, float64: 45.00 ms\n" in said
     assert (folder / "ran").read_text().endswith("bench/gpu_limits.py --size 1024,4096\n")
