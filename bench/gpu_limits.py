@@ -99,34 +99,29 @@ def in_turn(makers: Mapping[Any, Callable[[], Task]], budget: float) -> dict[Any
     tasks: dict[Any, Task] = {}
     found: dict[Any, Any] = {key: [] for key in makers}
 
-    def tried(key: Any, act: Callable[[Any, Task | None], Any]) -> None:
+    @contextmanager
+    def kept(key: Any) -> Iterator[None]:
         try:
-            act(key, tasks.get(key))
+            yield
         except Exception as error:
             tasks.pop(key, None)
             found[key] = _reason(error)
 
-    def made(key: Any, _: Any) -> None:
-        task = makers[key]()
-        for _ in range(2):
-            task.seconds()
-        tasks[key] = task
-
-    def timed(key: Any, task: Any) -> None:
-        found[key].append(task.seconds())
-
-    def checked(key: Any, task: Any) -> None:
-        found[key] = np.array(found[key]), task.check()
-
-    for key in makers:
-        tried(key, made)
+    for key, make in makers.items():
+        with kept(key):
+            task = make()
+            for _ in range(2):
+                task.seconds()
+            tasks[key] = task
     end, turn = time.monotonic() + budget, 0
     while turn < MOST and (turn < LEAST or time.monotonic() < end):
         turn += 1
-        for key in [*tasks]:
-            tried(key, timed)
-    for key in [*tasks]:
-        tried(key, checked)
+        for key, task in [*tasks.items()]:
+            with kept(key):
+                found[key].append(task.seconds())
+    for key, task in [*tasks.items()]:
+        with kept(key):
+            found[key] = np.array(found[key]), task.check()
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +20,10 @@ from xbackend.analysis.comparison import comparisons
 from xbackend.analysis.scaling import scalings
 from xbackend.analysis.statistics import Verdict
 from xbackend.backends.description import IN_TURN, Description
+from xbackend.measure.candidates import disturbed_warnings, outlier_warnings
+from xbackend.measure.loop import _warnings
 from xbackend.report.said import text
-from xbackend.report.said.doubts import doubts
+from xbackend.report.said.doubts import Doubt, doubts, gathered
 from xbackend.report.written import columns, terminal
 from xbackend.results.schema import Measurement, Parity, Profile, Results, SessionSettings, load
 from xbackend.wording import REST, visible
@@ -66,6 +69,10 @@ def test_four_rows_are_said_one_by_one_and_five_are_counted() -> None:
 def test_what_failed_on_one_device_and_was_not_asked_for_on_more_is_said() -> None:
     rows = [*both("a", 2.0, 1.0), measured("b", [], parameters={"size": 8}, status="failed")]
     assert said(*rows).endswith("2.00 times as fast on a (1.99 to 2.01), not measured on b (failed).")
+    lost = [replace(row, processes=[], status="failed", reason="x") for row in both("a", 1.0, 1.0, 9)]
+    assert said(*rows[:2], *lost).endswith(
+        "size=8: 2.00 times as fast on a (1.99 to 2.01), not measured on a (failed at 9)."
+    )
 
 
 def test_many_rows_are_counted_with_what_was_not_measured() -> None:
@@ -108,8 +115,17 @@ def test_of_several_sizes_the_answer_is_from_which_one_they_are_faster_and_wheth
     many = [m for name in "cdef" for m in swept(name, sizes)]
     assert said(*swept("a", sizes), *never, *many) == (
         "Two devices against one (sharing cores): on a, c, d and 2 more faster from a size between 128 and 512 (1.5 to "
-        "1.9 times as fast); on b not shown to be faster at any size (128 to 1024)."
+        "1.9 times as fast); on b not shown to be faster at any size (128 to 1024) (equal)."
     )
+    gone = replace(swept("a", sizes)[-1], processes=[], status="failed", reason="x")
+    assert said(*swept("a", sizes)[:-1], gone).endswith(
+        "slower at 128, both busy at once 40 % of the time), not measured on a (failed at 1024)."
+    )
+    assert said(*swept("a", sizes), *swept("b", {512: 1.5})).endswith(
+        "; on b faster at every size measured (512) (1.50 times as fast at 512, both busy at once 10 % of the time)."
+    )
+    few = [replace(m, processes=m.processes[:1]) for name in "abcde" for m in swept(name, sizes)]
+    assert "at any size (128 to 1024) (too few processes); there are too few processes: " in said(*few)
 
 
 def test_each_number_of_devices_has_an_answer() -> None:
@@ -206,9 +222,12 @@ def test_each_size_has_its_fastest_and_many_sizes_are_counted() -> None:
         "times as fast as the next, a (1.39 to 1.41)."
     )
     assert said(*rows(1, 2, 3, 4)).count("size=") == 4
+    gone = [measured("c", [], parameters={"size": size}, status="missing", reason="x") for size in (1, 2, 3)]
+    lost = measured("d", [], parameters={"size": 2}, status="failed", reason="x")
+    assert said(*rows(1, 2, 3), *gone, lost).endswith("; not measured: c (missing) and d (failed at 2).")
     assert said(*rows(1, 2, 3, 4, 5)) == (
-        "b is the fastest in 3 of 5 comparisons, at size 3 to 5 (1.30 to 1.50 times as fast as the next), a is the "
-        "fastest in 2, at size 1 and 2 (1.10 to 1.20 times as fast as the next)."
+        "b is the fastest in 3 of 5 comparisons, at sizes 3 to 5 (1.30 to 1.50 times as fast as the next), a is the "
+        "fastest in 2, at sizes 1 and 2 (1.10 to 1.20 times as fast as the next)."
     )
     level = [measured(name, near(1.0, 0.03), parameters={"size": 6}) for name in "ab"]
     assert said(*rows(1, 2, 3, 4, 5), *level).endswith("next), the fastest are not told apart in 1, at size 6.")
@@ -465,6 +484,27 @@ def test_noise_is_one_line_with_the_rows_of_each_kind() -> None:
         "12 % (10 % ...) (1 row). What to do: close other programs, and measure again",
         "warning: b on 1 device: where add ran: x",
     ]
+    slow = Doubt(f"slow: {REST}", (("one", "all"), ("another", "all")))
+    (line,) = gathered([slow, Doubt(f"far: {REST}", (("one", "a"),))])
+    assert line.startswith("noise of 2 kinds: slow (2 comparisons); far (1 row). What to do: ")
+
+
+def test_the_noise_that_a_session_warns_of_is_gathered_whatever_its_numbers() -> None:
+    def noise(count: int, cores: float) -> list[str]:
+        processes: list[Any] = [SimpleNamespace(disturbed=i == 0, foreign_cores=cores, time=1.0) for i in range(count)]
+        far: list[Any] = [*processes[:2], SimpleNamespace(time=2.0 + cores)]
+        rounds = [0.01] * 9 + [0.012, 0.02 + cores]
+        spread = [0.01, 0.012, 0.014, 0.016, 0.018 + 0.001 * count]
+        return [
+            *disturbed_warnings(processes),
+            *outlier_warnings([*far, *far[:1]]),
+            *_warnings(rounds, 1),
+            *_warnings(spread, 1),
+        ]
+
+    rows = [measured(name, near(1.0), warnings=noise(*each)) for name, each in (("a", (1, 0.8)), ("b", (3, 1.2)))]
+    lines = [line for line in gathered(doubts(comparisons(of(*rows)))) if "oracle" not in line]
+    assert len(lines) == 1 and lines[0].startswith("noise of 4 kinds: ") and lines[0].count("(2 rows)") == 4, lines
 
 
 def test_a_model_of_pymc_is_answered_by_what_to_type_there() -> None:

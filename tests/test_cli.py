@@ -173,7 +173,7 @@ def test_a_report_with_times_is_not_replaced_by_one_without(folder: Path) -> Non
     empty = report.read_bytes()
     said = compare()  # the second
     assert re.search(
-        r"\(in place of that of 20[-0-9]+ [0-9:]+ UTC, xbackend report --run 20\S+ writes that again\)", said
+        r"\(replaces the one of 20[-0-9]+ [0-9:]+ UTC; xbackend report --run 20\S+ writes that one again\)", said
     )
     measured = report.read_bytes()
     assert measured != empty

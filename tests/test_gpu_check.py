@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from xbackend.analysis.rows import Figures
 from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, WRONG, compare, devices, doctor, gpu_check, main, output, train
@@ -201,13 +202,22 @@ def test_the_library_itself_stands_beside_what_backends_take(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     planned = Planned(monkeypatch, 1)
-    rows = [measured(1024, "float32", 1.28e-3), measured(4096, "float32", 49e-3), measured(4096, "float32", 33e-3, 2)]
+    own = replace(measured(1024, "float32", 1.5e-3), environment="jax=/opt/cuda")
+    rows = [
+        measured(1024, "float32", 1.28e-3),
+        own,
+        measured(4096, "float32", 49e-3),
+        measured(4096, "float32", 33e-3, 2),
+    ]
     planned.answers = {"matpow": lambda: output.Compare(exit_code=DONE, rows=rows)}
     assert main(with_cupy(folder, json.dumps(PRINTED))) == DONE
     said = capsys.readouterr().out
     best = "the library itself (cuBLAS): 4096, float32: 47.10 ms; jax takes 49.00 ms, 1.04 times"
     assert f"limits: {best}\n" in said
-    assert "1024, float32: 1.200 ms; jax takes 1.280 ms, 1.07 times" in said
+    assert (
+        "1024, float32: 1.200 ms; jax takes 1.280 ms, 1.07 times; jax (jax=/opt/cuda) takes 1.500 ms, 1.25 times"
+        in said
+    )
     assert "4096, float32, on two GPUs: 30.00 ms; jax takes 33.00 ms, 1.10 times" in said
     assert "4096, float64: 45.00 ms\n" in said
     assert (folder / "ran").read_text().endswith("bench/gpu_limits.py --size 1024,4096\n")

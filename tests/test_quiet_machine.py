@@ -196,8 +196,8 @@ def test_what_is_disturbed_each_time_counts_with_a_warning_and_ends(others: list
     (candidate,) = done.candidates
     assert [len(measured.visits) for measured in candidate.processes] == [3] * 3  # half as many again as planned
     assert all(measured.disturbed for measured in candidate.processes)
-    (warning,) = [w for w in candidate.measurement().warnings if "disturbed" in w]
-    assert "used up to 0.8 cores (its processes that were disturbed all through: 3 of 3)" in warning
+    (warning,) = [w for w in candidate.measurement().warnings if "other programs" in w]
+    assert "used up to 0.8 cores all through 3 of 3 processes: " in warning
     said = disturbed(done.results("loud"))
     assert "during 9 of 9 visits; 0 do not count, 9 count, as their process has no others" in said
 

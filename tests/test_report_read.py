@@ -32,7 +32,7 @@ from xbackend.results.schema import Measurement, Parity, Profile, Results
 MOST = 250  # lines of all backends at two sizes, on one and two devices
 WARNINGS = (
     "{} of 15 rounds took more than 2 times as long as usual: close other programs, and measure again",
-    "rounds differ by {} % (10 % would be well): close other programs, and measure again",
+    "rounds differ by {} % (up to 10 % is fine): close other programs, and measure again",
     "rounds last 0.{} ms, under 1 ms: measure a larger size",
     "other processes kept 0.{} cores busy meanwhile: end them and measure again",
 )

@@ -479,7 +479,7 @@ def test_processes_far_from_the_others_are_named_and_count() -> None:
     ("rounds", "word"),
     [
         ([0.0005] * 9, "under 1 ms: measure a larger size"),
-        ([0.01, 0.012, 0.014, 0.016, 0.018], "rounds differ by 14 % (10 % would be well): "),
+        ([0.01, 0.012, 0.014, 0.016, 0.018], "rounds differ by 14 % (up to 10 % is fine): "),
         ([0.01] * 9 + [0.03], "1 of 10 rounds took more than 2 times as long as usual"),
     ],
 )

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
 from xbackend.analysis.by_size import at, sizes_of, told, told_together
-from xbackend.analysis.comparison import Comparison, Row, size_of
+from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.sampling import in_pymc, in_script
 from xbackend.analysis.scaling import REAL, Scaling, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Ratio, Verdict, between
@@ -123,23 +123,19 @@ def _of_devices(comparisons: Sequence[Comparison], many: int) -> str:
 def _of_kind(comparisons: Sequence[Comparison], many: int, place: str, places: Collection[str]) -> str:
     """The answer for so many devices of one kind, of the rows at these places."""
     scaled = [(_where(comparison, comparisons), *_scaled(comparison, many, places)) for comparison in comparisons]
-    cases = [(where, each, len(each) + len(without)) for where, each, without in scaled if each or without]
-    found, absent = [s for _, each, _ in scaled for s in each], [one for *_, without in scaled for one in without]
-    swept = (
-        sweeps(found)
-        if sizes_of(comparisons) and len({size_of(s.many.measurement.parameters) for s in found}) > 1
-        else []
-    )
-    among, total = "", len(found) + len(absent)
-    if not swept and len(cases) > APART:
-        among, cases = f" in {len(cases)} comparisons", [("", found, total)]
-    by_name, alone = total <= _NAMED, len(cases) == 1
-    parts = [_said(*case, by_name, alone) for case in cases if case[1]] or ["no backend gave a time on both"]
-    if swept:
+    found = [s for _, each, _ in scaled for s in each]
+    swept, sizes, among = sweeps(found), sizes_of(comparisons), ""
+    if sizes and any(len(sweep.points) > 1 for sweep in swept):
         by_name = len(swept) <= _NAMED
         parts = [told(s, why_in_turn(s.points[0][1].many)) for s in swept] if by_name else [told_together(swept)]
-        absent = [*dict.fromkeys(absent)]
-    if absent:
+    else:
+        cases = [(where, each, len(each) + len(without)) for where, each, without in scaled if each or without]
+        total = sum(rows for *_, rows in cases)
+        if len(cases) > APART:
+            among, cases = f" in {len(cases)} comparisons", [("", found, total)]
+        by_name, alone = total <= _NAMED, len(cases) == 1
+        parts = [_said(*case, by_name, alone) for case in cases if case[1]] or ["no backend gave a time on both"]
+    if absent := _absent([without for *_, without in scaled], sizes):
         without_time = few([f"{name} ({why})" for name, why in absent]) if by_name else _counts(absent)
         parts[-1] += f"{', ' if len(parts) == 1 else '; '}not measured on {without_time}"
     kinds = sorted({s.kind for s in found} - {REAL})  # limits of what a speed-up says
@@ -184,6 +180,14 @@ def _scaled(comparison: Comparison, many: int, places: Collection[str]) -> tuple
     alone_there = [one for one in ones.values() if one.of not in several and one.place in places]
     absent += [(one.of, _status(one)) for one in alone_there if not one.times]
     return found, absent
+
+
+def _absent(each: Sequence[Sequence[tuple[str, str]]], sizes: Sequence[float]) -> list[tuple[str, str]]:
+    """What has no time in each comparison, and why; of several ``sizes`` each once, with those where it has none."""
+    if not sizes:
+        return [one for without in each for one in without]
+    where = grouped((one, size) for size, without in zip(sizes, each, strict=True) for one in without)
+    return [(name, why + (f" at {at(of, sizes)}" if of != sizes else "")) for (name, why), of in where.items()]
 
 
 def _status(row: Row) -> str:
@@ -241,8 +245,8 @@ def _of_backends(comparisons: Sequence[Comparison]) -> str:
         said = _wins(comparisons)
     else:
         said = "; ".join(_where(c, comparisons) + _fastest(c, len(comparisons) == 1) for c in comparisons)
-    absent = [(named(row, c), _status(row)) for c in comparisons for row in c.rows if not row.times]
-    if not absent:
+    each = [[(named(row, c), _status(row)) for row in c.rows if not row.times] for c in comparisons]
+    if not (absent := _absent(each, sizes_of(comparisons))):
         return said
     by_name = len(absent) == len(set(absent)) < _NAMED
     return f"{said}; not measured: " + (join(f"{name} ({why})" for name, why in absent) if by_name else _counts(absent))
@@ -254,7 +258,8 @@ def _wins(comparisons: Sequence[Comparison]) -> str:
     sizes = dict(zip(map(id, comparisons), sizes_of(comparisons), strict=False))
 
     def where(them: Sequence[Comparison]) -> str:
-        return f", at size {at([sizes[id(c)] for c in them], sizes.values())}" if sizes else ""
+        place = at([sizes[id(c)] for c in them], sizes.values()) if sizes else ""
+        return f", at size{'s' if len(them) > 1 else ''} {place}" if place else ""
 
     winners = grouped((named(c.winner, c), c) for c in comparisons if c.winner is not None)
     undecided = [c for c in comparisons if c.winner is None]

@@ -25,33 +25,30 @@ def at(sizes: Collection[float], measured: Collection[float]) -> str:
     every, some = sorted(measured), sorted(sizes)
     first = every.index(some[0])
     row = len(some) > 2 and every[first : first + len(some)] == some
-    return f"{some[0]:g} to {some[-1]:g}" if row else few([f"{size:g}" for size in some], _EACH)
+    return f"{some[0]:.12g} to {some[-1]:.12g}" if row else few([f"{size:.12g}" for size in some], _EACH)
 
 
 def pays(sweep: Sweep) -> str:
     """From or up to which size several devices are faster than one, in words."""
-    measured = f"{sweep.points[0][0]:g} to {sweep.points[-1][0]:g}"
-    if len(sweep.paying) == len(sweep.points):
+    sizes = [size for size, _ in sweep.points]
+    measured = " to ".join(dict.fromkeys(f"{size:.12g}" for size in (sizes[0], sizes[-1])))
+    if sweep.paying == sizes:
         return f"at every size measured ({measured})"
     if not sweep.paying:
         return f"{_NEVER} ({measured})"
     if sweep.bracket is not None:
         first, then = sweep.bracket
         low, high = sorted(sweep.bracket)
-        return f"{'from' if first < then else 'up to'} a size between {low:g} and {high:g}"
-    sizes = join(f"{size:g}" for size in sweep.paying)
-    if sweep.costing:
-        return f"at {sizes}, and not at {join(f'{size:g}' for size in sweep.costing)}"
-    first, last = sweep.paying[0] == sweep.points[0][0], sweep.paying[-1] == sweep.points[-1][0]
-    unknown = "begins" if last else "ends" if first else "begins and ends"
-    return f"at {sizes}; where it {unknown} is not shown"
+        return f"{'from' if first < then else 'up to'} a size between {low:.12g} and {high:.12g}"
+    others = [size for size in sizes if size not in sweep.paying]
+    return f"at {at(sweep.paying, sizes)}, not shown at {at(others, sizes)}"
 
 
 def told(sweep: Sweep, why: str = "") -> str:
     """The sizes of one backend: from which one it is faster, how much, and how long devices were busy at once; ``why``
-    it is not."""
-    measured, said = [size for size, _ in sweep.points], [why] if why else []
-    if gains := [f"{number(s.speedup)} at {size:g}" for size, s in sweep.points if s.faster]:
+    it is not, where it is at none."""
+    measured, said = [size for size, _ in sweep.points], [why] if why and not sweep.paying else []
+    if gains := [f"{number(s.speedup)} at {size:.12g}" for size, s in sweep.points if s.faster]:
         said.append(join([gains[0].replace(" at", " times as fast at"), *gains[1:]]))
     verdicts = grouped((s.ratio.verdict, size) for size, s in sweep.points if not s.faster)
     said += [f"{verdict} at {at(sizes, measured)}" for verdict, sizes in verdicts.items()]
@@ -68,8 +65,9 @@ def told_together(swept: Sequence[Sweep]) -> str:
     for claim, alike in grouped((_claim(sweep), sweep) for sweep in swept).items():
         gains = [s.speedup for sweep in alike for _, s in sweep.points if s.faster]
         ends = dict.fromkeys(number(gain, 2) for gain in (min(gains), max(gains))) if gains else ()
-        gained = f" ({' to '.join(ends)} times as fast)" if ends else ""
-        said.append(f"on {few([sweep.label for sweep in alike])} {claim}{gained}")
+        verdicts = dict.fromkeys(str(s.ratio.verdict) for sweep in alike for _, s in sweep.points)
+        how = f"{' to '.join(ends)} times as fast" if ends else join(verdicts)
+        said.append(f"on {few([sweep.label for sweep in alike])} {claim} ({how})")
     return "; ".join(said)
 
 

@@ -48,11 +48,10 @@ def in_script(comparisons: Iterable[Comparison]) -> Iterator[str]:
 
 def _typed(row: Row, comparison: Comparison) -> str:
     """What is typed for a row's mode in a script of the framework that the graph is of; empty of another framework."""
-    alone, mode = (entry := registry.get(row.measurement.backend)).alone, entry.pymc
-    own = alone is not None and mode and str(comparison.parameters.get("graph", "")).startswith(f"{alone.framework} ")
-    return (
-        f'in your script type {alone.before}, or mode="{mode}" in {alone.framework}.function' if alone and own else ""
-    )
+    alone = registry.get(row.measurement.backend).alone
+    if alone is None or not str(comparison.parameters.get("graph", "")).startswith(f"{alone.framework} "):
+        return ""
+    return f'in your script type {alone.before}, or mode="{_mode(row)}" in {alone.framework}.function'
 
 
 def _ways(comparison: Comparison) -> list[Row]:

@@ -138,14 +138,15 @@ class Sweep:
     def bracket(self) -> tuple[float, float] | None:
         """The measured sizes between which several devices begin or cease to pay, the one where they do not first.
 
-        `None` unless both ends are shown, and only one such bracket. No curve is laid through the speed-ups: they
-        saturate, and a line through them reaches 1 elsewhere.
+        `None` unless both ends are shown, and they pay at all sizes on the one side of it. No curve is laid through the
+        speed-ups: they saturate, and a line through them reaches 1 elsewhere.
         """
-        if not self.paying or not self.costing:
+        sizes, paying, costing = [size for size, _ in self.points], self.paying, self.costing
+        if not paying or not costing:
             return None
-        if max(self.costing) < min(self.paying):
-            return max(self.costing), min(self.paying)
-        return (min(self.costing), max(self.paying)) if max(self.paying) < min(self.costing) else None
+        if paying == sizes[-len(paying) :]:
+            return max(costing), min(paying)
+        return (min(costing), max(paying)) if paying == sizes[: len(paying)] else None
 
 
 def sweeps(ledger: Iterable[Scaling]) -> list[Sweep]:

@@ -213,8 +213,8 @@ def _before(folder: Path) -> str:
     """What is said of the report that a folder has and that the new one takes the place of; empty without one."""
     with suppress(StoreError):
         earlier = schema.load(folder / REPORTED)
-        back = f", xbackend report --run {earlier.run} writes that again" if earlier.run else ""
-        return f" (in place of that of {text.moment(earlier.created)}{back})"
+        back = f"; xbackend report --run {earlier.run} writes that one again" if earlier.run else ""
+        return f" (replaces the one of {text.moment(earlier.created)}{back})"
     return ""
 
 

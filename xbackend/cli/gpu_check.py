@@ -49,7 +49,9 @@ def _kind(text: str) -> str:
 _DEVICES = options.option(_kind, "KIND", "with --gpu-check: gpu, or cpu for two CPU devices in their place")
 _MINUTES = options.option(options.duration("minutes"), "N", "with --gpu-check: how long the suite is measured")
 _CUPY = options.option(
-    gpu_limits.interpreter, "PATH", "with --gpu-check: what has CuPy, to measure the GPUs themselves"
+    gpu_limits.interpreter,
+    "PATH",
+    "with --gpu-check: the interpreter or virtual environment that has CuPy, which measures the GPUs themselves",
 )
 
 
@@ -169,7 +171,7 @@ def _steps(
     matpow = compare.Measuring(**with_gpus, devices=numbers[: count + 1], devices_map=home, **how)
     size = SMALL if asked.quick else SIZES
     yield "matpow", lambda: compare.compare(measuring=matpow, size=size, name="matpow", reports=folder)
-    if (cupy := asked.cupy) and kind == "gpu":
+    if cupy := asked.cupy:
         yield "limits", lambda: gpu_limits.limits(cupy, size, done["matpow"], folder)
     elif kind == "gpu":
         say(f"\n{gpu_limits.LEFT_OUT}")

@@ -16,6 +16,7 @@ from xbackend.cli.output import Output
 from xbackend.errors import EnvironmentFailed, UsageError
 from xbackend.files import refused, write_whole
 from xbackend.report.said import text
+from xbackend.results import naming
 
 PROGRAM = Path(xbackend.__file__).parent.parent / "bench" / "gpu_limits.py"  # of a clone
 LONGEST = 600.0  # seconds; it takes some 40, and a part that hangs is left after 90
@@ -74,7 +75,9 @@ def _beside(told: dict[str, Any], rows: Sequence[Any]) -> Iterator[str]:
         own = row["seconds"]["median"]
         words = f"{row['size']}, {row['dtype']}{', on two GPUs' if row['devices'] == 2 else ''}: {text.time(own)}"
         same = [each for each in rows if each.seconds and each.devices == row["devices"] and _is_of(each, row)]
-        words += "".join(f"; {r.backend} takes {text.time(r.seconds)}, {r.seconds / own:.2f} times" for r in same)
+        for each in same:
+            taken = f"{text.time(each.seconds)}, {each.seconds / own:.2f} times"
+            words += f"; {naming.label(each.backend, each.environment)} takes {taken}"
         lines.append(((bool(same), row["devices"] == 1, row["size"]), f"the library itself (cuBLAS): {words}"))
     yield from (line for _, line in sorted(lines, key=lambda each: each[0]))
 
@@ -84,7 +87,7 @@ def _is_of(figures: Any, row: dict[str, Any]) -> bool:
 
 
 def _reasons(value: Any, at: str = "") -> Iterator[str]:
-    """Each reason that stands in place of a figure, behind where."""
+    """Each reason that stands in place of a figure, after where it stands."""
     if isinstance(value, str):
         yield f"{at}: {value}"
     elif isinstance(value, list):

@@ -304,10 +304,8 @@ def disturbed_warnings(processes: Sequence[Process]) -> Iterator[str]:
     """Processes that others disturbed during all of their visits."""
     used = [p.foreign_cores or 0.0 for p in processes if p.disturbed]
     if used:
-        yield (
-            f"other programs used up to {max(used):.1f} cores (its processes that were disturbed all through: "
-            f"{len(used)} of {len(processes)}): {REST}"
-        )
+        during = f"all through {len(used)} of {len(processes)} processes"  # without a singular: alike are gathered
+        yield f"other programs used up to {max(used):.1f} cores {during}: {REST}"
 
 
 def outlier_warnings(processes: Sequence[Process]) -> Iterator[str]:
@@ -316,7 +314,7 @@ def outlier_warnings(processes: Sequence[Process]) -> Iterator[str]:
     far = [p.time / middle for p in processes if not 1 / OUTLIER < p.time / middle < OUTLIER]
     if far and len(processes) > 2:
         times = ", ".join(f"{factor:.2g}" for factor in far)
-        yield (f"{len(far)} of {len(processes)} processes took {times} times as long as usual: {REST}")
+        yield f"{len(far)} of {len(processes)} processes took {times} times as long as usual: {REST}"
 
 
 def awake_warnings(own: float, seconds: float) -> Iterator[str]:

@@ -353,7 +353,7 @@ def _warnings(rounds: Sequence[float], iterations: int) -> list[str]:
     if middle * iterations < SHORTEST_ROUND:
         warnings.append(f"rounds last {middle * iterations * 1e3:.2g} ms, under 1 ms: measure a larger size")
     if deviation > 0.1 * middle:
-        warnings.append(f"rounds differ by {100 * deviation / middle:.0f} % (10 % would be well): {REST}")
+        warnings.append(f"rounds differ by {100 * deviation / middle:.0f} % (up to 10 % is fine): {REST}")
     outliers = sum(seconds > OUTLIER * middle for seconds in rounds)
     if outliers:
         warnings.append(f"{outliers} of {len(rounds)} rounds took more than {OUTLIER:g} times as long as usual: {REST}")

@@ -71,8 +71,10 @@ def gathered(found: Sequence[Doubt]) -> list[str]:
     noise = noise if len(noise) > 1 else []
     lines = [f"{text.names(name for _, name in d.concerned)}: {d.cause}" for d in found if d not in noise]
     if noise:
-        rows = ["all rows" if d.concerned[0][1] == _ALL else counted(len(d.concerned), "row") for d in noise]
-        kinds = [f"{d.cause.removesuffix(f': {REST}')} ({n})" for d, n in zip(noise, rows, strict=True)]
+        kinds = []
+        for doubt in noise:
+            of = counted(len(doubt.concerned), "comparison" if doubt.concerned[0][1] == _ALL else "row")
+            kinds.append(f"{doubt.cause.removesuffix(f': {REST}')} ({of})")
         lines.insert(0, f"noise of {len(kinds)} kinds: {'; '.join(kinds)}. What to do: {REST}")
     return lines
 

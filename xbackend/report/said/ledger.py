@@ -180,6 +180,6 @@ def by_size(comparisons: Sequence[Comparison]) -> list[dict[str, str]]:
 
 def _sweep(sweep: Sweep) -> dict[str, str]:
     name = sweep.label + (f" ({pairs(sweep.rest)})" if sweep.rest else "")
-    speedups = ", ".join(f"{size:g}: {text.number(s.speedup)}" for size, s in sweep.points)
+    speedups = ", ".join(f"{size:.12g}: {text.number(s.speedup)}" for size, s in sweep.points)
     at = {"speed-up by size": speedups, "several devices pay": pays(sweep)}
     return {"backend": name, "devices": str(sweep.devices), **at}
