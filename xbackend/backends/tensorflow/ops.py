@@ -279,10 +279,10 @@ def _inside(tf: Any, indices: Any, length: int, xla: bool) -> Any:
     def counted() -> Any:
         return tf.where(indices < 0, indices + tf.constant(length, indices.dtype), indices)
 
-    made = counted()
+    here = tf.identity(indices).device  # an argument of a graph has none
     # A GPU has no kernel for `Min` of integers, and the choice would wait for it.
-    if xla or indices.shape.num_elements() < MANY_INDICES or "CPU" not in made.device.upper():
-        return made
+    if xla or indices.shape.num_elements() < MANY_INDICES or "CPU" not in here.upper():
+        return counted()
     return tf.cond(tf.reduce_min(indices) < 0, counted, lambda: tf.identity(indices))
 
 
