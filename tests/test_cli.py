@@ -134,6 +134,7 @@ def test_every_command_has_a_file_of_its_name() -> None:
         "configured",
         "console",
         "gpu_check",
+        "gpu_limits",
         "graphs",
         "live",
         "neighbours",
