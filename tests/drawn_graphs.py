@@ -184,7 +184,13 @@ class PyTensor(Framework):
         arguments, results = self._made(graph)
         loss = sum((one * w).sum() for one, w in zip(results, weights, strict=True) if w is not None)
         wrt = [arguments[i] for i in of]
-        slopes = self.scope["pytensor"].grad(loss, wrt, disconnected_inputs="ignore")
+        try:
+            slopes = self.scope["pytensor"].grad(loss, wrt, disconnected_inputs="ignore")
+        except TypeError as error:
+            # Of an argsort of integers: https://github.com/pymc-devs/pytensor/blob/main/pytensor/tensor/sort.py
+            if "illegally  returned an integer-valued variable" not in str(error):
+                raise
+            return [None] * len(of)
         return list(self._computed(graph, arguments, slopes))
 
     def program(self, graph: Graph, number: int) -> Any:
