@@ -134,8 +134,8 @@ def numbers_and_kinds(asked: Sequence[int | str]) -> tuple[list[int], list[str]]
 
 
 def visible_of(kinds: Sequence[str], count: int) -> tuple[str, ...] | None:
-    """The devices that a process may see which is to have so many of these kinds: of the kind CPU alone, no
-    accelerator, which would be the default device. Else `None`: all."""
+    """The devices that a process may see. For the kind ``cpu`` alone these are its CPU devices: a visible accelerator
+    would be the default device. Otherwise `None`, which means all."""
     return tuple(f"cpu:{i}" for i in range(count)) if [*kinds] == ["cpu"] else None
 
 

@@ -196,15 +196,14 @@ def _refused(command: str, why: str, code: int, as_json: bool) -> int:
 
 # Options of environments, and the variables that say the same to all that this process starts.
 _OF_ENVIRONMENTS = {"python": "XBACKEND_PYTHON", "accelerator": "XBACKEND_ACCELERATOR"}
-# What is typed by habit, and how it is said here.
+# What is typed by habit, and how it is said here: in commands that have the named option, if one is named.
+_FILE = ("What it prints goes to a file with > FILE; reports to --reports DIR", "")
 _INSTEAD = {
-    **dict.fromkeys(("-o", "--output", "--out"), "What it prints goes to a file with > FILE; reports to --reports DIR"),
-    "--size": "A parameter of a workload or a function is given with --set size=512",
-    "--devices": "The program's devices are bound with --devices-map dev0=cpu:0,dev1=cpu:1",
-    "--gpu": "Visible GPUs are used; logical devices are bound to them, as in run --devices-map dev0=gpu:0",
+    **dict.fromkeys(("-o", "--output", "--out"), _FILE),
+    "--size": ("A parameter of a workload or a function is given with --set size=512", "--set"),
+    "--devices": ("The program's devices are bound with --devices-map dev0=cpu:0,dev1=cpu:1", "--devices-map"),
+    "--gpu": ("Visible GPUs are used; logical devices are bound to them, as in run --devices-map dev0=gpu:0", ""),
 }
-
-_TAKES = {"--size": "--set", "--devices": "--devices-map"}  # where a command has the option that is said instead
 
 
 def _unknown(error: wrong.UnknownOptionError) -> str:
@@ -213,9 +212,9 @@ def _unknown(error: wrong.UnknownOptionError) -> str:
 
     typed = error.token.keyword or error.token.value
     there = [name for argument in error.argument_collection for name in argument.names if name.startswith("--")]
-    alike, asked = meant(typed, there), _TAKES.get(typed)
-    if typed in _INSTEAD and (asked is None or asked in there):
-        hint = f"{_INSTEAD[typed]}."
+    alike, (words, option) = meant(typed, there), _INSTEAD.get(typed, ("", ""))
+    if words and (not option or option in there):
+        hint = f"{words}."
     else:
         hint = f"Did you mean {alike}?" if alike else f"There is {', '.join(there) or 'none'}"
     return f"Unknown option: {typed}. {hint}"

@@ -67,7 +67,8 @@ def limits(python: Path, sizes: Sequence[int], matpow: Output, folder: Path) -> 
 
 
 def _beside(told: dict[str, Any], rows: Sequence[Any]) -> Iterator[str]:
-    """A line for each time of the library, those that a backend has too last, the largest on one GPU at the end."""
+    """One line for each time of the library. Lines with times of backends come last; the very last one is the largest
+    size on one GPU."""
     found = told.get("matpow")
     measured = [row for row in found["rows"] if isinstance(row["seconds"], dict)] if isinstance(found, dict) else []
     lines: list[tuple[tuple[bool, bool, int], str]] = []
@@ -87,7 +88,7 @@ def _is_of(figures: Any, row: dict[str, Any]) -> bool:
 
 
 def _reasons(value: Any, at: str = "") -> Iterator[str]:
-    """Each reason that stands in place of a figure, after where it stands."""
+    """The reasons that stand in place of figures, each with the place where it stands."""
     if isinstance(value, str):
         yield f"{at}: {value}"
     elif isinstance(value, list):

@@ -69,9 +69,8 @@ def train(
     from xbackend.measure import training as measure  # slow imports would keep a shell waiting
 
     chosen = model(target)
-    numbers, kinds = numbers_and_kinds(devices or [1])
-    counted = any(isinstance(word, int) for word in devices or ())
-    spreads = _spreads(strategy or ["one"], numbers[0] if counted else None, chosen)
+    asked_for = next((word for word in devices or () if isinstance(word, int)), None)
+    spreads = _spreads(strategy or ["one"], asked_for, chosen)
     folder = reports / (name or chosen.name)
     options.check_places(folder, checkpoints, events)
     notices: list[str] = []
@@ -89,7 +88,7 @@ def train(
             on_progress=shown,
             device_memory=device_memory,
             devices_map=devices_map or DeviceMap(),
-            kinds=kinds,
+            kinds=numbers_and_kinds(devices or [1])[1],
             allow_nan=allow_nan,
         )
         done = replace(measure.trainings(asked, runs, spreads), configured=dict(configured.taken))
