@@ -5,10 +5,11 @@ Compiling dominates the tests' cost, so the tiers differ in how often the same i
 - *quick*, to wait for: tests of less than minutes, and the core of the contract on the oracle and two other backends.
 - *standard*: all of the contract on two of these (`whole`). All other backends take turns with its core: one of them
   makes each check of the core.
-- *exhaustive*: the core on every backend. The backends of one environment share one lowering and one derivation of
-  gradients. They take turns with the variants, with derived checks and with whole programs (`TURNS`: those that compile
-  for long take fewer); those of `COMPILED` take turns with random programs. The backends of `OPTIMISED` compile as
-  users' do, the others optimise little. A backend named on the command line makes all, as users' do.
+- *exhaustive*: the core on every backend that compiles fast, and by every compiler of `COMPILERS`: its backends take
+  turns. The backends of one environment share one lowering and one derivation of gradients. They take turns with the
+  variants, with derived checks and with whole programs (`TURNS`: those that compile for long take fewer); those of
+  `COMPILED` take turns with random programs. The backends of `OPTIMISED` compile as users' do, the others optimise
+  little. A backend named on the command line makes all, as users' do.
 
 A test is in every tier, except by these marks:
 
@@ -16,7 +17,7 @@ A test is in every tier, except by these marks:
 - ``@pytest.mark.parent_decides``: xbackend refuses before it calls a backend. Only the registry's first one runs it.
 - ``@pytest.mark.one_each(number)``: below the exhaustive tier every backend runs one of the tests with this mark, and
   some backend runs each test.
-- ``@pytest.mark.takes_turns``: below the exhaustive tier all but the backends of `QUICK` take turns with these tests.
+- ``@pytest.mark.takes_turns``: backends take turns with these tests like with the checks of the core.
 - ``@pytest.mark.heavy``: a program compiled for tens of seconds by the backends of `LONGEST`, which make it in the
   exhaustive tier only, and one that is ``shared_out`` only if they are named.
 - ``@pytest.mark.shared_out``: in the exhaustive tier the backends of each environment take turns with these tests.
@@ -26,7 +27,8 @@ A test is in every tier, except by these marks:
   It is in the standard tier like the rest of the core, and shared out in the exhaustive one.
 - ``@pytest.mark.variant``, or a parameter ``check`` whose ``core`` is false: much like another test. The quick tier has
   none of them, the standard one those on the backends of `whole`. In the exhaustive tier one backend of each
-  environment makes it, and so do those on which it is expected to fail.
+  environment makes it, and so do those on which it is expected to fail. An environment without a fast compiler makes
+  a share of them: Theano and Aesara derive and lower alike.
 
 Of the tests for each backend ``--backends NAME,...`` leaves only those of the named ones, in any tier. It also adds the
 contract suite for a name with options, ``--backends "pytensor-jax[rewrites=merge]"``.
@@ -45,8 +47,11 @@ from xbackend.backends import registry
 
 TIERS = ("quick", "standard", "exhaustive")
 QUICK = ("numpy", "tensorflow", "pytensor-jax")  # the oracle, and the fastest compilers of two other environments
-SLOW = ("aesara-numba", "theano-gpuarray", "pytensor-mlx")  # compile longest
-LONGEST = ("pytensor", *SLOW)  # large programs: by Numba, by OpenCL's compiler, and loops written out for MLX
+# Seconds for each program, by compiler: Numba, OpenCL's, loops written out for MLX, and gcc.
+COMPILERS = (("pytensor", "aesara-numba"), ("theano-gpuarray",), ("pytensor-mlx",), ("pytensor-c", "aesara", "theano"))
+COMPILED = tuple(name for names in COMPILERS for name in names)
+LONGEST = tuple(name for names in COMPILERS[:-1] for name in names)  # a minute for large programs
+SLOW = LONGEST[1:]  # of small ones, too
 # The rows that an adapter has for itself are checked on it, whoever's turn it is: labels of checks, and names of tests.
 # They are those without which lines of an adapter were not reached by this tier, and were by a larger one.
 OWN = {
@@ -62,8 +67,6 @@ OWN = {
     "pytensor-c": ("pow-int64", "while_loop_of_integers-0"),
     "pytensor-mlx": ("while_loop_never-0", "sin-float64", "cos-float64"),
 }
-# By gcc, Numba or MLX: seconds for each program. They take a third as many turns as the others.
-COMPILED = (*LONGEST, "pytensor-c", "aesara", "theano")
 # The turns of a backend within its environment: of `LONGEST`, of the rest of `COMPILED`, and of the others.
 TURNS = (1, 4, 12)
 # The compilers optimise little, unless the user says otherwise: a third of XLA's time, half of Numba's.
@@ -117,23 +120,44 @@ def in_turn() -> list[str]:
     return [*others, *(2 * [name for name in others if name not in COMPILED])]
 
 
+def makes(tier: str, backend: str, number: int) -> bool:
+    """Whether a backend makes the check of the core of this number."""
+    base = registry.base(backend)
+    if its_turn(backend, number):
+        return True
+    if tier != TIERS[-1]:
+        return False
+    # One that is alone with its compiler makes every second one.
+    same = next(([*names, ""] if len(names) == 1 else names for names in COMPILERS if base in names), [base])
+    return backend in named or _by_turns(base, number, same)
+
+
 def compiled(tier: str, backend: str, core: bool, turn: int, *, label: str = "", derived: bool = False) -> bool:
     """Whether a check of the contract is made on a backend; ``turn`` is its number."""
     if not core:
         return variants(tier, backend, turn)
-    own = label in OWN.get(registry.base(backend), ())
-    if tier == "exhaustive":
-        return own or not derived or variants(tier, backend, turn)
-    return own or its_turn(backend, turn)
+    if label in OWN.get(registry.base(backend), ()) or its_turn(backend, turn):
+        return True
+    if tier == TIERS[-1] and derived:
+        return variants(tier, backend, turn)
+    return makes(tier, backend, turn)
 
 
-def variants(tier: str, backend: str, number: int, without: Sequence[str] = ()) -> bool:
-    """Whether a backend makes the variant of this number; those of ``without`` take no turn."""
-    if tier == "exhaustive":
+def variants(tier: str, backend: str, number: int) -> bool:
+    """Whether a backend makes the variant of this number."""
+    if tier == TIERS[-1]:
         base = registry.base(backend)
-        own = [n for n in registry.names() if _environment(n) == _environment(base) and n not in without]
-        return backend in named or _by_turns(base, number, [name for name in own for _ in range(turns(name))])
+        every = _of_environment(base)
+        if all(name in COMPILED for name in every):
+            every += [""] * TURNS[-1]  # nobody's
+        return backend in named or _by_turns(base, number, every)
     return tier == "standard" and backend in whole()
+
+
+def _of_environment(backend: str, without: Sequence[str] = ()) -> list[str]:
+    """The backends of this one's environment, as often as they have turns; those of ``without`` have none."""
+    own = [n for n in registry.names() if _environment(n) == _environment(backend) and n not in without]
+    return [name for name in own for _ in range(turns(name))]
 
 
 def _environment(backend: str) -> str:
@@ -185,11 +209,12 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
     if exhaustive and item.get_closest_marker("shared_out") is not None:
         counted = item.callspec.params.get("number")  # type: ignore[attr-defined]
         without = LONGEST if item.get_closest_marker("heavy") else ()
-        made = variants(tier, backend, number, without) if counted is None else _shares(backend, counted)
+        every = _of_environment(backend, without)
+        made = _by_turns(backend, number, every) if counted is None else _shares(backend, counted)
         return made or own or (its_one and not variant)
     if variant:
         return variants(tier, backend, number)
-    return exhaustive or item.get_closest_marker("takes_turns") is None or own or its_turn(backend, number)
+    return item.get_closest_marker("takes_turns") is None or own or makes(tier, backend, number)
 
 
 def _shares(backend: str, number: int) -> bool:
