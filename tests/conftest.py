@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "tier(name): the lowest tier that runs it",
         "parent_decides: refused before a backend is asked",
         "variant: much like another test",
-        "takes_turns: all but the backends of the quick tier take turns with these tests",
+        "takes_turns: backends take turns with these tests like with the checks of the core",
         "heavy: below the exhaustive tier not on the backends that compile large programs for longest",
         "shared_out: in the exhaustive tier backends take turns with these tests",
         "one_each(number, count): one of so many tests that each backend runs one of",
