@@ -446,8 +446,8 @@ def exported(function: Callable[..., Any], arrays: Sequence[np.ndarray], form: A
     return jax.export.deserialize(bytearray(jax.export.export(jax.jit(function))(*specs).serialize()))
 
 
-def brought(function: Callable[..., Any], with_gradient: bool, *, compiled: bool) -> Brought:
-    """A function as it came in, with what JAX computes of it, compiled as a whole or not."""
+def brought(function: Callable[..., Any], with_gradient: bool) -> Brought:
+    """A function as it came in, with what JAX computes of it, compiled."""
     examples = [p.default for p in inspect.signature(function).parameters.values()]
     leaves, form = jax.tree.flatten(examples)
     arrays = [np.asarray(jnp.asarray(one)) for one in leaves]
@@ -455,8 +455,7 @@ def brought(function: Callable[..., Any], with_gradient: bool, *, compiled: bool
         program = from_jax(*([exported(function, arrays, form)] if "--exported" in sys.argv else [function, *examples]))
     except XBackendError as error:
         return Brought("", [], [], [], [], [], f"{type(error).__name__}: {error}")
-    run = jax.jit if compiled else (lambda one: one)
-    results = [np.asarray(one) for one in jax.tree.leaves(run(function)(*jax.tree.map(jnp.asarray, examples)))]
+    results = [np.asarray(one) for one in jax.tree.leaves(jax.jit(function)(*jax.tree.map(jnp.asarray, examples)))]
     weights = weights_of(results)
     of = [i for i, one in enumerate(arrays) if one.dtype.kind == "f" and any(w is not None for w in weights)]
     of = of if with_gradient else []
@@ -466,20 +465,20 @@ def brought(function: Callable[..., Any], with_gradient: bool, *, compiled: bool
         made = jax.tree.leaves(function(*jax.tree.unflatten(form, given)))
         return sum(jnp.sum(one * w) for one, w in zip(made, weights, strict=True) if w is not None)
 
-    gradients = [np.asarray(one) for one in run(jax.grad(loss))([jnp.asarray(arrays[i]) for i in of])] if of else []
+    gradients = [np.asarray(one) for one in jax.jit(jax.grad(loss))([jnp.asarray(arrays[i]) for i in of])] if of else []
     return Brought(program.to_json(), arrays, results, weights, gradients, of)
 
 
-def write_all(names: dict[str, Any], without_gradient: Sequence[str], *, compiled: bool) -> None:
+def write_all(names: dict[str, Any], without_gradient: Sequence[str]) -> None:
     """Write the functions of a script that have examples, to the folder that it was told: all, or those it was told."""
     folder, asked = Path(sys.argv[1]), [one for one in sys.argv[2:] if not one.startswith("-")]
     for name, one in list(names.items()):
         own = inspect.isfunction(one) and one.__module__ == "__main__" and one.__defaults__
         if own and (name in asked or not asked):
-            write(folder, name, brought(one, name not in without_gradient, compiled=compiled))
+            write(folder, name, brought(one, name not in without_gradient))
 
 
 if __name__ == "__main__":
     if "--planted" in sys.argv:
         walk.mapping({"sub": xb.add})
-    write_all(globals(), WITHOUT_GRADIENT, compiled=False)
+    write_all(globals(), WITHOUT_GRADIENT)

@@ -265,4 +265,4 @@ def moved(x=X, w=W):
 if __name__ == "__main__":
     if "--planted" in sys.argv:
         collectives._REDUCED["max"] = collectives._REDUCED["min"]
-    write_all(globals(), WITHOUT_GRADIENT, compiled=True)
+    write_all(globals(), WITHOUT_GRADIENT)

@@ -97,7 +97,8 @@ def two_layer_losses(steps: int = 20, rate: float = 0.1) -> tuple[float, ...]:
     return tuple(losses)
 
 
-@pytest.mark.one_each(5, 10)
+@pytest.mark.heavy
+@pytest.mark.one_each(4, 10)
 def test_p5_a_model_on_two_devices_learns_as_on_one(name: str) -> None:
     output = run_example("p5_model_parallel.py", name)
     printed = re.search(rf"^{name}: losses (.*)$", output, re.MULTILINE)
@@ -106,7 +107,7 @@ def test_p5_a_model_on_two_devices_learns_as_on_one(name: str) -> None:
     assert f"{name}: one device and two agree" in output
 
 
-@pytest.mark.one_each(4, 10)
+@pytest.mark.one_each(5, 10)
 def test_p6_rows_spread_over_three_devices(name: str) -> None:
     output = run_example("p6_in_graph_replication.py", name)
     assert f"{name}: rows [[9.0], [21.0], [33.0], [45.0]]" in output

@@ -19,7 +19,7 @@ _WHAT = (
     "What the program asked for, and what the backend says that it executed. What differs on several devices is drawn; "
     "xbackend draw --backend draws the rest."
 )
-_ON_SEVERAL = "On several devices, which ops ran where, of all sizes, as far as the framework tells:"
+_ON_SEVERAL = "On several devices, which ops ran where{}, as far as the framework tells:"
 _LEGEND = (
     "coloured by device. A thick outline is an op that moved, a dashed one what was fused or folded, a dotted one what "
     "was not read back; thick arrows are transfers."
@@ -53,7 +53,8 @@ def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Bloc
     if len({comparison.workload for comparison in comparisons}) == 1:
         told = [(row, row.measurement.evidence) for c in comparisons for row in c.rows if row.devices > 1]
         ran = [(row, cells) for row, evidence in told for cells in op_rows(evidence) if is_device(cells[_RAN_ON])]
-        blocks[:0] = [paragraph(_ON_SEVERAL), *_shared(OPS, ran, ("devices", "ops"))] if ran else []
+        said = _ON_SEVERAL.format(", of all sizes" if len(comparisons) > 1 else "")
+        blocks[:0] = [paragraph(said), *_shared(OPS, ran, ("devices", "ops"))] if ran else []
     said = f"Seen to run as asked, with the transfers of the program alone: {right} of {counted(total, 'row')}."
     return [paragraph(_WHAT), paragraph(said), *points(lines), *blocks] if total else []
 
