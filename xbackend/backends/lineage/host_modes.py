@@ -17,6 +17,7 @@ import numpy as np
 from xbackend.backends.contract import Built, Value
 from xbackend.backends.description import IN_TURN
 from xbackend.backends.lineage.adapter import LineageBackend, Lowered
+from xbackend.backends.lineage.alike import computation
 from xbackend.backends.lineage.blas import redirect_numba
 from xbackend.backends.lineage.compiled_code import CACHED, share_cache
 from xbackend.backends.lineage.indices import INDEXED, checked_by_numba
@@ -26,7 +27,7 @@ from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
 from xbackend.program.analyses import computes_integers
 from xbackend.program.host import native
-from xbackend.program.stages import Variable
+from xbackend.program.stages import Stage, Variable
 
 
 class HostMode(LineageBackend):
@@ -257,7 +258,7 @@ class NumbaMode(HostMode):
     mode_added: ClassVar[tuple[str, ...]] = (
         "products and powers of integers in integers",
         "integers that wrap",
-        "on several devices: compiled without Python's lock",
+        "on several devices: compiled without Python's lock, once for all that compute alike",
         "indices checked",
     )
     packages = ("numba", "llvmlite", "scipy")
@@ -304,6 +305,16 @@ class NumbaMode(HostMode):
             made = zip(call.overloads[signature].signature.return_type, outputs, strict=True)
             exact = all(isinstance(t, kinds.Array) and str(t.dtype) == str(v.type.dtype) for t, v in made)
         return CompiledStage(call if exact else self._arrays(call, outputs), device)
+
+    def compile_stages(self, labels: Sequence[str], stages: Sequence[Stage]) -> list[CompiledStage]:
+        """Stages that compute the same have one function: it holds no values, so each device's thread can call it."""
+        made: dict[tuple[Any, ...], CompiledStage] = {}
+        compiled = []
+        for label, stage in zip(labels, stages, strict=True):
+            if (key := computation(stage)) not in made:
+                made[key] = self.compile_stage(label, stage)
+            compiled.append(made[key]._replace(device=stage.device))
+        return compiled
 
     @staticmethod
     def _arrays(call: Call, outputs: Sequence[Any]) -> Call:

@@ -92,7 +92,7 @@ class Assembly:
                 execute = straight_line(self.schedule, [execute], {}, self.state, name)
         else:
             self.names = [f"stage {k} of {name}" for k in range(len(stages))]
-            self.compiled = [backend.compile_stage(n, s) for n, s in zip(self.names, stages, strict=True)]
+            self.compiled = backend.compile_stages(self.names, stages)
             self.schedule = StageSchedule(self.plan, self.sources, self.outputs)
             execute = self._staged()
         if backend.settings.lower_for:

@@ -47,6 +47,10 @@ class StagedBackend(Backend):
     def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> CompiledStage:
         """Compile a stage for its device; it may overwrite ``mutable`` inputs. Raises `UnsupportedOperation`."""
 
+    def compile_stages(self, labels: Sequence[str], stages: Sequence[Stage]) -> list[CompiledStage]:
+        """Compile the stages of a program on several devices. Raises `UnsupportedOperation`."""
+        return [self.compile_stage(label, stage) for label, stage in zip(labels, stages, strict=True)]
+
     def copied(self, variable: Variable) -> Variable:
         """A variable for a copy, if the mode may return one array for two results; else the variable."""
         return variable
