@@ -14,7 +14,7 @@ import pytest
 
 from xbackend.backends import registry
 
-pytestmark = [pytest.mark.tier("standard"), pytest.mark.takes_turns, pytest.mark.shared_out]
+pytestmark = [pytest.mark.tier("standard"), pytest.mark.shared_out]
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -43,7 +43,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return chosen
 
 
-@pytest.mark.one_each(0, 10)
+@pytest.mark.one_each(8, 14)
 def test_p1_names_devices_and_refuses_one_that_is_not_there(name: str) -> None:
     output = run_example("p1_name_devices.py", name)
     assert f"{name}: pinned [[22.0, 28.0], [49.0, 64.0]]" in output
@@ -56,7 +56,7 @@ def test_p1_names_devices_and_refuses_one_that_is_not_there(name: str) -> None:
     assert "return a @ b" in (EXAMPLES / "p1_name_devices.py").read_text().splitlines()[int(refused[1]) - 1]
 
 
-@pytest.mark.one_each(1, 10)
+@pytest.mark.one_each(3, 14)
 def test_p2_two_products_on_two_devices(name: str) -> None:
     output = run_example("p2_two_devices.py", name)
     assert f"{name}: total [[44.0, 56.0], [98.0, 128.0]]" in output
@@ -67,13 +67,13 @@ def test_p2_two_products_on_two_devices(name: str) -> None:
     assert re.search(rf"{summary(3, read)}.*transfers? \(", output, re.MULTILINE), output
 
 
-@pytest.mark.one_each(2, 10)
+@pytest.mark.one_each(2, 14)
 def test_p3_one_device_against_two(name: str) -> None:
     output = run_example("p3_one_against_two.py", "--size", "64", name)
     assert re.search(rf"^{name}: one device \d+\.\d ms, two \d+\.\d ms, speed-up \d+\.\d\d$", output, re.MULTILINE)
 
 
-@pytest.mark.one_each(3, 10)
+@pytest.mark.one_each(9, 14)
 def test_p4_shared_variable_on_one_device_function_on_another(name: str) -> None:
     output = run_example("p4_shared_variable.py", name)
     assert f"{name}: doubled [2.0, 4.0, 6.0]" in output
@@ -98,7 +98,7 @@ def two_layer_losses(steps: int = 20, rate: float = 0.1) -> tuple[float, ...]:
 
 
 @pytest.mark.heavy
-@pytest.mark.one_each(4, 10)
+@pytest.mark.one_each(1, 14)
 def test_p5_a_model_on_two_devices_learns_as_on_one(name: str) -> None:
     output = run_example("p5_model_parallel.py", name)
     printed = re.search(rf"^{name}: losses (.*)$", output, re.MULTILINE)
@@ -107,7 +107,7 @@ def test_p5_a_model_on_two_devices_learns_as_on_one(name: str) -> None:
     assert f"{name}: one device and two agree" in output
 
 
-@pytest.mark.one_each(5, 10)
+@pytest.mark.one_each(5, 14)
 def test_p6_rows_spread_over_three_devices(name: str) -> None:
     output = run_example("p6_in_graph_replication.py", name)
     assert f"{name}: rows [[9.0], [21.0], [33.0], [45.0]]" in output
@@ -117,7 +117,7 @@ def test_p6_rows_spread_over_three_devices(name: str) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.one_each(6, 10)
+@pytest.mark.one_each(10, 14)
 def test_p11_data_and_model_parallel_give_the_same_weights(name: str) -> None:
     output = run_example("p11_data_and_model_parallel.py", name)
     used = {
@@ -135,7 +135,7 @@ def test_p11_data_and_model_parallel_give_the_same_weights(name: str) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.one_each(7, 10)
+@pytest.mark.one_each(7, 14)
 def test_p8_towers_have_the_weights_of_one_device(name: str) -> None:
     output = run_example("p8_towers.py", name)
     row = re.search(rf"^{name}: tower losses (\S+) and (\S+), loss (\S+)$", output, re.MULTILINE)
@@ -147,7 +147,7 @@ def test_p8_towers_have_the_weights_of_one_device(name: str) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.one_each(8, 10)
+@pytest.mark.one_each(0, 14)
 def test_p9_mirrored_has_the_weights_of_one_device_and_a_mean_is_no_sum(name: str) -> None:
     output = run_example("p9_mirrored.py", name)
     assert f"{name}: visible cpu:0, cpu:1" in output
@@ -157,7 +157,7 @@ def test_p9_mirrored_has_the_weights_of_one_device_and_a_mean_is_no_sum(name: st
 
 
 @pytest.mark.heavy
-@pytest.mark.one_each(9, 10)
+@pytest.mark.one_each(4, 14)
 def test_digits_are_recognised_as_well_as_by_scikit_learn(name: str) -> None:
     output = run_example("digits.py", name)
     for model in ("linear", "network"):

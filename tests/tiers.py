@@ -15,8 +15,8 @@ A test is in every tier, except by these marks:
 
 - ``@pytest.mark.tier("standard")``: its lowest tier.
 - ``@pytest.mark.parent_decides``: xbackend refuses before it calls a backend. Only the registry's first one runs it.
-- ``@pytest.mark.one_each(number)``: below the exhaustive tier every backend runs one of the tests with this mark, and
-  some backend runs each test.
+- ``@pytest.mark.one_each(number, count)``: below the exhaustive tier the backends run it whose places in the registry
+  are ``number`` modulo ``count``.
 - ``@pytest.mark.takes_turns``: backends take turns with these tests like with the checks of the core.
 - ``@pytest.mark.heavy``: a program compiled for tens of seconds by the backends of `LONGEST`, which make it in the
   exhaustive tier only, and one that is ``shared_out`` only if they are named.
