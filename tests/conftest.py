@@ -27,6 +27,10 @@ settings.register_profile(
 settings.load_profile("xbackend")
 
 
+# Files whose tests of each backend take minutes.
+BY_BACKEND = ("test_examples.py", "test_drawn_graphs.py")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=tiers.TIERS, default="standard", help="which tests: see tests/tiers.py")
     parser.addoption(
@@ -81,7 +85,8 @@ def no_xdist() -> Iterator[None]:
 
 
 def group(nodeid: str) -> str:
-    """The tests that one process of ``pytest -n`` runs: a backend's contract suite, its examples, or else a file.
+    """The tests that one process of ``pytest -n`` runs: a backend's contract suite or its tests in a file of
+    `BY_BACKEND`, or else a file.
 
     The tests of a backend share a worker and the programs compiled in it.
     """
@@ -89,7 +94,7 @@ def group(nodeid: str) -> str:
     found = [n for n in registry.names() if re.match(rf"{n}[-\[\]]", parameters)]
     if "/contract/" in nodeid and found:
         return max(found, key=len)
-    return f"{file} {max(found, key=len)}" if file.endswith("test_examples.py") and found else file
+    return f"{file} {max(found, key=len)}" if file.endswith(BY_BACKEND) and found else file
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

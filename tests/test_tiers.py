@@ -224,7 +224,8 @@ def test_the_core_has_every_op_and_every_name_in_its_lists_is_one() -> None:
 
 @pytest.mark.tier("standard")
 def test_every_example_is_run_before_a_change_lands() -> None:
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests/test_examples.py"]
+    collect = ["pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests/test_examples.py"]
+    command = [sys.executable, "-m", *collect]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
     every = re.findall(r"^def (test_\w+)", (ROOT / "tests" / "test_examples.py").read_text(), re.MULTILINE)
     assert set(every) == set(re.findall(r"::(test_\w+)", done.stdout)), done.stdout

@@ -311,9 +311,13 @@ class NumbaMode(HostMode):
         made: dict[tuple[Any, ...], CompiledStage] = {}
         compiled = []
         for label, stage in zip(labels, stages, strict=True):
-            if (key := computation(stage)) not in made:
-                made[key] = self.compile_stage(label, stage)
-            compiled.append(made[key]._replace(device=stage.device))
+            key = computation(stage)
+            if key in made:
+                compiled.append(made[key]._replace(device=stage.device))
+                continue
+            compiled.append(self.compile_stage(label, stage))
+            if compiled[-1].device == stage.device:  # else the placement is wrong, and will be said to be
+                made[key] = compiled[-1]
         return compiled
 
     @staticmethod
