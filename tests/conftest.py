@@ -69,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "takes_turns: backends take turns with these tests like with the checks of the core",
         "heavy: below the exhaustive tier not on the backends that compile large programs for longest",
         "shared_out: in the exhaustive tier backends take turns with these tests",
-        "one_each(number, count): one of so many tests that each backend runs one of",
+        "one_each(number, count): below the exhaustive tier on the backends whose places are number modulo count",
         "needs(name, ...): a backend that it runs, or 'browser', where its parameters do not say so",
     ):
         config.addinivalue_line("markers", mark)

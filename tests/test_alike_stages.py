@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from alike_stages import X
 
 from xbackend.backends.contract import Settings
 from xbackend.workers.remote import RemoteBackend
 
 pytestmark = pytest.mark.tier("standard")
-X = np.array([2.0, -3.0])
 
 
 @pytest.fixture(scope="module", params=["pytensor", "aesara-numba"])

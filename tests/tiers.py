@@ -5,11 +5,12 @@ Compiling dominates the tests' cost, so the tiers differ in how often the same i
 - *quick*, to wait for: tests of less than minutes, and the core of the contract on the oracle and two other backends.
 - *standard*: all of the contract on two of these (`whole`). All other backends take turns with its core: one of them
   makes each check of the core.
-- *exhaustive*: the core on every backend that compiles fast, and by every compiler of `COMPILERS`: its backends take
-  turns. The backends of one environment share one lowering and one derivation of gradients. They take turns with the
-  variants, with derived checks and with whole programs (`TURNS`: those that compile for long take fewer); those of
-  `COMPILED` take turns with random programs. The backends of `OPTIMISED` compile as users' do, the others optimise
-  little. A backend named on the command line makes all, as users' do.
+- *exhaustive*: the core on every backend that compiles fast. The backends of one compiler in `COMPILERS` take turns
+  with it; one that is alone with its compiler makes half of it. The backends of one environment share one lowering and
+  one derivation of gradients. They take turns with the variants, with derived checks and with whole programs (`TURNS`:
+  those that compile for long take fewer); those of `COMPILED` take turns with random programs. The backends of
+  `OPTIMISED` compile as users' do, the others optimise little. A backend named on the command line makes all, as
+  users' do.
 
 A test is in every tier, except by these marks:
 
@@ -136,10 +137,10 @@ def compiled(tier: str, backend: str, core: bool, turn: int, *, label: str = "",
     """Whether a check of the contract is made on a backend; ``turn`` is its number."""
     if not core:
         return variants(tier, backend, turn)
-    if label in OWN.get(registry.base(backend), ()) or its_turn(backend, turn):
+    if label in OWN.get(registry.base(backend), ()):
         return True
-    if tier == TIERS[-1] and derived:
-        return variants(tier, backend, turn)
+    if derived and tier == TIERS[-1]:
+        return its_turn(backend, turn) or variants(tier, backend, turn)
     return makes(tier, backend, turn)
 
 

@@ -12,7 +12,8 @@ from xbackend.program.stages import Stage, Variable
 
 
 def computation(stage: Stage) -> tuple[Any, ...]:
-    """A key of the stage's ops, types, constants and their order; equal keys are equal computations."""
+    """A key of a stage: its ops in their order, with the types, static shapes and constants that they have. Stages with
+    equal keys compute the same from their inputs, in their order."""
     numbers: dict[Variable, Any] = {variable: k for k, variable in enumerate(stage.inputs)}
 
     def number(variable: Variable) -> Any:
@@ -24,7 +25,7 @@ def computation(stage: Stage) -> tuple[Any, ...]:
 
     nodes: list[tuple[Any, ...]] = []
     for node in toposort(stage.outputs, stage.inputs):
-        types = tuple((v.type, lengths(v)) for v in node.outputs if hasattr(v.type, "ndim"))
+        types = tuple((v.type, lengths(v) if hasattr(v.type, "ndim") else ()) for v in node.outputs)
         nodes.append((node.op, tuple(map(number, node.inputs)), types))
         numbers |= {v: (len(nodes), k) for k, v in enumerate(node.outputs)}
     inputs = tuple((v.type, lengths(v)) for v in stage.inputs)

@@ -165,20 +165,25 @@ def _idle(idle: dict[str, float]) -> str:
 
 def sizes(comparisons: Sequence[Comparison]) -> list[Block]:
     """From which size several devices pay, for each backend; empty where no size was measured on several."""
-    rows = by_size(comparisons)
+    swept = _swept(comparisons)
+    rows = _of_several(swept)
     blocks: list[Block] = [paragraph(_SIZES), *records(rows, right=("devices",))] if rows else []
-    if few := join(dict.fromkeys(sweep.label for sweep in _swept(comparisons) if len(sweep.points) == 1)):
+    if few := join(dict.fromkeys(sweep.label for sweep in swept if len(sweep.points) == 1)):
         blocks.append(paragraph(f"Of {few} one size was measured: measure more, --size 256,512,1024."))
     return section("The size from which several devices pay", blocks, level=3)
 
 
 def by_size(comparisons: Sequence[Comparison]) -> list[dict[str, str]]:
     """A row for each backend of which several sizes were measured on several devices."""
-    return [_sweep(sweep) for sweep in _swept(comparisons) if len(sweep.points) > 1]
+    return _of_several(_swept(comparisons))
 
 
 def _swept(comparisons: Sequence[Comparison]) -> Sequence[Sweep]:
     return sweeps(s for comparison in comparisons for s in scalings(comparison))
+
+
+def _of_several(swept: Sequence[Sweep]) -> list[dict[str, str]]:
+    return [_sweep(sweep) for sweep in swept if len(sweep.points) > 1]
 
 
 def _sweep(sweep: Sweep) -> dict[str, str]:

@@ -53,8 +53,8 @@ def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Bloc
     if len({comparison.workload for comparison in comparisons}) == 1:
         told = [(row, row.measurement.evidence) for c in comparisons for row in c.rows if row.devices > 1]
         ran = [(row, cells) for row, evidence in told for cells in op_rows(evidence) if is_device(cells[_RAN_ON])]
-        said = _ON_SEVERAL.format(", of all sizes" if len(comparisons) > 1 else "")
-        blocks[:0] = [paragraph(said), *_shared(OPS, ran, ("devices", "ops"))] if ran else []
+        where = _ON_SEVERAL.format(", of all sizes" if len(comparisons) > 1 else "")
+        blocks[:0] = [paragraph(where), *_shared(OPS, ran, ("devices", "ops"))] if ran else []
     said = f"Seen to run as asked, with the transfers of the program alone: {right} of {counted(total, 'row')}."
     return [paragraph(_WHAT), paragraph(said), *points(lines), *blocks] if total else []
 
