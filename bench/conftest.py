@@ -28,10 +28,10 @@ from overhead import document, targets
 from overhead.figure import Figure
 from xbackend import pytest_plugin
 from xbackend.backends import registry
+from xbackend.cores import FOREIGN
 from xbackend.measure.candidates import Candidate, case
 from xbackend.measure.machine import machine
 from xbackend.pytest_plugin import Choices, Recorded, count, words
-from xbackend.results.schema import FOREIGN
 from xbackend.workloads import matpow
 
 FIGURES: pytest.StashKey[list[Figure]] = pytest.StashKey()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from random_programs import Case, programs
+from tiers import share
 
 import xbackend as xb
 from xbackend.backends import registry
@@ -339,7 +340,7 @@ def test_a_result_of_an_all_reduce_goes_on_from_where_its_sum_is() -> None:
 BINDINGS = st.fixed_dictionaries({name: st.sampled_from(CPU) for name in NAMES if name.startswith("dev")})
 
 
-@settings(max_examples=300)
+@settings(max_examples=share(300))
 @given(programs(NAMES, grads=True), BINDINGS, st.sampled_from(CPU))
 def test_every_input_of_an_op_is_on_the_ops_device(case: Case, bindings: dict[str, Device], default: Device) -> None:
     placed = bind(case.program, DeviceMap(bindings), CPU, default)
@@ -374,7 +375,7 @@ def targets(placed: Placed) -> set[int]:
     return {i for n in placed.program.nodes if n.op == "grad" for i in n.inputs[1:]}
 
 
-@settings(max_examples=200)
+@settings(max_examples=share(200))
 @given(programs(NAMES, grads=True), BINDINGS)
 def test_an_op_is_where_its_scope_asked_for(case: Case, bindings: dict[str, Device]) -> None:
     placed = bind(case.program, DeviceMap(bindings), CPU, CPU[0])
@@ -384,7 +385,7 @@ def test_an_op_is_where_its_scope_asked_for(case: Case, bindings: dict[str, Devi
             assert device == DeviceMap(bindings).resolve(traced.device, CPU)
 
 
-@settings(max_examples=150)
+@settings(max_examples=share(150))
 @given(programs(NAMES), BINDINGS)
 def test_the_devices_change_no_bit_and_one_device_needs_no_transfer(case: Case, bindings: dict[str, Device]) -> None:
     one = dict.fromkeys(bindings, "cpu:1")

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import share
 
 from xbackend import report as reporting
 from xbackend.cli import STORE, main
@@ -82,6 +83,7 @@ def test_what_a_replay_came_to_is_said(replayed: bool, said: str) -> None:
     assert report.said(jobs(run_of(), asynchronous=True)).rows[0]["variables"] == "an order of its own"
 
 
+@settings(max_examples=share(100))
 @given(st.text(min_size=1), st.text(), st.text())
 def test_any_names_make_a_report(name: str, reason: str, task: str) -> None:
     lost = Fault(task=task, step=0, why=reason, again=name, seconds=0.0)

@@ -56,6 +56,7 @@ WORKER_SIDE = (
         "workers.guard",
         "measure.loop",
         "measure.checks",
+        "measure.load",
         "measure.measured",
         "measure.memory",
         "measure.nvml",

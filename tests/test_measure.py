@@ -313,6 +313,34 @@ def test_remembered_work_seldom_passes_and_done_work_does_where_rounds_are_doubl
     assert passed(lambda iterations: 0.004 * iterations) >= 1 - fails
 
 
+@pytest.mark.parametrize(("twice", "right"), [(2.0, True), (1.05, False)])
+def test_where_others_leave_no_round_undisturbed_processor_seconds_decide(
+    twice: float, right: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = 0.0
+
+    def disturbed(_: Any, iterations: int) -> float:
+        nonlocal used
+        used += 0.004 * (twice if iterations == 2 else 1.0)
+        return 0.007 if iterations == 1 else 0.010
+
+    monkeypatch.setattr(checks, "seconds_of", disturbed)
+    monkeypatch.setattr(checks, "foreign_load", lambda: contextlib.nullcontext([2.9]))
+    monkeypatch.setattr(checks.time, "process_time", lambda: used)
+    monkeypatch.setattr(checks.time, "sleep", lambda _: None)
+    if right:
+        assert checks.check_twice(list, 1, [0.007])["twice"] == pytest.approx(2.0)
+    else:
+        with pytest.raises(checks.TimingError, match=r"takes 1\.05 times .*; others used 2\.9 cores meanwhile$"):
+            checks.check_twice(list, 1, [0.007])
+
+
+def test_a_call_of_seconds_is_made_twice_and_no_more_to_check_that_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[int]()
+    monkeypatch.setattr(checks, "seconds_of", lambda _, iterations: made.append(iterations) or 10.0 * iterations)
+    assert checks.check_twice(list, 1, [10.0]) == {"twice": 2.0} and made == [2]
+
+
 def test_what_is_compiled_in_timed_rounds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = iter(range(10_000))
     monkeypatch.setattr(NumPyBackend, "compilations", lambda _: {"jax": next(counted)})
@@ -379,7 +407,7 @@ def test_calibration_makes_rounds_long_enough(target: float, cost: float) -> Non
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "seconds_of", seconds)
-        iterations = loop.calibrate(call, target)
+        iterations, _ = loop.calibrate(call, target)
     assert iterations * cost >= target * 0.999
     assert (iterations - 1) * cost <= 12 * target
 

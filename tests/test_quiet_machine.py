@@ -22,6 +22,7 @@ from test_sessions import CASE, SMALL, TINY, Answer, Here, answer
 
 from xbackend import cli
 from xbackend.analysis.disturbed import disturbed, quiet
+from xbackend.cores import FOREIGN
 from xbackend.errors import ArgumentError
 from xbackend.measure import patience, plan, session
 from xbackend.measure.candidates import Candidate
@@ -33,7 +34,7 @@ from xbackend.measure.runner import Session
 from xbackend.measure.visited import Live
 from xbackend.results import schema
 from xbackend.results.runs import Store
-from xbackend.results.schema import FOREIGN, Visit, figure
+from xbackend.results.schema import Visit, figure
 
 pytestmark = pytest.mark.tier("standard")
 
@@ -189,6 +190,20 @@ def test_a_disturbed_visit_is_made_again_and_does_not_count(others: list[float])
     assert len(done.order) == 1 and candidate.measurement().times == candidate.times
     assert disturbed(done.results("again")) == ("others used more than 0.25 cores during 1 of 3 visits; 1 do not count")
     assert not any("disturbed" in warning for warning in candidate.measurement().warnings)
+
+
+def test_what_is_far_behind_and_slow_is_visited_once(others: list[float]) -> None:
+    """Its one round takes as long as all visits of the others."""
+    effort = Effort(visits=10, at_least=3, seconds=2.0)
+    slow, fast = answer(10.0), answer(0.01)
+    done = Session(
+        [Candidate(CASE, "numpy", 1), Candidate(CASE, "jax", 1), Candidate(CASE, "pytensor", 1)],
+        extent=Extent(3, fixed=False), threads=1, seed=0, effort=effort,
+        opener=Here(numpy=lambda _: fast, jax=lambda _: slow, pytensor=lambda _: answer(0.02)),
+    )  # fmt: skip
+    done.run()
+    visits = {c.backend: [len(process.visits) for process in c.processes] for c in done.candidates}
+    assert set(visits["numpy"]) == {10} and visits["jax"] == [1] and visits["pytensor"][0] == 3
 
 
 def test_what_is_disturbed_each_time_counts_with_a_warning_and_ends(others: list[float]) -> None:

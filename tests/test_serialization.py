@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from random_programs import Case, programs
+from tiers import share
 
 import xbackend as xb
 from xbackend.backends import registry
@@ -23,7 +24,7 @@ from xbackend.program.shared import SharedVariable
 NAMES = ("dev0", "cpu:1", "/job:worker/task:1/gpu:0")
 
 
-@settings(max_examples=300)
+@settings(max_examples=share(300))
 @given(programs(NAMES, grads=True))
 def test_a_program_comes_back_equal(case: Case) -> None:
     text = case.program.to_json()
@@ -42,7 +43,7 @@ def test_a_program_comes_back_equal(case: Case) -> None:
         np.testing.assert_array_equal(twin.value, variable.value)
 
 
-@settings(max_examples=50)
+@settings(max_examples=share(50))
 @given(programs())
 def test_a_program_that_came_back_computes_the_same_bits(case: Case) -> None:
     backend = registry.get("numpy").load()

@@ -11,7 +11,8 @@ import hypothesis.strategies as st
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from tiers import share
 
 import xbackend as xb
 from xbackend.drawing.graph import bytes_text
@@ -220,6 +221,7 @@ def test_without_two_that_ended_nothing_is_said_of_weights() -> None:
     assert not pictures and blocks
 
 
+@settings(max_examples=share(100))
 @given(st.text(min_size=1), st.text())
 def test_any_names_make_a_report(name: str, reason: str) -> None:
     failed = Trained(backend=name, strategy=name, devices=1, status="failed", reason=reason)

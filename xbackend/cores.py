@@ -9,6 +9,8 @@ from pathlib import Path
 from xbackend.errors import DeviceUnavailable
 from xbackend.wording import counted
 
+FOREIGN = 0.25  # cores: a process is disturbed where others used more of them meanwhile
+
 
 def affinity() -> list[int] | None:
     """The processor cores that this process may use, by number; `None` where the system does not tell."""

@@ -44,7 +44,7 @@ def prepare(backend: Backend, name: str, seconds: float) -> int:
     def call() -> None:
         backend.synchronize(executable.execute(*values))
 
-    iterations = calibrate(call, seconds)
+    iterations, _ = calibrate(call, seconds)
     _HELD[name] = call, iterations
     return iterations
 

@@ -19,7 +19,8 @@ from overhead.handwritten.training import MOMENTUM, RATE
 from xbackend import workloads
 from xbackend.backends import registry
 from xbackend.errors import ParityError
-from xbackend.measure.loop import foreign_load, quiet
+from xbackend.measure.load import foreign_load
+from xbackend.measure.loop import quiet
 from xbackend.program.structure import flatten
 from xbackend.strategies import OneDevice
 from xbackend.training import SGD, layers

@@ -14,7 +14,7 @@ import numpy as np
 import xbackend as xb
 from overhead import host_copies
 from overhead.calls import _check, _round, in_turn, side_by_side
-from xbackend.measure.loop import foreign_load
+from xbackend.measure.load import foreign_load
 from xbackend.workloads import matpow
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from overhead.calls import _round, classifier, data_of_step, in_turn
 from overhead.handwritten.training import MOMENTUM, RATE
 from xbackend.backends import registry
 from xbackend.errors import ParityError
-from xbackend.measure.loop import foreign_load
+from xbackend.measure.load import foreign_load
 from xbackend.strategies import Mirrored, OneDevice, Strategy
 from xbackend.training import SGD, Batches, Training
 from xbackend.workloads.agreement import relative_error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from xbackend.results.schema import FOREIGN, Results
+from xbackend.cores import FOREIGN
+from xbackend.results.schema import Results
 from xbackend.wording import counted
 
 

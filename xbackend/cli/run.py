@@ -14,6 +14,7 @@ from xbackend.cli import DONE, INCOMPLETE, graphs, options, output
 from xbackend.cli.console import progress, say, say_lines, width
 from xbackend.cli.output import Output
 from xbackend.cli.users import Traced, traced
+from xbackend.cores import FOREIGN
 from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.files import check_place, write_whole
@@ -24,7 +25,6 @@ from xbackend.program.binding import spread
 from xbackend.program.structure import flatten
 from xbackend.report.said import text
 from xbackend.report.written import columns
-from xbackend.results.schema import FOREIGN
 from xbackend.results.shrunk import Shrunk
 from xbackend.wording import counted, grouped, join
 from xbackend.wording import placed as placed_of

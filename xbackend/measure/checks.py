@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xbackend.cores import FOREIGN
 from xbackend.errors import TimingError
+from xbackend.measure.load import foreign_load
 
 SECOND_WAIT = 0.05  # of a round: the most that a second wait may add
 NOISE = 2e-4  # seconds: a second wait may add them on a busy machine, however short the round
@@ -15,6 +18,7 @@ TWICE = 1.5  # least time of twice the work, over that of the work
 AHEAD, PAIRS = 3, 15  # lead of the pairs that confirm the work, and most pairs
 ATTEMPTS = 5  # a busy machine may spoil a check; a timing that is wrong fails each time
 SHORT = 0.1  # seconds: of shorter rounds several are taken, as one may be disturbed
+SLOW = 1.0  # seconds
 PAUSE = 0.05  # seconds, doubled after each attempt: what spoils a check is often over after a moment
 LONGEST_PAUSE = 0.8  # seconds
 
@@ -59,30 +63,48 @@ def check_twice(call: Callable[[], Any], iterations: int, rounds: Sequence[float
     """Whether the work is done each time: a round of twice the iterations takes about twice as long.
 
     A pair is a round, then one of twice the iterations; it confirms the work or not. The check ends once `AHEAD` more
-    pairs confirm than not. After `PAIRS` the fastest rounds decide, as others only ever add. Where a third of all
-    rounds takes twice as long by chance, remembered work passes in 2 % of cases (``tests/test_measure.py``). ``rounds``
-    are the seconds of timed rounds. Unless it is below `SHORT`, their median is the first of each pair until a pair
-    does not confirm. Returns ``twice`` (the median ratio). Raises `TimingError`.
+    pairs confirm than not; one pair is enough for a round of `SLOW`, as work that is remembered takes no second. After
+    `PAIRS` the fastest rounds decide, as others only ever add. Where a third of all rounds takes twice as long by
+    chance, remembered work passes in 2 % of cases (``tests/test_measure.py``). Where others leave no round undisturbed,
+    the processor seconds of this process decide, if the work is a processor's: others hardly add to these.
+
+    ``rounds`` are the seconds of timed rounds. Unless it is below `SHORT`, their median is the first of each pair until
+    a pair does not confirm. Returns ``twice`` (the median ratio). Raises `TimingError`.
     """
     typical, singles, doubles, ahead = statistics.median(rounds), list[float](), list[float](), 0
-    anew = typical < SHORT
-    while ahead < AHEAD and len(doubles) < PAIRS:
-        if ahead < 0:  # the machine's speed may be changing
-            time.sleep(min(PAUSE * 2 ** len(doubles), LONGEST_PAUSE))
-            seconds_of(call, iterations)  # after a sleep the first round of the pair would be slow
-        singles.append(seconds_of(call, iterations) if anew else typical)
-        doubles.append(seconds_of(call, 2 * iterations))
-        right = doubles[-1] >= TWICE * singles[-1]
-        ahead += 1 if right else -1
-        anew = anew or not right  # the machine's speed may have changed since the rounds were timed
-    ratio = statistics.median(double / single for single, double in zip(singles, doubles, strict=True))
-    if ahead < AHEAD:
+    anew, enough = typical < SHORT, 1 if typical >= SLOW else AHEAD
+    used = list[float](), list[float]()  # processor seconds of rounds, and of those of twice the iterations
+    with foreign_load() as others:
+        while ahead < enough and len(doubles) < PAIRS:
+            if ahead < 0:  # the machine's speed may be changing
+                time.sleep(min(PAUSE * 2 ** len(doubles), LONGEST_PAUSE))
+                seconds_of(call, iterations)  # after a sleep the first round of the pair would be slow
+            singles.append(_with_processor(call, iterations, used[0]) if anew else typical)
+            doubles.append(_with_processor(call, 2 * iterations, used[1]))
+            right = doubles[-1] >= TWICE * singles[-1]
+            ahead += 1 if right else -1
+            anew = anew or not right  # the machine's speed may have changed since the rounds were timed
+    ratio, disturbed = statistics.median(map(operator.truediv, doubles, singles)), ""
+    if ahead < enough:
         ratio = min(doubles) / min(singles)
+        if others[0] > FOREIGN:
+            disturbed = f"; others used {others[0]:.1f} cores meanwhile"
+            if min(used[0]) >= min(singles) / 2:
+                ratio = min(used[1]) / min(used[0])
     if ratio >= TWICE:
         return {"twice": ratio}
     raise TimingError(
         f"the work is not done each time: twice of it takes {ratio:.2f} times as long (at least {TWICE} is right)"
+        + disturbed
     )
+
+
+def _with_processor(call: Callable[[], Any], iterations: int, used: list[float]) -> float:
+    """Seconds of a round; the processor seconds of this process are appended."""
+    before = time.process_time()
+    seconds = seconds_of(call, iterations)
+    used.append(time.process_time() - before)
+    return seconds
 
 
 def _round_and_fetch(

@@ -19,7 +19,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from xbackend.drawing.graph import LARGEST
 from xbackend.errors import PlacementError, TimingError
 from xbackend.measure import profiles
 from xbackend.measure.checks import ATTEMPTS, SHORT, check_twice, check_waiting, seconds_of
+from xbackend.measure.load import foreign_load, kept_busy
 from xbackend.measure.measured import Finished, Measured
 from xbackend.measure.memory import Watch
 from xbackend.measure.nvml import Watch as GPUs
@@ -48,7 +49,6 @@ WARM = 0.03  # seconds of calls before the rounds of a visit: the first ones too
 VISIT = 0.05  # seconds that the rounds of a visit fill at most: visits are short
 LONG = 0.1  # seconds: longer rounds need no calls before them
 LOOKS, LOOKED = 7, 0.02  # rounds of a look, seconds of each
-TICK = 0.01  # seconds: the system counts in these (USER_HZ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +157,11 @@ def _hold(
     effort, checks = Effort(**job["effort"]), dict[str, float]()
     if job["first"]:  # with one call: launches that nobody waits for would pile up in the rounds
         checks = check_waiting(call, fetch, 1, seconds_of(call, 1))
-    measured.iterations = iterations = calibrate(call, effort.round_seconds)
+    iterations, usual = calibrate(call, effort.round_seconds)
+    measured.iterations = iterations
     with quiet():
-        usual = seconds_of(call, iterations)
+        if usual < SHORT:
+            usual = seconds_of(call, iterations)
         if job["first"] and iterations > 1:
             checks = check_waiting(call, fetch, iterations, usual)
         if job["first"]:
@@ -189,7 +191,7 @@ def visit(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         while time.perf_counter() < end:
             held.call()
         on_gpus = held.gpus.during(time.perf_counter, job.get("session", ()))
-        with on_gpus, foreign_load() as foreign, _load(time.process_time) as own:
+        with on_gpus, foreign_load() as foreign, kept_busy(time.process_time) as own:
             seconds = _rounds(held, rounds, backend.compilations)
     held.rounds += seconds
     return {"rounds": seconds, "foreign_cores": foreign[0], "own_cores": own[0]}
@@ -282,34 +284,8 @@ def quiet() -> Iterator[None]:
             gc.enable()
 
 
-def foreign_seconds() -> float:
-    """Processor seconds of all other processes since the machine was started; 0 where it does not tell."""
-    try:
-        fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    except OSError:  # not Linux
-        return 0.0
-    user, nice, system, _idle, _waiting, *interrupts = fields
-    busy = (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
-    own = os.times()
-    return busy - own.user - own.system - own.children_user - own.children_system
-
-
-@contextmanager
-def _load(seconds: Callable[[], float], least: float = 0.0) -> Iterator[list[float]]:
-    """The number of cores kept busy in the block, there at its end; ``seconds`` have a resolution of ``least``."""
-    cores: list[float] = []
-    before, start = seconds(), time.perf_counter()
-    yield cores
-    cores.append(max(0.0, (seconds() - before - least) / (time.perf_counter() - start)))
-
-
-def foreign_load() -> AbstractContextManager[list[float]]:
-    """The number of cores that other processes keep busy, as `_load`. One tick may be of earlier work."""
-    return _load(foreign_seconds, TICK)
-
-
-def calibrate(call: Callable[[], Any], round_seconds: float) -> int:
-    """Warm up, and find how many iterations a round needs to last at least ``round_seconds``."""
+def calibrate(call: Callable[[], Any], round_seconds: float) -> tuple[int, float]:
+    """Warm up, and find how many iterations a round needs to last at least ``round_seconds``, and its seconds."""
     target = max(round_seconds, SHORTEST_ROUND)
     iterations, took = 1, seconds_of(call, 1)
     while took < target:
@@ -317,8 +293,8 @@ def calibrate(call: Callable[[], Any], round_seconds: float) -> int:
         iterations = max(iterations + 1, math.ceil(iterations * min(10.0, 1.1 * target / max(took, 1e-9))))
         took = seconds_of(call, iterations)
     if iterations == 1 and took < SHORT:
-        seconds_of(call, 1)
-    return iterations
+        took = seconds_of(call, 1)
+    return iterations, took
 
 
 def look(backend: Backend, built: Built, values: Sequence[Value]) -> dict[str, Any]:
@@ -328,7 +304,7 @@ def look(backend: Backend, built: Built, values: Sequence[Value]) -> dict[str, A
     def call() -> None:
         backend.synchronize(built.execute(*values))
 
-    iterations = calibrate(call, LOOKED)
+    iterations, _ = calibrate(call, LOOKED)
     with quiet(), foreign_load() as foreign:
         seconds = [seconds_of(call, iterations) / iterations for _ in range(LOOKS)]
     return {"seconds": seconds, "foreign_cores": foreign[0]}

@@ -1,6 +1,6 @@
 """Waiting until other processes leave the cores alone: bounded for each process and for the session, and shown.
 
-`xbackend.measure.loop` gives the load of others: `/proc/stat` without this process and its ended children. So it is
+`xbackend.measure.load` gives the load of others: `/proc/stat` without this process and its ended children. So it is
 read while no worker runs.
 """
 
@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 
 from xbackend import cores
+from xbackend.cores import FOREIGN
 from xbackend.errors import ArgumentError
-from xbackend.measure.loop import foreign_load
+from xbackend.measure.load import foreign_load
 from xbackend.measure.plan import WAIT
-from xbackend.results.schema import FOREIGN
 
 VARIABLE = "XBACKEND_WAIT"
 LONGEST = 60.0  # seconds of one wait

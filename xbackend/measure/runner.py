@@ -254,7 +254,7 @@ class Session:
         if self.extent.fixed:
             return waiting
         behind = far_behind({live.candidate: live.time for live in self._live}, self.baseline)
-        return [live for live in waiting if live.candidate not in behind or len(live.visits) < self.effort.at_least]
+        return [live for live in waiting if live.candidate not in behind or not live.known(self.effort)]
 
     def _add(self, live: Live, process: Process) -> None:
         live.candidate.processes.append(process)

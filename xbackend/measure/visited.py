@@ -61,6 +61,11 @@ class Live:
         used_up = len(self.visits) >= effort.at_least and self._seconds(self.visits) >= AGAIN * effort.seconds
         return not (used or used_up)
 
+    def known(self, effort: Effort) -> bool:
+        """Whether it was visited often enough if it is far behind: once, where that fills the time of all visits."""
+        alone = [visit for visit in self.visits if not visit.disturbed]
+        return len(self.visits) >= effort.at_least or self._seconds(alone) >= effort.seconds
+
     def _seconds(self, visits: list[Visit]) -> float:
         return self.measured.iterations * sum(sum(visit.rounds) for visit in visits)
 

@@ -19,13 +19,12 @@ import msgspec
 
 from xbackend.backends.description import Description
 from xbackend.backends.placement import OpRecord, Placement, TransferRecord, adds_up
+from xbackend.cores import FOREIGN
 from xbackend.devices import Device
 from xbackend.drawing.graph import Graph
 from xbackend.errors import DamagedStore, DeviceSpellingError, StoreError, StoreVersionError
 from xbackend.files import read_file, refused
 from xbackend.results.packing import unpacked
-
-FOREIGN = 0.25  # cores: a process is disturbed where others used more of them meanwhile
 
 # Possible values: numbers of a damaged file are often far beyond. JSON knows neither NaN nor infinities.
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]

@@ -8,12 +8,12 @@ from xbackend.analysis.by_size import pays
 from xbackend.analysis.comparison import Comparison
 from xbackend.analysis.scaling import SHARING, Scaling, Shares, Sweep, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Verdict
+from xbackend.cores import FOREIGN
 from xbackend.report.drawn import timelines
 from xbackend.report.said import text
 from xbackend.report.said.blocks import Block, Bold, OnPage, Pictures, paragraph, points, records, section
 from xbackend.report.said.tables import SPEEDUP
 from xbackend.report.said.text import share
-from xbackend.results.schema import FOREIGN
 from xbackend.wording import counted, join, pairs
 
 _CLOSE = 0.05  # of the time: devices within it are equally busy
