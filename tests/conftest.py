@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, usual)
     for mark in (
-        "tier(name): the lowest tier that runs it",
+        "tier(name, *cases): the lowest tier that runs it, or those of its cases whose names have one of these words",
         "parent_decides: refused before a backend is asked",
         "variant: much like another test",
         "takes_turns: backends take turns with these tests like with the checks of the core",

@@ -137,6 +137,7 @@ def suite(generator: np.random.Generator, candidates: int, ahead: float = 0.0) -
     return [[float(t) for t in each] for each in times]
 
 
+@pytest.mark.tier("exhaustive")
 def test_identical_candidates_are_rarely_told_apart_over_a_suite() -> None:
     """Over all pairs together. The planted fault is each pair alone, with each line as evidence."""
     generator = np.random.default_rng(3)

@@ -97,7 +97,7 @@ def test_the_workload_is_found_and_agrees(followed: Path) -> None:
     assert [(row["workload"], row["status"]) for row in told["rows"]] == [("polynomial", "ok")]
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_the_strategy_trains_as_one_device_does(followed: Path) -> None:
     (script,) = (block for block in BLOCKS if block.startswith("import numpy") and "strategy.place" in block)
     printed = called(followed, "-c", script)
@@ -110,7 +110,7 @@ def test_the_strategy_trains_as_one_device_does(followed: Path) -> None:
     ]
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_the_engine_joins_as_another_one_does(followed: Path) -> None:
     (line,) = re.findall(r"xbackend (cluster run .*)", PAGE)
     told = json.loads(called(followed, "-m", "xbackend", *line.split(), "--json"))

@@ -30,6 +30,7 @@ def test_every_function_is_there_or_has_a_reason() -> None:
     assert len([pair for pair in every if table.has(*pair)]) >= 0.86 * len(every)
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_changed_expectation_would_change_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     import expected_failures
 

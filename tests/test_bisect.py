@@ -324,6 +324,7 @@ def test_without_two_that_work_there_is_no_answer() -> None:
     )
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_release_that_is_told_from_neither_end_is_measured_more_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bisection, "nearer", lambda sessions, slower: None)
     there = Releases(lambda minor: {"seconds": 0.02 if minor >= 38 else 0.01})

@@ -150,6 +150,7 @@ def right() -> tuple[Any, Any]:
         return backend.compile(lambda x, w: (loss(x, w), xb.grad(loss(x, w), w)), x, w)(x, w)
 
 
+@pytest.mark.tier("exhaustive", "tensorflow")
 @pytest.mark.parametrize("framework", [pytest.param(name, marks=pytest.mark.needs(name)) for name in SCRIPTS])
 def test_a_function_is_one_of_the_frameworks_own(
     framework: str, model: Path, right: tuple[Any, Any], tmp_path: Path

@@ -66,6 +66,7 @@ def compiled(backend: Any, kind: str, graph: Brought, on: str = "") -> Any:
     return backend.compile(program, devices={name: on or to for name, to in BOUND[kind].items() if name in used})
 
 
+@pytest.mark.tier("exhaustive", "jax", "tensorflow")
 @pytest.mark.parametrize(
     ("name", "asked"),
     [*((name, ALL) for name in ("numpy", "jax", "tensorflow")), ("pytensor-c", ("doubled", "product"))],
@@ -135,6 +136,7 @@ def test_a_summary_is_left_out_of_the_fetches() -> None:
         bring("tensorflow", target, inputs * 2)
 
 
+@pytest.mark.tier("exhaustive")
 def test_the_code_of_the_document_runs(tmp_path: Path) -> None:
     text = (REPOSITORY / "docs" / "bring.md").read_text().split("## Move old code")[1].split("\n## ")[0]
     for name, code in re.findall(r"```python\n# (\S+)\n(.*?)```", text, re.DOTALL):
@@ -148,6 +150,7 @@ def test_the_code_of_the_document_runs(tmp_path: Path) -> None:
     assert "jax.device_put" in (tmp_path / "new.py").read_text()
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.needs("theano-gpuarray")
 def test_contexts_without_devices_make_the_graphs_of_those_with(scripts: Any, tmp_path: Path) -> None:
     script = Path(__file__).with_name("bring_old.py")
@@ -204,6 +207,7 @@ def test_where_ops_of_several_contexts_and_of_none_are(tmp_path: Path) -> None:
     assert source == f"{tmp_path / 'old.py'}:6"
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_loop_is_on_one_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "old.py").write_text(CONTEXTS)
     origin = bring("theano", f"{tmp_path / 'old.py'}:loop", None)
@@ -231,6 +235,7 @@ total = tf.reduce_sum(x)
 NOW = "import tensorflow.compat.v1 as tf\ntf.disable_v2_behavior()"
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.needs("tensorflow")
 def test_a_script_of_tensorflow_1_is_told_its_first_lines_and_whose_numbers_it_has(tmp_path: Path) -> None:
     file = tmp_path / "towers.py"

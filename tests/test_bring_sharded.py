@@ -63,6 +63,7 @@ def counts(run: xb.Executable, op: str, by: str) -> Counter[str]:
     return Counter(getattr(one, by) for one in run.placement.ops if one.op == op)
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize("backend", ELSEWHERE)
 def test_so_it_has_on_other_backends_and_on_its_devices(backend: str, graphs: dict[str, Brought]) -> None:
     with xb.open(backend, virtual_devices=4) as opened:

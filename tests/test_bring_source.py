@@ -61,6 +61,7 @@ def of_chance(oracle: Any, grads: bool) -> dict[str, Case]:
     return {f"random{i}": case(oracle, one.program, one.arguments) for i, one in enumerate(drawn(grads))}
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize("framework", EACH)
 def test_workloads_as_scripts_compute_the_same(framework: str, oracle: Any, tmp_path: Path) -> None:
     cases = of_workloads(oracle, gradient=framework != "numpy")
@@ -70,6 +71,7 @@ def test_workloads_as_scripts_compute_the_same(framework: str, oracle: Any, tmp_
     assert not wrong, "\n".join(f"{name}: {said}" for name, said in wrong.items())
 
 
+@pytest.mark.tier("exhaustive", "tensorflow")
 @pytest.mark.parametrize("framework", EACH)
 def test_random_programs_as_scripts_compute_the_same(framework: str, oracle: Any, tmp_path: Path) -> None:
     cases = of_chance(oracle, grads=framework != "numpy")

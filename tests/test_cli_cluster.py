@@ -226,7 +226,7 @@ def test_the_only_job_of_a_file_is_run_and_what_it_comes_to_is_said(command: Cal
     assert "numpy, 2 workers: 2 steps each, joined by MPI (mpi4py with MPICH)" in one.output
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize(("name", "servers"), [("mirrored", 0), ("served", 1)])
 def test_a_job_whose_weights_overflow_is_not_verified(
     name: str, servers: int, command: Callable[..., Command], folder: Path
@@ -240,7 +240,7 @@ def test_a_job_whose_weights_overflow_is_not_verified(
     assert command("run", f"overflow.py:{name}", "--ps", servers, "--allow-nan").run() == DONE
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_a_job_goes_on_from_its_newest_checkpoint(command: Callable[..., Command], folder: Path) -> None:
     asked = ("run", "jobs.py:counted", "--ps", 1, "--checkpoints", "kept", "--every", 5)
     first = command(*asked)
@@ -284,7 +284,7 @@ def listed(process: int, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return found
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_nothing_is_left_running_of_a_job_that_is_ended(
     name: str, command: Callable[..., Command], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -152,7 +152,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
     yield monkeypatch
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_a_cluster_of_tf_config_has_its_coordinator(
     environment: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -191,7 +191,7 @@ def _scaled(task: Task, x: Any) -> Any:
     return loss
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_what_a_coordinator_has_computed_is_the_same_to_the_bit_in_one_process() -> None:
     job = Job(_scaled)
     job.data(lambda task, number: [np.random.default_rng([task.index, number]).normal(size=(40, 40))])
@@ -246,7 +246,7 @@ def _inverse(task: Task, x: Any) -> Any:
     return total
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_what_cannot_be_computed_is_no_loss_of_a_task() -> None:
     """One of three tasks has a matrix without an inverse. The coordinator cancels the others' steps with it."""
     job, lines = Job(_inverse), list[str]()
@@ -257,7 +257,7 @@ def test_what_cannot_be_computed_is_no_loss_of_a_task() -> None:
     assert not [line for line in lines if "was lost" in line]
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_engines_of_one_backend_are_rows_of_one_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["cluster", "run", f"{P10}:mirrored", "--backend", "tensorflow", "--steps", "6"]
     command += ["--engine", "tensorflow,multi-worker-mirrored", "--reports", str(tmp_path), "--name", "both"]

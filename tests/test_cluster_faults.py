@@ -351,6 +351,9 @@ def ended() -> Iterator[None]:
     end_all(mine())
 
 
+@pytest.mark.tier(
+    "exhaustive", "multi-worker-mirrored", "tensorflow-mirrored", "numpy-served-in-step-SIGKILL--job:ps-task:0-0"
+)
 @pytest.mark.parametrize("strike", TABLE, ids=str)
 def test_a_job_comes_to_the_same_whatever_happens_to_a_task(strike: Strike) -> None:
     found = struck(strike)
@@ -433,6 +436,7 @@ def test_without_restarts_the_error_names_the_task_within_seconds(strike: Strike
     assert not found.orphans and not found.hung
 
 
+@pytest.mark.tier("exhaustive", "tensorflow")
 @pytest.mark.parametrize(("backend", "engine"), [("numpy", ""), ("tensorflow", ""), ("tensorflow", "coordinator")])
 def test_what_a_server_has_already_is_not_applied_again(backend: str, engine: str, tmp_path: Path) -> None:
     """A checkpoint between a task's updates of two servers: one of them has more of its steps."""

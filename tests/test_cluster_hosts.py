@@ -65,6 +65,7 @@ def settled(two: Hosts) -> list[int]:
 HEAVY = pytest.mark.tier("exhaustive")
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize(
     "backend",
     [

@@ -75,6 +75,7 @@ def test_the_first_task_of_slurm_starts_all_and_the_others_leave(tmp_path: Path,
     assert second.output.strip() == "/job:worker/task:1 leaves the start to the first worker"
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_tf_config_of_this_host_by_its_name(tmp_path: Path, jobs: Path) -> None:
     free = local(2, 1)
     spec = ClusterSpec({name: tuple(a.replace("127.0.0.1", NODE) for a in own) for name, own in free.jobs.items()})
@@ -126,6 +127,7 @@ def test_where_the_tasks_of_each_start_are(ports: bool) -> None:
         assert (first.jobs["worker"] == ("127.0.0.1:4001", "127.0.0.1:4002")) is ports
 
 
+@pytest.mark.tier("exhaustive")
 def test_the_first_port_may_be_named_where_the_launcher_names_none() -> None:
     several = said({"worker": (f"a:{FIRST_PORT}", f"b:{FIRST_PORT}")}, ports=False)
     assert [spec.jobs["worker"] for spec in starts(several, 5000)] == [("a:5000", "b:5000"), ("a:5002", "b:5002")]
@@ -176,6 +178,7 @@ def test_a_process_that_is_bound_to_a_core_says_so(monkeypatch: pytest.MonkeyPat
     assert [*starting.bound(said({"worker": ("a:1", "b:1")}, ports=True))] == []
 
 
+@pytest.mark.tier("exhaustive")
 def test_this_host_by_its_name_is_not_reached_by_ssh(tmp_path: Path, jobs: Path) -> None:
     arguments = ("cluster", "run", f"{jobs}:ranks", "--hosts", socket.gethostname(), "--start-limit", "60")
     one = Command(tmp_path / "own", arguments, {"XBACKEND_SSH": "false"})

@@ -86,6 +86,7 @@ def test_jax_listens_on_the_loopback() -> None:
     assert found["/job:worker/task:0"] == ["127.0.0.1"], "its coordinator, and not by the machine's own address"
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.needs("tensorflow")
 @pytest.mark.parametrize("engine", ["tensorflow", "multi-worker-mirrored"])
 def test_tensorflows_servers_are_reached_by_nobody(engine: str) -> None:
@@ -95,6 +96,7 @@ def test_tensorflows_servers_are_reached_by_nobody(engine: str) -> None:
     assert found == {"/job:worker/task:0": [], "/job:worker/task:1": []}
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.needs("tensorflow")
 def test_who_is_reached_by_everybody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a permitted namespace: here the test above would find something."""

@@ -91,6 +91,7 @@ def test_a_job_goes_on_from_its_checkpoint_whatever_the_shapes_of_its_batches(tm
     assert total(ran) == 2 * sum(ROWS) * 3
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_task_that_compiles_longer_than_a_step_may_take_keeps_nobody_waiting_in_one() -> None:
     def slow(task: Any, x: Any) -> Any:
         if task.index and x.shape[0] == ROWS[2]:
@@ -142,6 +143,7 @@ def test_data_that_never_come_are_an_error_and_end_the_job(step: int) -> None:
     forever.set()
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_server_that_dies_while_nobody_asks_it_is_seen() -> None:
     """In step, and no worker calls the server's process: MPI's window is memory that they share."""
 
@@ -166,6 +168,7 @@ def test_a_server_that_dies_while_nobody_asks_it_is_seen() -> None:
     assert time.monotonic() - killed[0] < 10.0
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize("backend", ["numpy", pytest.param("jax", marks=HEAVY)])
 def test_a_task_that_never_ends_its_step_is_named_and_not_who_waits_for_it(backend: str) -> None:
     def counting(task: Any, most: Any) -> Any:

@@ -142,6 +142,7 @@ def written(backend, programs, kept):
 """
 
 
+@pytest.mark.tier("exhaustive", "pytensor")
 @pytest.mark.tier("standard")
 @pytest.mark.parametrize("name", ["pytensor", "pytensor-c", "aesara", pytest.param("theano", marks=EXHAUSTIVE)])
 def test_a_program_is_compiled_anew_and_then_found_on_disk(name: str, tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_a_program_is_compiled_anew_and_then_found_on_disk(name: str, tmp_path: 
     assert [count > 0 for count in counts] == [True, False, True] * 2, counts
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_a_session_says_of_each_process_what_it_found() -> None:
     one = Candidate(CASE, "pytensor-c", 1)
     effort = Effort(visits=1, at_least=1, seconds=0.1, rounds=2, round_seconds=0.001)
@@ -213,7 +214,7 @@ def test_rewriting_and_compiling_are_parts_of_lower() -> None:
     assert isinstance(shown, Table) and "rewrites" not in shown.headers
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize("name", ["pytensor-jax", *(pytest.param(n, marks=EXHAUSTIVE) for n in ("aesara", "theano"))])
 def test_rewrites_are_counted_and_none_where_there_are_none(name: str) -> None:
     counts, made = {}, users.cases("black_scholes", None, {}, quick=True)
@@ -226,7 +227,7 @@ def test_rewrites_are_counted_and_none_where_there_are_none(name: str) -> None:
     assert counts[name] and not counts[f"{name}[rewrites=None]"], counts
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize("name", ["numpy", "jax"])
 def test_a_backend_that_leaves_nothing_on_disk_has_no_warm_time(name: str) -> None:
     (found,) = session.compare([CASE], backends=[name], processes=2, wait=0).measurements

@@ -122,6 +122,7 @@ def test_the_lock_has_everything_asked_for_with_hashes_and_no_address(name):
         assert forbidden not in lock
 
 
+@pytest.mark.tier("exhaustive")
 def test_the_real_numpy_environment_works_where_it_was_moved_to(monkeypatch):
     messages: list[str] = []
     made = environments.sync("numpy", messages.append)

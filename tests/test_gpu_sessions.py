@@ -94,6 +94,7 @@ def test_accelerators_are_the_devices_where_a_backend_has_some() -> None:
     assert used(found["numpy", 1]) == {"cpu:0"} and used(found["numpy", 2]) == {"cpu:0", "cpu:1"}
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_kind_that_is_named_is_taken() -> None:
     found = rows(taken(here(), "cpu,1,2"))
     assert used(found["jax", 1]) == {"cpu:0"} and used(found["jax", 2]) == {"cpu:0", "cpu:1"}
@@ -107,6 +108,7 @@ def test_a_kind_that_is_named_is_taken() -> None:
     assert used(found["numpy", 1]) == {"cpu:0"}, "which has no GPU anywhere"
 
 
+@pytest.mark.tier("exhaustive")
 def test_two_gpus_that_are_asked_for_where_one_is_there_are_a_row_with_the_reason() -> None:
     found = rows(taken(here(gpus=1)))
     assert used(found["jax", 1]) == {"gpu:0"} and found["jax", 2].status == "failed"
@@ -117,6 +119,7 @@ def test_two_gpus_that_are_asked_for_where_one_is_there_are_a_row_with_the_reaso
     assert found["numpy", 2].status == "ok"
 
 
+@pytest.mark.tier("exhaustive")
 def test_one_gpu_and_the_cpu_are_two_devices_where_that_is_asked_for() -> None:
     found = rows(taken(here(gpus=1), "cpu,gpu,1,2", backends=("jax",)))
     assert used(found["jax", 1]) == {"gpu:0"} and used(found["jax", 2]) == {"gpu:0", "cpu:0"}

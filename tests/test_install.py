@@ -39,6 +39,7 @@ FIRST = {entry.environment: entry for entry in reversed(list(registry.entries())
 QUICK = {registry.get(name).environment for name in tiers.QUICK[::2]}  # the oracle and one framework
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize(
     "environment",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.tier("exhaustive")) for name in FIRST],

@@ -96,6 +96,7 @@ def test_a_version_that_cannot_be_had_is_a_row_with_its_reason_and_the_others_ar
     assert rows[1]["versions"] == {}
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_backend_opens_in_the_environment_of_a_version(home: Path) -> None:
     assert environments.sync(OLD).state == "ready"
     with xb.open("numpy", environment="NumPy == 2.3.2") as backend:
@@ -120,6 +121,7 @@ def test_the_other_packages_are_those_of_the_lock(home: Path) -> None:
     assert "://" not in text
 
 
+@pytest.mark.tier("exhaustive")
 def test_it_is_resolved_once_and_made_again_from_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = environments.sync(NEW)
     monkeypatch.setattr(versions, "resolve", lambda *_: pytest.fail("resolved again"))

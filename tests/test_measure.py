@@ -109,7 +109,7 @@ def test_a_session_is_complete_and_interleaved() -> None:
         assert None not in (getattr(first.phases, name) for name in first.phases.__struct_fields__)
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_progress_names_what_begins() -> None:
     lines: list[str] = []
     done = measured(here(), on_progress=lines.append)
@@ -194,7 +194,7 @@ def results_survive(done: Session) -> bool:
     return msgspec.json.decode(msgspec.json.encode(stored), type=results.Results) == stored
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_a_process_that_turns_wrong_takes_the_earlier_seconds_along(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = 0
 
@@ -208,6 +208,7 @@ def test_a_process_that_turns_wrong_takes_the_earlier_seconds_along(monkeypatch:
     assert not any(c.processes for c in done.candidates)
 
 
+@pytest.mark.tier("exhaustive")
 def test_other_inputs_than_in_the_other_processes_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     hashes = iter(map(str, range(100)))
     monkeypatch.setattr(loop, "hash_of", lambda _: next(hashes))
@@ -373,7 +374,7 @@ class Unprofiled(NumPyBackend):
         return Built(built.execute, built.executed)
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_a_backend_that_tells_nothing_is_timed_and_says_so() -> None:
     rows = measured(here(Unprofiled)).results("unprofiled").measurements
     assert {row.status for row in rows} == {"ok"}
@@ -381,7 +382,7 @@ def test_a_backend_that_tells_nothing_is_timed_and_says_so() -> None:
     assert not any(process.profile for row in rows for process in row.processes)
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_the_placement_holds_the_drawing_of_what_was_executed(monkeypatch: pytest.MonkeyPatch) -> None:
     for candidate in measured(here()).candidates:
         drawn = candidate.placement["graph"]
@@ -415,7 +416,7 @@ def test_calibration_makes_rounds_long_enough(target: float, cost: float) -> Non
 # --- what fails is a row ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_a_backend_that_is_missing_is_a_row_and_the_rest_goes_on() -> None:
     def opener(name: str, **options: Any) -> Worker:
         if name == "pytensor":
@@ -457,6 +458,7 @@ def test_what_cannot_be_compiled_is_a_row() -> None:
     assert {(row.status, row.reason) for row in rows} == {("failed", "no matmul here")}
 
 
+@pytest.mark.tier("exhaustive")
 def test_too_few_devices_is_a_row() -> None:
     def opener(name: str, **options: Any) -> Worker:
         return here()(name, **{**options, "virtual_devices": 1})
@@ -492,6 +494,7 @@ def test_threads_that_are_not_equal_are_warned_of() -> None:
 # --- real processes ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.tier("exhaustive")
 def test_numpy_in_real_processes(tmp_path: Path) -> None:
     found = session.compare(
         [traced_case("matpow", size=64)], backends=["numpy"], devices=(1, 2), processes=2, threads=1

@@ -169,7 +169,7 @@ def expected() -> list[np.ndarray]:
     return computed
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize(
     "name", [MERGE, f"{PLAIN}[rewrites=None]", "aesara-jax[rewrites=merge]", "theano[rewrites=merge]"]
 )
@@ -204,7 +204,7 @@ def test_what_the_framework_does_not_fold_is_no_more_called_folded(options: str,
         }
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_commands_measure_it_beside_the_backend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -228,7 +228,7 @@ def test_commands_measure_it_beside_the_backend(
     assert f"compare --quick --backends '{MERGE}'" in capsys.readouterr().out
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_a_benchmark_is_made_for_it(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(
         "import numpy as np\nimport xbackend as xb\n\ndef test_it(xbackend_benchmark):\n"

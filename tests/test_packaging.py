@@ -111,6 +111,7 @@ def pythons() -> list[object]:
     return [pytest.param(one, marks=[pytest.mark.tier("exhaustive")] * (one != every[0])) for one in every]
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize("version", pythons(), ids=str)
 def test_the_wheel_alone_passes_its_own_tests(version: tuple[int, int], wheel: Path, tmp_path: Path) -> None:  # noqa: F811
     """In an empty folder, with every command's help and a comparison; the schemas are the documented ones."""

@@ -106,6 +106,7 @@ def test_at_the_number_of_calls_both_have_taken_as_long(compile_time: float, cal
         assert abs(value) == pytest.approx(margin, rel=0.01)
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize("processes", [3, 5, 10])
 @pytest.mark.parametrize("together", [False, True])
 def test_the_interval_holds_the_true_number_as_often_as_it_says(processes: int, together: bool) -> None:

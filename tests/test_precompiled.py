@@ -34,6 +34,7 @@ def built(compiler: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=compiler.parents[1], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.tier("exhaustive")
 def test_the_headers_are_compiled_at_the_second_use_of_the_same_options(compiler: Path) -> None:
     first, second, third = (built(compiler, *OPTIONS, f"-Wl,--defsym=number={n}") for n in range(3))
     assert not any(done.returncode for done in (first, second, third)), second.stderr
@@ -43,6 +44,7 @@ def test_the_headers_are_compiled_at_the_second_use_of_the_same_options(compiler
     assert "module.h.gch" not in built(compiler, *OPTIONS, "-O2").stderr  # other options, another header
 
 
+@pytest.mark.tier("exhaustive")
 def test_errors_and_what_is_no_module_are_the_real_compilers(compiler: Path) -> None:
     real = shutil.which("g++")
     assert real is not None

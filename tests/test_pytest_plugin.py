@@ -288,6 +288,7 @@ def test_a_run_that_was_saved_without_xbackend_is_said_to_lack_its_words(tmp_pat
     assert "machine_info" not in output and ("(0001_theirs)" in output) is not bool(gate)
 
 
+@pytest.mark.tier("exhaustive")
 def test_what_is_saved_is_read_by_pytest_benchmarks_own_command(tmp_path: Path) -> None:
     for name, times in (("a", "0.1"), ("b", "0.2")):
         run_bench(tmp_path, f"--benchmark-save={name}", f"--times={times}")
@@ -330,6 +331,7 @@ def test_bench_is_stopped_by_an_unknown_backend() -> None:
     assert done.returncode == 4 and "there is no backend 'numpie'; there is numpy" in done.stderr
 
 
+@pytest.mark.tier("exhaustive")
 def test_bench_of_one_backend(tmp_path: Path) -> None:
     """Recorded in real worker processes, under stable ids."""
     file = tmp_path / "run.json"

@@ -101,6 +101,7 @@ def shown(sessions: int, factors: Sequence[float], common: float = 0.0, level: f
     return found, processes
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize("common", [0.0, 0.1])
 def test_who_stops_where_something_is_shown_is_seldom_wrong(common: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most 5 %, within the chance of 400 sessions. Stopping at their own level is wrong more often."""
@@ -110,6 +111,7 @@ def test_who_stops_where_something_is_shown_is_seldom_wrong(common: float, monke
     assert shown(400, [1.0, 1.0], common, LEVEL)[0] > careful + 5
 
 
+@pytest.mark.tier("exhaustive")
 def test_what_is_slow_for_all_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A difference of 10 % is found though the same program differs by 10 % between generations. Planted: without
     generations it is found in few sessions, by more processes."""
@@ -146,7 +148,7 @@ def test_of_each_task_five_have_a_second_process_however_late_it_is() -> None:
     assert late.wanted() == [] and late.reached()[0].startswith("the time given")
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_two_revisions_take_turns() -> None:
     """Their visits lie in the same seconds, in any order."""
     asked: list[str] = []

@@ -157,6 +157,7 @@ def test_a_process_that_burns_a_core_is_seen_and_waited_for(burner: Callable[[fl
     assert "waiting until other processes leave the cores alone: they use " in lines[0]
 
 
+@pytest.mark.tier("exhaustive")
 def test_what_this_process_and_its_ended_children_use_is_not_others() -> None:
     """Seconds of this process, and of children that it has waited for, cause no wait. The least of five looks counts,
     as others may work."""

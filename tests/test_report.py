@@ -75,7 +75,7 @@ print(*(f"{{name}} {{hashlib.sha256(data).hexdigest()}}" for name, data in files
 """
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_two_processes_give_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "matplotlibrc").write_text("axes.labelsize: 30\nxtick.direction: in\n")
 

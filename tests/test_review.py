@@ -57,6 +57,7 @@ def test_foreign_names_stay_text_in_the_comment() -> None:
     assert not re.search(r"<(?!/?(details|summary)>)", text)
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_comment_is_no_longer_than_a_forge_takes() -> None:
     many = results(*(row("b" * 60, parameters={"size": size, "name": "<" * 9000}) for size in range(100)))
     text = written(many, results(many.measurements[0], row("third")))
@@ -127,7 +128,7 @@ def gated(clone: Path, **values: str) -> tuple[subprocess.CompletedProcess[str],
 QUICKLY = "--backends numpy --quick --processes 1 --wait 0"
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_the_action_measures_a_merge_and_what_it_is_merged_into(clone: Path) -> None:
     """One process a side gives no verdict: a warning, and a failure where that is asked for."""
     base = git(clone, "rev-parse", "--short=12", "HEAD^1")

@@ -102,6 +102,7 @@ def test_two_commits_are_measured_interleaved_and_the_slower_one_fails(
     assert [row.parameters["revision"] for row in kept.measurements] == [first, second]
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.needs("jax")
 def test_a_graph_of_a_framework_is_brought_from_each_commit(
     repository: Path, seconds: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
@@ -119,6 +120,7 @@ def test_a_graph_of_a_framework_is_brought_from_each_commit(
     assert all(row.parameters["graph"].startswith("JAX ") for row in kept.measurements)
 
 
+@pytest.mark.tier("exhaustive")
 def test_the_same_passes_and_the_limit_is_the_gates(repository: Path, seconds: Callable[..., list[str]]) -> None:
     seconds(lambda additions: 0.01)
     assert main(GATE) == GateOutcome.PASSED
@@ -127,6 +129,7 @@ def test_the_same_passes_and_the_limit_is_the_gates(repository: Path, seconds: C
     assert main([*GATE, "--fail", "slower:5%"]) == GateOutcome.REGRESSION
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_gradient_and_several_sizes_are_judged_each(
     repository: Path, seconds: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,6 +146,7 @@ def test_a_gradient_and_several_sizes_are_judged_each(
     assert all(f"step{kind} from=model.py, n={n}" in said for kind in ("", "+gradient") for n in (4, 5))
 
 
+@pytest.mark.tier("exhaustive")
 def test_modules_from_above_the_folder_are_those_of_each_commit(
     repository: Path, seconds: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +292,7 @@ def test_outside_of_a_repository_it_is_said(
     assert "not a git repository" in capsys.readouterr().err
 
 
+@pytest.mark.tier("exhaustive")
 def test_two_commits_on_a_real_backend(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*GATE[:-2], "--quick", "--wait", "0"]) in {
         GateOutcome.PASSED,

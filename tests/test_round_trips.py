@@ -102,6 +102,7 @@ def wrong(one: Case, oracle: Any) -> str:
     return differs([np.asarray(got) for got in case(oracle, one.program, one.inputs).expected], one)
 
 
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize("framework", EACH)
 def test_what_goes_out_and_comes_in_is_the_same(
     framework: str, cases: dict[str, Case], oracle: Any, tmp_path: Path

@@ -322,6 +322,7 @@ def test_threads_that_are_pinned_elsewhere_are_seen() -> None:
     assert said.split() == ["True", "True"]
 
 
+@pytest.mark.tier("exhaustive")
 def test_load_and_the_versions_of_a_process_are_noted() -> None:
     done = measured(Here(), ("numpy",))
     (row,) = done.results("noted").measurements
@@ -338,6 +339,7 @@ def test_a_loaded_machine_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.load_warnings() == []
 
 
+@pytest.mark.tier("exhaustive")
 def test_variables_that_choose_code_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in variables.chosen():
         monkeypatch.delenv(name)
@@ -442,6 +444,7 @@ def test_the_parent_sleeps_while_a_worker_measures() -> None:
     assert not any("the process that started it" in warning for warning in candidate.warnings), candidate.warnings
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_parent_that_does_not_sleep_is_warned_of() -> None:
     """The planted fault: a thread of this process computes meanwhile."""
     ended = threading.Event()
@@ -560,6 +563,7 @@ def test_a_session_that_was_cut_off_is_there_with_its_finished_processes(tmp_pat
     assert [row.status for row in found.measurements] == ["ok", "ok"]
 
 
+@pytest.mark.tier("exhaustive")
 def test_what_failed_is_kept_too(tmp_path: Path) -> None:
     opener = Here(aesara=WorkerDied("killed by SIGSEGV"), tensorflow=BackendUnavailable("not here"))
     found = session.compare(TINY, backends=["numpy", "aesara", "tensorflow"], opener=opener, store=Store(tmp_path))
@@ -599,6 +603,7 @@ def test_what_cannot_be_kept_does_not_count(tmp_path: Path, monkeypatch: pytest.
     assert not list(Store(tmp_path).runs())
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_session_is_stored_as_it_is(tmp_path: Path) -> None:
     found = session.compare(TINY, backends=["numpy", "aesara"], processes=3, opener=Here(), store=Store(tmp_path))
     assert msgspec.json.decode(msgspec.json.encode(found), type=Results) == found

@@ -39,7 +39,9 @@ class Item:
         self.nodeid = f"tests/contract/test_it.py::test_it[{backend}]"
 
     def iter_markers(self, name: str) -> list[Any]:
-        return [type("Mark", (), {"args": (each,)}) for each in self.marks.get(name, ())]
+        return [
+            type("Mark", (), {"args": each if type(each) is tuple else (each,)}) for each in self.marks.get(name, ())
+        ]
 
     def get_closest_marker(self, name: str) -> Any:
         return type("Mark", (), {"args": self.marks[name]}) if name in self.marks else None
@@ -61,6 +63,8 @@ def test_a_test_is_in_every_tier_from_its_lowest_on() -> None:
     assert found(Item(tiers.QUICK[1])) == list(tiers.TIERS)
     assert found(Item(OTHERS[0])) == ["standard", "exhaustive"]
     assert found(Item(tiers.QUICK[1], tier=("standard",))) == ["standard", "exhaustive"]
+    assert found(Item(tiers.QUICK[1], tier=(("exhaustive", "other", tiers.QUICK[1]),))) == ["exhaustive"]
+    assert found(Item(tiers.QUICK[1], tier=(("exhaustive", "other"),))) == list(tiers.TIERS)
 
 
 def test_only_the_backends_that_are_chosen() -> None:
@@ -240,14 +244,14 @@ def collected(*arguments: str) -> tuple[int, int]:
     return int(said[1]), int(said[2] or 0)
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_all_backends_named_are_everything() -> None:
     files = ("tests/contract", "tests/test_examples.py", "tests/workers")
     kept, left = collected(*files, "--tier", "exhaustive", "--backends", ",".join(registry.names()))
     assert kept > 10_000 and left == 0
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_without_packages_that_are_known_tests_are_skipped_and_the_last_line_says_so(tmp_path: Path) -> None:
     (tmp_path / "env").symlink_to("/usr/bin/env")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_report_pages.py"]

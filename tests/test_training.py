@@ -595,6 +595,7 @@ def test_it_goes_on_from_its_checkpoints(file: Path, tmp_path: Path) -> None:
     assert code == 1 and "3 epochs were trained before, and 2 are asked for" in out
 
 
+@pytest.mark.tier("exhaustive")
 def test_what_was_interrupted_on_one_backend_is_ended_beside_those_that_ended(file: Path, tmp_path: Path) -> None:
     target, folder = f"{file}:classifier", tmp_path / "saved"
     assert command(target, "--checkpoints", folder)[0] == 0

@@ -105,6 +105,7 @@ def test_a_strategy_is_known_by_its_name(name: str, places: dict[str, str]) -> N
         named(name, ("dev0",), places)
 
 
+@pytest.mark.tier("exhaustive")
 def test_a_model_is_compared_as_a_workload_is(tmp_path: Path) -> None:
     """By the command: fresh processes, one device and two. The check is of the weights after the step."""
     examples = Path(__file__).parent.parent / "examples"

@@ -416,7 +416,7 @@ def test_a_file_without_workloads_says_what_to_write(tmp_path: Path) -> None:
 # --- measured ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_a_users_file_is_compared(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The user's module is never imported in the measured process: its inputs and oracle are sent as files."""
     model.write_text(model.read_text() + "import os\nopen(os.environ['IMPORTED'], 'a').write('x')\n")

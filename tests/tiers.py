@@ -14,7 +14,9 @@ Compiling dominates the tests' cost, so the tiers differ in how often the same i
 
 A test is in every tier, except by these marks:
 
-- ``@pytest.mark.tier("standard")``: its lowest tier.
+- ``@pytest.mark.tier("standard")``: its lowest tier; with more words, that of the cases whose names have one of them.
+  Of tests that take two seconds and more, *standard* has those that reach lines of xbackend which no faster one does,
+  and of each command the one that a user would miss first; the others are *exhaustive*.
 - ``@pytest.mark.parent_decides``: xbackend refuses before it calls a backend. Only the registry's first one runs it.
 - ``@pytest.mark.one_each(number, count)``: below the exhaustive tier the backends run it whose places in the registry
   are ``number`` modulo ``count``.
@@ -179,8 +181,10 @@ def _by_turns(backend: str, number: int, every: Sequence[str]) -> bool:
 def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool:
     """Whether a test is in a tier, and for one of ``backends``, if given."""
     # A parameter's mark is not the closest one where its test has a mark, too.
-    if any(TIERS.index(mark.args[0]) > TIERS.index(tier) for mark in item.iter_markers("tier")):
-        return False
+    case = item.nodeid.partition("[")[2]
+    for lowest, *cases in (mark.args for mark in item.iter_markers("tier")):
+        if TIERS.index(lowest) > TIERS.index(tier) and (not cases or any(word in case for word in cases)):
+            return False
     backend = backend_of(item)
     if backend is None:
         return True
