@@ -71,7 +71,6 @@ def oracle() -> Iterator[xb.Backend]:
         yield backend
 
 
-@pytest.mark.tier("exhaustive", "arithmetic")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_has_the_values_and_gradients_of_its_function(
     name: str, graphs: dict[str, Brought], oracle: xb.Backend

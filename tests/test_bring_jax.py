@@ -43,7 +43,6 @@ def second() -> Iterator[xb.Backend]:
         yield backend
 
 
-@pytest.mark.tier("exhaustive", "arithmetic")
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_function_has_jaxs_values_and_gradients(name: str, graphs: dict[str, Brought], oracle: xb.Backend) -> None:
     check(graphs[name], oracle, xb)

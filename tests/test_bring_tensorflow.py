@@ -66,7 +66,6 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Bound]:
 FILES = [f"file_{name}" for name in ("predict", "loss", "rows", "step", "old", "meta", "frozen", "text", "reshaped")]
 
 
-@pytest.mark.tier("exhaustive", "arithmetic")
 @pytest.mark.parametrize("name", [*listed("FUNCTIONS"), "towers", "powers", "saved", *FILES])
 def test_values_and_gradients_are_those_of_tensorflow(graphs: dict[str, Brought], backend: Bound, name: str) -> None:
     check(graphs[name], backend, xb)

@@ -210,7 +210,6 @@ def test_run_compares_a_users_function(folder: Path) -> None:
     assert "which is faster, xbackend compare says" in done.stdout and "us (" in done.stdout
 
 
-@pytest.mark.tier("exhaustive")
 def test_run_lists_the_placement_where_it_is_asked_for(folder: Path) -> None:
     asked = ("run", "mine.py:gram", "--backends", "numpy")
     assert "asked dev1 = cpu:0" not in xbackend(*asked, cwd=folder).stdout

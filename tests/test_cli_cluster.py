@@ -240,7 +240,7 @@ def test_a_job_whose_weights_overflow_is_not_verified(
     assert command("run", f"overflow.py:{name}", "--ps", servers, "--allow-nan").run() == DONE
 
 
-@pytest.mark.tier("exhaustive")
+@pytest.mark.tier("standard")
 def test_a_job_goes_on_from_its_newest_checkpoint(command: Callable[..., Command], folder: Path) -> None:
     asked = ("run", "jobs.py:counted", "--ps", 1, "--checkpoints", "kept", "--every", 5)
     first = command(*asked)
@@ -284,7 +284,8 @@ def listed(process: int, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return found
 
 
-@pytest.mark.tier("exhaustive")
+@pytest.mark.tier("exhaustive", "SIGTERM", "SIGHUP", "SIGKILL")
+@pytest.mark.tier("standard")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_nothing_is_left_running_of_a_job_that_is_ended(
     name: str, command: Callable[..., Command], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -69,8 +69,7 @@ HEAVY = pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize(
     "backend",
     [
-        *("numpy", "jax", pytest.param("tensorflow --engine multi-worker-mirrored", marks=HEAVY)),
-        *(pytest.param(name, marks=HEAVY) for name in ("tensorflow", "pytensor-c", "pytensor-jax")),
+        *("numpy", "jax", "tensorflow --engine multi-worker-mirrored", "tensorflow", "pytensor-c", "pytensor-jax"),
     ],
 )
 def test_workers_on_two_hosts_come_to_what_they_come_to_on_one(two: Hosts, backend: str, tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_a_server_that_dies_while_nobody_asks_it_is_seen() -> None:
 
 
 @pytest.mark.tier("exhaustive")
-@pytest.mark.parametrize("backend", ["numpy", pytest.param("jax", marks=HEAVY)])
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
 def test_a_task_that_never_ends_its_step_is_named_and_not_who_waits_for_it(backend: str) -> None:
     def counting(task: Any, most: Any) -> Any:
         end = xb.while_loop(lambda i: i < most, lambda i: i + 1, xb.zeros((), dtype=xb.int64))

@@ -26,7 +26,6 @@ from xbackend.results.schema import Measurement, Phases, Process, Visit
 from xbackend.workers.remote import RemoteBackend
 
 CASE = case("matpow", size=8)
-EXHAUSTIVE = pytest.mark.tier("exhaustive")
 
 
 def process(order: int, lower: float, cache: str = "", call: float = 0.01, **phases: float) -> Process:
@@ -142,9 +141,9 @@ def written(backend, programs, kept):
 """
 
 
-@pytest.mark.tier("exhaustive", "pytensor")
 @pytest.mark.tier("standard")
-@pytest.mark.parametrize("name", ["pytensor", "pytensor-c", "aesara", pytest.param("theano", marks=EXHAUSTIVE)])
+@pytest.mark.tier("exhaustive", "pytensor]", "aesara", "theano")
+@pytest.mark.parametrize("name", ["pytensor", "pytensor-c", "aesara", "theano"])
 def test_a_program_is_compiled_anew_and_then_found_on_disk(name: str, tmp_path: Path) -> None:
     """Even the second program of a process, which needs the same modules as the first."""
     (tmp_path / "asked.py").write_text(ASKED)
@@ -215,7 +214,7 @@ def test_rewriting_and_compiling_are_parts_of_lower() -> None:
 
 
 @pytest.mark.tier("exhaustive")
-@pytest.mark.parametrize("name", ["pytensor-jax", *(pytest.param(n, marks=EXHAUSTIVE) for n in ("aesara", "theano"))])
+@pytest.mark.parametrize("name", ["pytensor-jax", "aesara", "theano"])
 def test_rewrites_are_counted_and_none_where_there_are_none(name: str) -> None:
     counts, made = {}, users.cases("black_scholes", None, {}, quick=True)
     for backend in (name, f"{name}[rewrites=None]"):

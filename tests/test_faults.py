@@ -134,7 +134,6 @@ def row_of(results: Results, size: int) -> Measurement:
     return row
 
 
-@pytest.mark.tier("exhaustive")
 def test_after_faults_in_workers_the_rest_is_measured_and_the_run_is_whole(faulty: tuple[Command, int]) -> None:
     command, code = faulty
     assert code == 1
@@ -283,7 +282,6 @@ def test_a_disk_that_takes_no_more(command: Callable[..., Command], size: int) -
 # --- the framework -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tier("exhaustive")
 def test_without_a_framework_the_others_are_measured(command: Callable[..., Command], tmp_path: Path) -> None:
     home, numpy = tmp_path / "home", environments.get("numpy").path
     (home / "environments").mkdir(parents=True)

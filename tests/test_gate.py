@@ -473,7 +473,6 @@ def test_the_help_names_every_exit_code(tmp_path: Path) -> None:
     assert code == 0 and all(f" {int(outcome)} " in " ".join(output.split()) for outcome in GateOutcome), output
 
 
-@pytest.mark.tier("exhaustive")
 def test_runs_lists_and_shows_them(store: Store, tmp_path: Path) -> None:
     assert "there is no run" in gate(tmp_path, "runs")[1]
     runs = [finished(store, results(name="a\x1b[31m | <b>[red]")), cut_off(store), finished(store)]
@@ -492,7 +491,6 @@ def test_runs_lists_and_shows_them(store: Store, tmp_path: Path) -> None:
     assert gate(tmp_path, "runs", "latest")[0] == 12
 
 
-@pytest.mark.tier("exhaustive")
 def test_a_run_is_listed_as_being_measured_until_its_process_ends(store: Store, tmp_path: Path) -> None:
     base = finished(store)
     script = (

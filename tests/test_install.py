@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import tiers
 from packages import built, call, fresh, wheel  # noqa: F401 (fixtures)
 
 from xbackend.backends import registry
@@ -36,13 +35,10 @@ with xb.open(sys.argv[1]) as backend:
 FIRST = {entry.environment: entry for entry in reversed(list(registry.entries()))}
 
 
-QUICK = {registry.get(name).environment for name in tiers.QUICK[::2]}  # the oracle and one framework
-
-
-@pytest.mark.tier("exhaustive")
+@pytest.mark.tier("standard")
 @pytest.mark.parametrize(
     "environment",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.tier("exhaustive")) for name in FIRST],
+    [pytest.param(name, marks=[pytest.mark.tier("exhaustive")] * (name != "numpy")) for name in FIRST],
 )
 def test_in_the_users_own_interpreter(environment: str, wheel: Path, tmp_path: Path) -> None:  # noqa: F811
     """``pip install 'xbackend[framework]'`` and a script: it runs in this interpreter, not in a worker."""

@@ -61,7 +61,7 @@ def pins(lock: Path) -> dict[str, str]:
 # --- measured ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tier("exhaustive")  # half a minute; versions of packages of one's own are rows in test_patched.py
+@pytest.mark.tier("exhaustive")  # half a minute; a copy of a framework is a row beside it in test_patched.py
 def test_versions_of_a_framework_are_rows_of_one_report(home: Path, tmp_path: Path) -> None:
     options = ("--quick", "--size", 32, "--processes", 1, "--threads", 1, "--baseline", OLD)
     command("compare", *options, "--env", OLD, "--env", NEW, "--env", "numpy", cwd=tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from xbackend.backends.contract import Backend, Built, Settings
 from xbackend.backends.description import Description
 from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.backends.placement import Executed, Execution
+from xbackend.cores import FOREIGN
 from xbackend.devices import Device
 from xbackend.errors import (
     ArgumentError,
@@ -261,7 +263,16 @@ class LaunchOnly(Asynchronous):
     waits = False
 
 
+@pytest.fixture
+def others(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The cores that others keep busy during the checks of the clock: none, unless a test says so."""
+    used = [0.0]
+    monkeypatch.setattr(checks, "foreign_load", lambda: contextlib.nullcontext(used))
+    return used
+
+
 @pytest.mark.tier("standard")
+@pytest.mark.usefixtures("others")
 def test_a_timing_of_launches_is_found_out() -> None:
     rows = measured(here(LaunchOnly)).results("launches").measurements
     assert {row.status for row in rows} == {"wrong"}
@@ -276,6 +287,7 @@ def test_an_asynchronous_backend_that_waits_passes() -> None:
 
 
 @pytest.mark.tier("standard")
+@pytest.mark.usefixtures("others")
 def test_work_that_is_remembered_instead_of_done_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def remembers(_: Any, iterations: int) -> float:
         return 0.004
@@ -291,6 +303,7 @@ def test_long_rounds_of_a_machine_that_was_slower_then_are_taken_again(monkeypat
     assert checks.check_twice(list, 1, [0.8] * 15)["twice"] == pytest.approx(2.0)
 
 
+@pytest.mark.usefixtures("others")
 @pytest.mark.parametrize(("disturbed", "passes", "fails"), [(0.1, 0.005, 0.0), (0.33, 0.04, 0.01)])
 def test_remembered_work_seldom_passes_and_done_work_does_where_rounds_are_doubled_by_chance(
     disturbed: float, passes: float, fails: float, monkeypatch: pytest.MonkeyPatch
@@ -314,32 +327,39 @@ def test_remembered_work_seldom_passes_and_done_work_does_where_rounds_are_doubl
     assert passed(lambda iterations: 0.004 * iterations) >= 1 - fails
 
 
-@pytest.mark.parametrize(("twice", "right"), [(2.0, True), (1.05, False)])
-def test_where_others_leave_no_round_undisturbed_processor_seconds_decide(
-    twice: float, right: bool, monkeypatch: pytest.MonkeyPatch
+def test_where_others_keep_the_cores_busy_a_check_that_fails_says_nothing(
+    others: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    used = 0.0
-
-    def disturbed(_: Any, iterations: int) -> float:
-        nonlocal used
-        used += 0.004 * (twice if iterations == 2 else 1.0)
-        return 0.007 if iterations == 1 else 0.010
-
-    monkeypatch.setattr(checks, "seconds_of", disturbed)
-    monkeypatch.setattr(checks, "foreign_load", lambda: contextlib.nullcontext([2.9]))
-    monkeypatch.setattr(checks.time, "process_time", lambda: used)
+    """It is made again, and then the row has failed, with what to do."""
+    asked = list[int]()
+    monkeypatch.setattr(loop, "check_twice", lambda call, iterations, rounds: checks.check_twice(call, 1, [0.004]))
+    monkeypatch.setattr(checks, "seconds_of", lambda _, iterations: asked.append(iterations) or 0.004)
     monkeypatch.setattr(checks.time, "sleep", lambda _: None)
-    if right:
-        assert checks.check_twice(list, 1, [0.007])["twice"] == pytest.approx(2.0)
-    else:
-        with pytest.raises(checks.TimingError, match=r"takes 1\.05 times .*; others used 2\.9 cores meanwhile$"):
-            checks.check_twice(list, 1, [0.007])
+    others[:] = [2.9]
+    rows = measured(here()).results("loud").measurements
+    assert len(rows) == 4 and {row.status for row in rows} == {"failed"}
+    assert all(
+        re.match(
+            r"this may be noise, as others kept 2\.9 cores busy: the work is not done .* measure again", row.reason
+        )
+        for row in rows
+    )
+    assert asked.count(2) == len(rows) * 2 * checks.PAIRS
+    others[:] = [FOREIGN]
+    assert {row.status for row in measured(here()).results("quiet").measurements} == {"wrong"}
 
 
 def test_a_call_of_seconds_is_made_twice_and_no_more_to_check_that_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     made = list[int]()
     monkeypatch.setattr(checks, "seconds_of", lambda _, iterations: made.append(iterations) or 10.0 * iterations)
     assert checks.check_twice(list, 1, [10.0]) == {"twice": 2.0} and made == [2]
+
+
+def test_a_round_that_was_long_by_chance_is_no_reason_for_fewer_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[int]()
+    monkeypatch.setattr(checks, "seconds_of", lambda _, iterations: made.append(iterations) or 0.3 * iterations)
+    monkeypatch.setattr(checks.time, "sleep", lambda _: None)
+    assert checks.check_twice(list, 1, [1.2]) == {"twice": pytest.approx(2.0)} and made.count(2) > checks.AHEAD
 
 
 def test_what_is_compiled_in_timed_rounds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,8 +107,7 @@ def test_scripts_need_little_and_what_needs_more_says_what_to_type(wheel: Path, 
 
 
 def pythons() -> list[object]:
-    every = [*dict.fromkeys([sys.version_info[:2], (3, 12), (3, 13)])]
-    return [pytest.param(one, marks=[pytest.mark.tier("exhaustive")] * (one != every[0])) for one in every]
+    return [*dict.fromkeys([sys.version_info[:2], (3, 12), (3, 13)])]
 
 
 @pytest.mark.tier("exhaustive")

@@ -97,7 +97,8 @@ def test_a_framework_is_removed_with_what_was_unpacked_of_it(
     assert environments.remove("pytensor") == []
 
 
-@pytest.mark.tier("exhaustive")
+@pytest.mark.tier("exhaustive", "True")
+@pytest.mark.tier("standard")
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_patched_copy_is_measured_beside_the_locked_one(packed: bool, tmp_path: Path) -> None:
     own = environments.get("pytensor")

@@ -128,7 +128,7 @@ def gated(clone: Path, **values: str) -> tuple[subprocess.CompletedProcess[str],
 QUICKLY = "--backends numpy --quick --processes 1 --wait 0"
 
 
-@pytest.mark.tier("exhaustive")
+@pytest.mark.tier("standard")
 def test_the_action_measures_a_merge_and_what_it_is_merged_into(clone: Path) -> None:
     """One process a side gives no verdict: a warning, and a failure where that is asked for."""
     base = git(clone, "rev-parse", "--short=12", "HEAD^1")

@@ -14,9 +14,9 @@ Compiling dominates the tests' cost, so the tiers differ in how often the same i
 
 A test is in every tier, except by these marks:
 
-- ``@pytest.mark.tier("standard")``: its lowest tier; with more words, that of the cases whose names have one of them.
-  Of tests that take two seconds and more, *standard* has those that reach lines of xbackend which no faster one does,
-  and of each command the one that a user would miss first; the others are *exhaustive*.
+- ``@pytest.mark.tier("standard")``: its lowest tier. ``@pytest.mark.tier("exhaustive", "jax", ...)``: that of the cases
+  whose id has one of these words. Which tests are exhaustive was chosen by the lines of xbackend, and of its workers,
+  that each test of two seconds and more reached: those that reached none alone, and that no user would miss first.
 - ``@pytest.mark.parent_decides``: xbackend refuses before it calls a backend. Only the registry's first one runs it.
 - ``@pytest.mark.one_each(number, count)``: below the exhaustive tier the backends run it whose places in the registry
   are ``number`` modulo ``count``.

@@ -149,6 +149,10 @@ class TimingError(XBackendError):
     """Seconds that do not say how long the work took."""
 
 
+class MachineBusy(XBackendError):
+    """Seconds that may not say how long the work took, on a machine whose cores others keep busy."""
+
+
 class WorkloadError(XBackendError):
     """A workload that does not exist, or parameters that it does not take."""
 

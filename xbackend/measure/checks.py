@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xbackend.cores import FOREIGN
-from xbackend.errors import TimingError
+from xbackend.errors import MachineBusy, TimingError, XBackendError
 from xbackend.measure.load import foreign_load
 
 SECOND_WAIT = 0.05  # of a round: the most that a second wait may add
@@ -18,7 +18,7 @@ TWICE = 1.5  # least time of twice the work, over that of the work
 AHEAD, PAIRS = 3, 15  # lead of the pairs that confirm the work, and most pairs
 ATTEMPTS = 5  # a busy machine may spoil a check; a timing that is wrong fails each time
 SHORT = 0.1  # seconds: of shorter rounds several are taken, as one may be disturbed
-SLOW = 1.0  # seconds
+SLOW = 1.0  # seconds: of rounds so long one pair is enough
 PAUSE = 0.05  # seconds, doubled after each attempt: what spoils a check is often over after a moment
 LONGEST_PAUSE = 0.8  # seconds
 
@@ -40,22 +40,24 @@ def check_waiting(
     compared with its time after a pause as long as the round (``expected`` seconds). The fastest of a few counts: other
     processes only ever add.
 
-    Returns ``second_wait`` (part of a round) and ``device_to_host`` (seconds). Raises `TimingError`: it timed launches.
+    Returns ``second_wait`` (part of a round) and ``device_to_host`` (seconds). Raises as `_refused`: it timed launches.
     """
     waits, copies, rounds = list[float](), list[float](), list[float]()
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            time.sleep(min(PAUSE * 2**attempt, LONGEST_PAUSE))
-        for _ in range(3 if expected < SHORT else 1):
-            rounds.append(_round_and_fetch(call, fetch, iterations, 0.0, waits))
-            _round_and_fetch(call, fetch, 1, min(max(expected, 0.002), 2.0), copies)
-        copy = statistics.median(copies)
-        extra = max(0.0, min(waits) - copy)
-        if extra <= max(SECOND_WAIT * min(rounds), NOISE):
-            return {"second_wait": extra / min(rounds), "device_to_host": copy}
-    raise TimingError(
+    with foreign_load() as others:
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                time.sleep(min(PAUSE * 2**attempt, LONGEST_PAUSE))
+            for _ in range(3 if expected < SHORT else 1):
+                rounds.append(_round_and_fetch(call, fetch, iterations, 0.0, waits))
+                _round_and_fetch(call, fetch, 1, min(max(expected, 0.002), 2.0), copies)
+            copy = statistics.median(copies)
+            extra = max(0.0, min(waits) - copy)
+            if extra <= max(SECOND_WAIT * min(rounds), NOISE):
+                return {"second_wait": extra / min(rounds), "device_to_host": copy}
+    raise _refused(
         f"the clock does not wait for the work: waiting a second time adds {extra / min(rounds):.0%} of a round "
-        f"(at most {SECOND_WAIT:.0%} is right); its synchronize returns too early"
+        f"(at most {SECOND_WAIT:.0%} is right); its synchronize returns too early",
+        others[0],
     )
 
 
@@ -63,48 +65,42 @@ def check_twice(call: Callable[[], Any], iterations: int, rounds: Sequence[float
     """Whether the work is done each time: a round of twice the iterations takes about twice as long.
 
     A pair is a round, then one of twice the iterations; it confirms the work or not. The check ends once `AHEAD` more
-    pairs confirm than not; one pair is enough for a round of `SLOW`, as work that is remembered takes no second. After
+    pairs confirm than not; one pair is enough for rounds of `SLOW`, as work that is remembered takes no second. After
     `PAIRS` the fastest rounds decide, as others only ever add. Where a third of all rounds takes twice as long by
-    chance, remembered work passes in 2 % of cases (``tests/test_measure.py``). Where others leave no round undisturbed,
-    the processor seconds of this process decide, if the work is a processor's: others hardly add to these.
-
-    ``rounds`` are the seconds of timed rounds. Unless it is below `SHORT`, their median is the first of each pair until
-    a pair does not confirm. Returns ``twice`` (the median ratio). Raises `TimingError`.
+    chance, remembered work passes in 2 % of cases (``tests/test_measure.py``). ``rounds`` are the seconds of timed
+    rounds. Unless it is below `SHORT`, their median is the first of each pair until a pair does not confirm. Returns
+    ``twice`` (the median ratio). Raises as `_refused`.
     """
     typical, singles, doubles, ahead = statistics.median(rounds), list[float](), list[float](), 0
-    anew, enough = typical < SHORT, 1 if typical >= SLOW else AHEAD
-    used = list[float](), list[float]()  # processor seconds of rounds, and of those of twice the iterations
+    anew = typical < SHORT
     with foreign_load() as others:
-        while ahead < enough and len(doubles) < PAIRS:
+        while len(doubles) < PAIRS:
             if ahead < 0:  # the machine's speed may be changing
                 time.sleep(min(PAUSE * 2 ** len(doubles), LONGEST_PAUSE))
                 seconds_of(call, iterations)  # after a sleep the first round of the pair would be slow
-            singles.append(_with_processor(call, iterations, used[0]) if anew else typical)
-            doubles.append(_with_processor(call, 2 * iterations, used[1]))
+            singles.append(seconds_of(call, iterations) if anew else typical)
+            doubles.append(seconds_of(call, 2 * iterations))
             right = doubles[-1] >= TWICE * singles[-1]
             ahead += 1 if right else -1
+            if ahead >= (1 if min(singles) >= SLOW else AHEAD):
+                return {"twice": statistics.median(map(operator.truediv, doubles, singles))}
             anew = anew or not right  # the machine's speed may have changed since the rounds were timed
-    ratio, disturbed = statistics.median(map(operator.truediv, doubles, singles)), ""
-    if ahead < enough:
-        ratio = min(doubles) / min(singles)
-        if others[0] > FOREIGN:
-            disturbed = f"; others used {others[0]:.1f} cores meanwhile"
-            if min(used[0]) >= min(singles) / 2:
-                ratio = min(used[1]) / min(used[0])
+    ratio = min(doubles) / min(singles)
     if ratio >= TWICE:
         return {"twice": ratio}
-    raise TimingError(
-        f"the work is not done each time: twice of it takes {ratio:.2f} times as long (at least {TWICE} is right)"
-        + disturbed
+    raise _refused(
+        f"the work is not done each time: twice of it takes {ratio:.2f} times as long (at least {TWICE} is right)",
+        others[0],
     )
 
 
-def _with_processor(call: Callable[[], Any], iterations: int, used: list[float]) -> float:
-    """Seconds of a round; the processor seconds of this process are appended."""
-    before = time.process_time()
-    seconds = seconds_of(call, iterations)
-    used.append(time.process_time() - before)
-    return seconds
+def _refused(why: str, others: float) -> XBackendError:
+    """`TimingError`, or `MachineBusy` where ``others`` kept so many cores busy that noise may be the reason."""
+    if others <= FOREIGN:
+        return TimingError(why)
+    return MachineBusy(
+        f"this may be noise, as others kept {others:.1f} cores busy: {why}; measure again when they leave them alone"
+    )
 
 
 def _round_and_fetch(

@@ -30,7 +30,7 @@ from xbackend.backends.executed_graph import executed
 from xbackend.drawing.graph import LARGEST
 from xbackend.errors import PlacementError, TimingError
 from xbackend.measure import profiles
-from xbackend.measure.checks import ATTEMPTS, SHORT, check_twice, check_waiting, seconds_of
+from xbackend.measure.checks import ATTEMPTS, SHORT, SLOW, check_twice, check_waiting, seconds_of
 from xbackend.measure.load import foreign_load, kept_busy
 from xbackend.measure.measured import Finished, Measured
 from xbackend.measure.memory import Watch
@@ -54,7 +54,8 @@ LOOKS, LOOKED = 7, 0.02  # rounds of a look, seconds of each
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How long to measure in one process: so many ``visits``, or fewer (not below ``at_least``) once their rounds took
-    ``seconds``. A visit has so many ``rounds`` of at least ``round_seconds`` each, fewer of longer ones.
+    ``seconds``; what is far behind gets fewer still (`Live.known`). A visit has so many ``rounds`` of at least
+    ``round_seconds`` each, fewer of longer ones.
     """
 
     visits: int
@@ -160,7 +161,7 @@ def _hold(
     iterations, usual = calibrate(call, effort.round_seconds)
     measured.iterations = iterations
     with quiet():
-        if usual < SHORT:
+        if usual < SLOW:
             usual = seconds_of(call, iterations)
         if job["first"] and iterations > 1:
             checks = check_waiting(call, fetch, iterations, usual)

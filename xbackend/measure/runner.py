@@ -19,7 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from xbackend.devices import visible_of
-from xbackend.errors import BackendUnavailable, EnvironmentFailed, TimingError, WorkerDied, WorkerTimeout, XBackendError
+from xbackend.errors import (
+    BackendUnavailable,
+    EnvironmentFailed,
+    MachineBusy,
+    TimingError,
+    WorkerDied,
+    WorkerTimeout,
+    XBackendError,
+)
 from xbackend.measure import gpus, machine, variables
 from xbackend.measure.candidates import Candidate, Group
 from xbackend.measure.files import Files
@@ -194,7 +202,11 @@ class Session:
         self.order.append(candidate.label)
         live, where = None, len(self.order) - 1
         with self._failing(turns, candidate), turns.running(candidate.group) as worker:
-            live = self._prepared(worker, candidate, where)
+            try:
+                live = self._prepared(worker, candidate, where)
+            except MachineBusy:  # once more, when it is quiet
+                self.patience.wait(self.schedule.remaining)
+                live = self._prepared(worker, candidate, where)
         if live is not None and self._visit(turns, live):
             self._live.append(live)
         elif candidate.status != "ok":

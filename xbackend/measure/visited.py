@@ -62,9 +62,10 @@ class Live:
         return not (used or used_up)
 
     def known(self, effort: Effort) -> bool:
-        """Whether it was visited often enough if it is far behind: once, where that fills the time of all visits."""
+        """Whether its visits are enough if it is far behind: ``at_least`` of them, or two that others did not disturb
+        and that took the ``seconds`` of the effort."""
         alone = [visit for visit in self.visits if not visit.disturbed]
-        return len(self.visits) >= effort.at_least or self._seconds(alone) >= effort.seconds
+        return len(self.visits) >= effort.at_least or (len(alone) > 1 and self._seconds(alone) >= effort.seconds)
 
     def _seconds(self, visits: list[Visit]) -> float:
         return self.measured.iterations * sum(sum(visit.rounds) for visit in visits)
