@@ -14,9 +14,9 @@ Compiling dominates the tests' cost, so the tiers differ in how often the same i
 
 A test is in every tier, except by these marks:
 
-- ``@pytest.mark.tier("standard")``: its lowest tier. ``@pytest.mark.tier("exhaustive", "jax", ...)``: that of the cases
-  whose id has one of these words. Which tests are exhaustive was chosen by the lines of xbackend, and of its workers,
-  that each test of two seconds and more reached: those that reached none alone, and that no user would miss first.
+- ``@pytest.mark.tier("standard")``: its lowest tier. ``@pytest.mark.tier("exhaustive", "jax", ...)``: only of the
+  cases whose id has one of these words. A test of two seconds and more is exhaustive if it reaches no line of xbackend
+  that other tests do not reach, and checks nothing that a user would miss first. Coverage was measured once for that.
 - ``@pytest.mark.parent_decides``: xbackend refuses before it calls a backend. Only the registry's first one runs it.
 - ``@pytest.mark.one_each(number, count)``: below the exhaustive tier the backends run it whose places in the registry
   are ``number`` modulo ``count``.

@@ -9,7 +9,7 @@ from pathlib import Path
 from xbackend.errors import DeviceUnavailable
 from xbackend.wording import counted
 
-FOREIGN = 0.25  # cores: a process is disturbed where others used more of them meanwhile
+FOREIGN = 0.25  # cores: others that use more of them disturb a measurement
 
 
 def affinity() -> list[int] | None:

@@ -25,7 +25,10 @@ def foreign_seconds() -> float:
 
 @contextmanager
 def kept_busy(seconds: Callable[[], float], least: float = 0.0) -> Iterator[list[float]]:
-    """The number of cores kept busy in the block, there at its end; ``seconds`` have a resolution of ``least``."""
+    """Measure how many cores are kept busy while the block runs. The list has the number once the block has ended.
+
+    ``seconds`` reads processor seconds; ``least`` is their resolution.
+    """
     cores: list[float] = []
     before, start = seconds(), time.perf_counter()
     yield cores
@@ -33,5 +36,5 @@ def kept_busy(seconds: Callable[[], float], least: float = 0.0) -> Iterator[list
 
 
 def foreign_load() -> AbstractContextManager[list[float]]:
-    """The number of cores that other processes keep busy, as `kept_busy`. One tick may be of earlier work."""
+    """Measure how many cores other processes keep busy, as `kept_busy`. One tick may be of earlier work."""
     return kept_busy(foreign_seconds, TICK)

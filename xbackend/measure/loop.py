@@ -286,7 +286,7 @@ def quiet() -> Iterator[None]:
 
 
 def calibrate(call: Callable[[], Any], round_seconds: float) -> tuple[int, float]:
-    """Warm up, and find how many iterations a round needs to last at least ``round_seconds``, and its seconds."""
+    """Warm up. Returns how many iterations a round needs to last ``round_seconds`` or more, and the seconds of one."""
     target = max(round_seconds, SHORTEST_ROUND)
     iterations, took = 1, seconds_of(call, 1)
     while took < target:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 
 from xbackend import cores
-from xbackend.cores import FOREIGN
 from xbackend.errors import ArgumentError
 from xbackend.measure.load import foreign_load
 from xbackend.measure.plan import WAIT
@@ -36,16 +35,16 @@ class Patience:
     def wait(self, most: float = LONGEST) -> None:
         """Wait until others leave the cores alone, ``most`` seconds or what is left."""
         used = _used(LOOK) if self.total else 0.0
-        if used <= FOREIGN:
+        if used <= cores.FOREIGN:
             return
         most, began, shown = min(most, LONGEST, self.total - self.waited), time.monotonic(), float("-inf")
-        while used > FOREIGN and (passed := time.monotonic() - began) < most:
+        while used > cores.FOREIGN and (passed := time.monotonic() - began) < most:
             if passed - shown >= SHOWN:
                 shown = passed
                 self._say(f"waiting until other processes leave the cores alone: {_words(used)} (at most {most:.0f} s)")
             used = _used(min(AGAIN, max(most - passed, LOOK)))
         self.waited += time.monotonic() - began
-        if used > FOREIGN and most > 0:
+        if used > cores.FOREIGN and most > 0:
             self._say(f"other processes do not leave the cores alone: {_words(used)}")
 
 

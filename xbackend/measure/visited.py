@@ -62,8 +62,8 @@ class Live:
         return not (used or used_up)
 
     def known(self, effort: Effort) -> bool:
-        """Whether its visits are enough if it is far behind: ``at_least`` of them, or two that others did not disturb
-        and that took the ``seconds`` of the effort."""
+        """Whether it needs no more visits if it is far behind. ``at_least`` are enough, and so are two without a
+        disturbance that fill the ``seconds`` of the effort."""
         alone = [visit for visit in self.visits if not visit.disturbed]
         return len(self.visits) >= effort.at_least or (len(alone) > 1 and self._seconds(alone) >= effort.seconds)
 
