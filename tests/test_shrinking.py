@@ -106,6 +106,13 @@ def test_what_needs_a_number_keeps_it() -> None:
     assert [array.tolist() for array in left.arrays] in ([1.0], [2.0], [3.0])
 
 
+def test_an_array_keeps_the_elements_that_an_index_names() -> None:
+    one = example(lambda x, i: xb.sin(xb.take(xb.exp(x), i)), np.linspace(0.1, 0.9, 4), np.array([2, 3]))
+    left = smallest(one, lambda one: having("take")(one) and bool(compute(one.program, one.arrays)), compute).example
+    assert "take" in {node.op for node in left.program.nodes}
+    assert compute(left.program, left.arrays)
+
+
 def test_the_search_ends_with_its_time_and_counts() -> None:
     seen: list[int] = []
     tried = smallest(

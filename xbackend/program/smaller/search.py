@@ -41,7 +41,7 @@ def smallest(
 
     Args:
         example: the program that shows it, with its arguments.
-        shows: called with smaller ones; each is tried once.
+        shows: called with smaller ones; each is tried once. `IndexError` counts as no.
         compute: results of a program; it may raise `XBackendError`.
         goes_on: asked before each try; the search ends where it is false.
         on_try: called before each try with its number and the smallest so far.
@@ -57,11 +57,19 @@ def smallest(
             seen.add(candidate.key)
             count += 1
             on_try(count, found)
-            if shows(candidate):
+            if _still(shows, candidate):
                 found = candidate
                 break
         else:
             return Tried(found, count, True)
+
+
+def _still(shows: Shows, candidate: Example) -> bool:
+    """Whether it shows it. A shorter array may lack an element that an index names: NumPy raises `IndexError` then."""
+    try:
+        return shows(candidate)
+    except IndexError:
+        return False
 
 
 def _candidates(example: Example, compute: Compute, worst: tuple[int, ...]) -> Iterator[Example | None]:
