@@ -431,6 +431,7 @@ def test_all_columns_are_shown_where_they_are_asked_for() -> None:
     assert usual.split("\n")[0] == wide.split("\n")[0]
 
 
+@pytest.mark.tier("standard")
 @given(any_results(), st.integers(40, 120), st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_whatever_is_stored_is_shown(results: Results, width: int, wide: bool) -> None:

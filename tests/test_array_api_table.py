@@ -18,6 +18,7 @@ def contract(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
+@pytest.mark.tier("standard")
 def test_the_table_is_not_stale() -> None:
     assert table.FILE.read_text(encoding="utf-8") == table.written(), f"docs/array_api.md is stale: {table.COMMAND}"
 

@@ -1,4 +1,5 @@
-"""Checkpoints from every backend to every other: all pairs."""
+"""Checkpoints of the backends that compile fast, from each to each. The others exchange theirs with NumPy, in the
+contract."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 
 import xbackend as xb
 from xbackend.backends import registry
@@ -47,16 +49,16 @@ def bits(arrays: Mapping[str, np.ndarray]) -> dict[str, bytes]:
 def test_every_backend_goes_on_from_the_checkpoint_of_every_other(tmp_path: Path) -> None:
     """The weights equal the file's to the bit. The next loss is within 1e-5 of the writer's."""
     expected = {}
-    for name in registry.names():
+    names = [name for name in registry.names() if name in tiers.named or name not in tiers.COMPILED]
+    for name in names:
         with opened(name) as backend:
             written, batches = training(backend), rows()
             written.fit(batches, epochs=2, folder=tmp_path / name)
             expected[name] = written.step(*next(iter(batches)))["loss"]
-    pairs = 0
-    for name in registry.names():
+    for name in names:
         with opened(name) as backend:
             here = training(backend, mirrored=True)
-            for other in registry.names():
+            for other in names:
                 found, _ = checkpoints.newest(tmp_path / other)
                 assert found is not None
                 batches = rows()
@@ -65,5 +67,3 @@ def test_every_backend_goes_on_from_the_checkpoint_of_every_other(tmp_path: Path
                     assert bits(here.values(copy)) == bits(found.arrays)
                 loss = here.step(*next(iter(batches)))["loss"]
                 assert abs(loss - expected[other]) <= 1e-5 * abs(expected[other]), (other, name)
-                pairs += 1
-    assert pairs == len(registry.names()) ** 2

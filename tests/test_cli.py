@@ -21,6 +21,8 @@ from xbackend.backends import registry
 from xbackend.cli import COMMANDS, DONE, EXAMPLES, INCOMPLETE, application, console, main
 from xbackend.version import VERSION
 
+pytestmark = pytest.mark.tier("standard")
+
 FUNCTIONS = """
 import numpy as np
 import xbackend as xb

@@ -46,7 +46,6 @@ pytestmark = pytest.mark.tier("standard")
 COUNT = int(os.environ.get("XBACKEND_FAULTS", "0"))
 REPORT = os.environ.get("XBACKEND_FAULTS_REPORT", "")
 SEED = int(os.environ.get("XBACKEND_FAULTS_SEED", "0"))
-WHOLE = 30  # in the exhaustive tier
 WORKERS = 2
 SEEN = 5.0  # seconds until a death is an error, and until all processes are gone
 HANGS = 600.0  # seconds after which a job counts as hung
@@ -132,7 +131,7 @@ def drawn(count: int, seed: int) -> Iterator[Strike]:
 
 
 if tiers.chosen == tiers.TIERS[-1]:
-    TABLE += [*FURTHER, *drawn(WHOLE - len(TABLE) - len(FURTHER), SEED)]
+    TABLE += [*FURTHER, *drawn(tiers.share(13), SEED)]
 
 
 # --- a job that something happens to ------------------------------------------------------------------------------

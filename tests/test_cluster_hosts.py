@@ -16,7 +16,7 @@ from cluster_examples import EXAMPLES
 from fault_helpers import slowness
 from hosts import Hosts, hosts
 
-pytestmark = [pytest.mark.needs("hosts")]
+pytestmark = [pytest.mark.tier("standard"), pytest.mark.needs("hosts")]
 ROOT = Path(__file__).parent.parent
 
 

@@ -18,6 +18,8 @@ from xbackend.measure import matrix
 from xbackend.measure.patience import Patience
 from xbackend.program import host
 
+pytestmark = pytest.mark.tier("standard")
+
 MINE = """
 import json
 import xbackend as xb

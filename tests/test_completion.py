@@ -16,6 +16,8 @@ from xbackend.backends import registry
 from xbackend.cli import COMMANDS, DONE, WRONG, main
 from xbackend.results.runs import Store
 
+pytestmark = pytest.mark.tier("standard")
+
 ROOT = Path(__file__).parent.parent
 # What bash does at Tab: it sets these variables and calls the script's function.
 PRESS_TAB = """

@@ -19,6 +19,8 @@ from xbackend.report.said.cluster import build
 from xbackend.results.clustered import Jobs
 from xbackend.results.schema import Results, SessionSettings, read
 
+pytestmark = pytest.mark.tier("standard")
+
 DOCUMENT = (Path(__file__).parent.parent / "docs" / "options.md").read_text()
 
 

@@ -27,6 +27,8 @@ from xbackend.measure.bisect import Beside, Bisection, Found
 from xbackend.results.runs import Store
 from xbackend.results.schema import Results, SessionSettings
 
+pytestmark = pytest.mark.tier("standard")
+
 DOCUMENT = (Path(__file__).parent.parent / "docs" / "commands.md").read_text()
 OF_ALL = 130
 

@@ -25,6 +25,8 @@ from xbackend.results.runs import Store
 from xbackend.results.schema import Machine, Parity, Results, SessionSettings
 from xbackend.wording import number
 
+pytestmark = pytest.mark.tier("standard")
+
 ROOT = Path(__file__).resolve().parents[1]
 SLOWER = [Limit.parse("slower:5%")]
 

@@ -348,6 +348,7 @@ def test_there_is_no_second_list_of_backends() -> None:
                 assert len(texts & set(registry.names())) < 4, f"{module_name(path)}:{node.lineno}"
 
 
+@pytest.mark.tier("standard")
 def test_every_expected_failure_is_of_a_test_that_exists_with_a_reason_and_a_link() -> None:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests/contract"]
     command += ["--tier", "exhaustive"]

@@ -13,6 +13,8 @@ from xbackend.backends import registry, system
 from xbackend.cli import DONE, INCOMPLETE, doctor
 from xbackend.environments import system_packages
 
+pytestmark = pytest.mark.tier("standard")
+
 ROOT = Path(__file__).parent.parent
 BROWSER = system.BROWSER.name
 

@@ -44,6 +44,8 @@ from xbackend.measure.worker import Worker
 from xbackend.results import schema as results
 from xbackend.workloads.workload import Workload
 
+pytestmark = pytest.mark.tier("standard")
+
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = loop.Effort(visits=2, at_least=1, seconds=1.0, rounds=2, round_seconds=0.002)
 

@@ -14,6 +14,8 @@ import pytest
 from xbackend.cli import neighbours, users
 from xbackend.errors import UsageError
 
+pytestmark = pytest.mark.tier("standard")
+
 MINE = """
 import numpy as np
 import xbackend as xb

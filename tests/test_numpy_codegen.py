@@ -83,6 +83,7 @@ def overlaps(found: Sequence[np.ndarray]) -> set[tuple[int, int]]:
     return {(i, j) for i, a in enumerate(found) for j, b in enumerate(found) if i < j and np.may_share_memory(a, b)}
 
 
+@pytest.mark.tier("standard")
 def test_random_programs_give_the_same_with_and_without_reuse(backend: Backend) -> None:
     @MANY
     @given(programs(grads=True, largest=25))

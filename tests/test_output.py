@@ -19,6 +19,8 @@ from xbackend.cli import COMMANDS, DONE, STORE, WRONG, console, main, output
 from xbackend.cli.options import PRINTED
 from xbackend.results.runs import Store
 
+pytestmark = pytest.mark.tier("standard")
+
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs" / "output.schema.json").read_text())
 
 

@@ -111,6 +111,7 @@ def test_who_stops_where_something_is_shown_is_seldom_wrong(common: float, monke
     assert shown(400, [1.0, 1.0], common, LEVEL)[0] > careful + 5
 
 
+@pytest.mark.tier("standard")
 def test_what_is_slow_for_all_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A difference of 10 % is found though the same program differs by 10 % between generations. Planted: without
     generations it is found in few sessions, by more processes."""

@@ -68,6 +68,7 @@ def test_any_text_and_number_in_any_field_gives_a_sound_document(found: Results)
     assert not any(ord(c) < 32 for row in rows for cell in row for c in cell)
 
 
+@pytest.mark.tier("standard")
 @given(any_results())
 @settings(max_examples=25)
 def test_any_text_and_number_in_any_field_gives_sound_plots_and_a_sound_page(found: Results) -> None:

@@ -20,6 +20,8 @@ from xbackend.results.runs import Store
 from xbackend.results.schema import Results
 from xbackend.workloads.workload import Workload
 
+pytestmark = pytest.mark.tier("standard")
+
 X = np.ones(8)
 HOW: dict[str, Any] = {"backends": ["numpy"], "processes": 1, "threads": 1, "name": "one"}
 Change = Callable[[Results], Results]

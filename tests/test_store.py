@@ -48,6 +48,7 @@ def test_a_file_that_was_formatted_anew_is_the_same(tmp_path: Path) -> None:
     assert schema.load(path) == results()
 
 
+@pytest.mark.tier("standard")
 def test_every_flipped_bit_of_results_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     write_whole(path, schema.sealed(results(row(medians=[0.5]))))

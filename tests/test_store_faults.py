@@ -24,6 +24,8 @@ from xbackend.errors import StoreError
 from xbackend.results.runs import Run, Store
 from xbackend.results.schema import Results, Visit
 
+pytestmark = pytest.mark.tier("standard")
+
 CALLS = ("open", "write", "fsync", "rename", "replace", "mkdir", "listdir", "lstat")
 OF_SQLITE = ("open", "pread64", "pwrite64", "ftruncate", "unlink", "openDirectory", "stat")
 HOW = ("error", "short", "killed")

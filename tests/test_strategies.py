@@ -296,6 +296,7 @@ def test_a_program_traced_again_is_the_same_program(case: Case) -> None:
     ]
 
 
+@pytest.mark.tier("standard")
 @settings(max_examples=100)
 @given(programs(NAMES, grads=True))
 def test_a_program_inside_of_another_computes_the_same_with_its_gradients(backend: Backend, case: Case) -> None:

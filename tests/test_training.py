@@ -37,6 +37,8 @@ from xbackend.training import SGD, Adam, Batches, Events, RMSProp, Training, che
 from xbackend.training.checkpoints import Checkpoint
 from xbackend.training.sources import Stream
 
+pytestmark = pytest.mark.tier("standard")
+
 X = np.random.default_rng(0).normal(size=(20, 3))
 LABELS = (X[:, 0] > 0).astype(np.int64)
 START = {"w": np.full((3, 2), 0.1), "b": np.zeros(2)}

@@ -6,11 +6,12 @@ Compiling dominates the tests' cost, so the tiers differ in how often the same i
 - *standard*: all of the contract on two of these (`whole`). All other backends take turns with its core: one of them
   makes each check of the core.
 - *exhaustive*: the core on every backend that compiles fast. The backends of one compiler in `COMPILERS` take turns
-  with it; one that is alone with its compiler makes half of it. The backends of one environment share one lowering and
-  one derivation of gradients. They take turns with the variants, with derived checks and with whole programs (`TURNS`:
-  those that compile for long take fewer); those of `COMPILED` take turns with random programs. The backends of
-  `OPTIMISED` compile as users' do, the others optimise little. A backend named on the command line makes all, as
-  users' do.
+  with it; one that is alone with its compiler makes a quarter of it. The backends of one environment share one
+  lowering and one derivation of gradients. They take turns with the variants, with derived checks and with whole
+  programs (`TURNS`: those that compile for long take fewer); those of `COMPILED` take turns with random programs. The
+  backends of `OPTIMISED` compile as users' do, the others optimise little. A backend named on the command line makes
+  all, as users' do. Of what is drawn at random this tier takes a quarter, and those below a tenth (`share`); all, if a
+  backend is named.
 
 A test is in every tier, except by these marks:
 
@@ -84,8 +85,10 @@ chosen, named = TIERS[-1], tuple[str, ...]()
 
 
 def share(whole: int) -> int:
-    """The number of random examples to take of ``whole``: all in the exhaustive tier, else a tenth."""
-    return whole if chosen == TIERS[-1] else max(1, whole // 10)
+    """The number of random examples to take of ``whole``."""
+    if chosen != TIERS[-1]:
+        return max(1, whole // 10)
+    return whole if named else max(1, whole // 4)
 
 
 def optimisation(backend: str) -> dict[str, str | None]:
@@ -130,8 +133,8 @@ def makes(tier: str, backend: str, number: int) -> bool:
         return True
     if tier != TIERS[-1]:
         return False
-    # One that is alone with its compiler makes every second one.
-    same = next(([*names, ""] if len(names) == 1 else names for names in COMPILERS if base in names), [base])
+    # One that is alone with its compiler makes every fourth one.
+    same = next(([*names, "", "", ""] if len(names) == 1 else names for names in COMPILERS if base in names), [base])
     return backend in named or _by_turns(base, number, same)
 
 

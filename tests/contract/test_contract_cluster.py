@@ -18,7 +18,7 @@ from xbackend.cluster.ran import words as said
 from xbackend.engines.registry import of
 from xbackend.errors import ClusterError
 
-pytestmark = pytest.mark.shared_out
+pytestmark = [pytest.mark.tier("standard"), pytest.mark.shared_out]
 
 STEPS = 12  # 5 batches are an epoch, the last one smaller
 MORE = (pytest.mark.tier("exhaustive"), pytest.mark.variant)  # one launcher and one protocol, whatever is compiled

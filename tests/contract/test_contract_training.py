@@ -14,7 +14,7 @@ from xbackend.backends.contract import Backend
 from xbackend.strategies import Mirrored, ModelParallel, OneDevice, Strategy, Towers
 from xbackend.training import SGD, Adam, Batches, Events, RMSProp, Training, checkpoints, layers
 
-pytestmark = [pytest.mark.takes_turns, pytest.mark.shared_out]
+pytestmark = [pytest.mark.tier("standard"), pytest.mark.takes_turns, pytest.mark.shared_out]
 
 SPREAD = {"dev0": "cpu:0", "dev1": "cpu:1", "dev2": "cpu:2"}
 STEPS = 100

@@ -27,6 +27,8 @@ from xbackend.workers.endings import Ending
 from xbackend.workers.process import Launch, WorkerProcess
 from xbackend.workers.remote import RemoteBackend
 
+pytestmark = pytest.mark.tier("standard")
+
 # --- what can go wrong ----------------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,8 @@ from xbackend.errors import (
 from xbackend.workers import opening
 from xbackend.workers.remote import RemoteBackend
 
+pytestmark = pytest.mark.tier("standard")
+
 # --- the same contract --------------------------------------------------------------------------------------------
 
 
