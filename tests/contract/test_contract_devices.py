@@ -173,6 +173,34 @@ def test_gradients_tell_copies_from_what_they_were_copied_from(three: Backend) -
         np.testing.assert_allclose(by_c, (100 + 2 * c) + 2 * (3 * x + c) + 1)
 
 
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda x: xb.linalg.diagonal(x, offset=3),
+        lambda x: xb.argsort(x[:0], axis=0),
+        lambda x: xb.sort(x[:0], axis=0),
+        lambda x: xb.take(x, np.zeros(0, np.int64), axis=1),
+        lambda x: xb.concat([x[:0], x[:0]]),
+        lambda x: x[:0] @ x.T,
+    ],
+    ids=["diagonal", "argsort", "sort", "take", "concat", "matmul"],
+)
+def test_what_a_result_without_elements_is_made_of_crosses_devices(three: Backend, op: Callable[[Any], Any]) -> None:
+    """A row whose result has no elements still reads its input: else nothing would execute the input's transfer."""
+
+    def function(x: Any) -> Any:
+        y = xb.tan(x)
+        with xb.device("dev1"):
+            found = op(y)
+        return found, y, xb.grad(xb.sum(xb.astype(found, xb.float64)) + xb.sum(x), x)
+
+    x = np.linspace(0.1, 0.9, 6).reshape(2, 3)
+    found, y, gradient = three.compile(function, x, devices=SPREAD)(x)
+    assert not found.size
+    np.testing.assert_allclose(y, np.tan(x))
+    np.testing.assert_array_equal(gradient, np.ones_like(x))
+
+
 def test_pieces_cross_devices_and_the_gradient_goes_back_to_each_of_them(three: Backend) -> None:
 
     def function(x: Any) -> Any:

@@ -25,7 +25,7 @@ def _keys(tf: Any, x: Any) -> Any:
 def _order(tf: Any, x: Any) -> Any:
     """A stable argsort along the last axis, NaN last, by TensorFlow's only such op: `TopKV2`, the largest first."""
     if not x.shape[-1]:
-        return tf.zeros(x.shape, tf.int32)
+        return tf.cast(x, tf.int32)  # of the input, so that its transfer is executed
     return tf.math.top_k(tf.bitwise.invert(_keys(tf, x)), x.shape[-1]).indices
 
 
