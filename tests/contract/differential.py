@@ -276,10 +276,15 @@ def _renumbered(source: Source, by: int) -> Source:
 
 
 def smaller(case: Judged, wrong: Callable[[Judged], Any], tries: int = 100) -> Judged:
-    """A smaller program that is wrong too."""
+    """A smaller program that is wrong too, and has results in NumPy."""
+
+    def shows(example: Example) -> bool:
+        one = judged(example)
+        return bool(one.want and wrong(one))
+
     found = smallest(
         Example(case.case.program, case.case.arguments),
-        lambda example: bool(wrong(judged(example))),
+        shows,
         lambda program, arrays: leaves(ORACLE.compile(program, devices=ONE)(*arrays)),
         goes_on=iter([True] * tries + [False]).__next__,
     )

@@ -201,6 +201,28 @@ def test_what_a_result_without_elements_is_made_of_crosses_devices(three: Backen
     np.testing.assert_array_equal(gradient, np.ones_like(x))
 
 
+@pytest.mark.parametrize("given", [False, True], ids=["alone", "beside_an_input"])
+def test_a_gradient_by_what_is_made_of_constants_is_that_of_one_device(three: Backend, given: bool) -> None:
+    """Its target and its loss are computed in the same stage, if nothing parts them, and then it would be 0."""
+
+    def function(x: Any) -> Any:
+        with xb.device("dev1"):
+            target = xb.sin(xb.arange(3, dtype=xb.float64))
+            own = xb.sum(xb.exp(target))
+            by_target = xb.grad(own + xb.sum(x) if given else own, target)
+            crossing = target * 2.0
+        with xb.device("dev0"):
+            loss = xb.sum(xb.sin(x) * crossing) + xb.sum(by_target * x)
+            return by_target, loss, xb.grad(loss, x)
+
+    x = np.array([0.5, 1.0, 2.0])
+    target = np.sin(np.arange(3.0))
+    by_target, loss, by_x = three.compile(function, x, devices=SPREAD)(x)
+    np.testing.assert_allclose(by_target, np.exp(target))
+    np.testing.assert_allclose(loss, np.sum(2 * np.sin(x) * target + np.exp(target) * x))
+    np.testing.assert_allclose(by_x, 2 * np.cos(x) * target + np.exp(target))
+
+
 def test_pieces_cross_devices_and_the_gradient_goes_back_to_each_of_them(three: Backend) -> None:
 
     def function(x: Any) -> Any:

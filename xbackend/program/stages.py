@@ -53,8 +53,8 @@ class Plan:
 
 @dataclass(eq=False)
 class _Cut:
-    """The place of each variable: its depth and device. Variables that depend only on constants have none: every stage
-    that uses them computes them."""
+    """The place of each variable: its depth and device. Variables that depend only on constants have none, unless a
+    stage ends after them: every stage that uses them computes them."""
 
     nodes: Sequence[ApplyNode]
     sources: Collection[Variable]
@@ -84,6 +84,8 @@ class _Cut:
         """Place a node where its inputs are. Raises `PlacementError` for inputs on several devices."""
         places = [(self.place[v], v in self.ends and v not in self.entries) for v in node.inputs if v in self.place]
         if not places:
+            if any(v in self.ends for v in node.outputs):
+                self.place.update({v: (0, self.devices[v]) for v in node.outputs})
             return
         devices = {device for (_, device), _ in places}
         if len(devices) > 1:

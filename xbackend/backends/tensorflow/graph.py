@@ -248,8 +248,12 @@ class Lowering:
         with self.place(min(stage.outputs), "s"):
             given = [tensors[j] for j in stage.inputs]
             outputs = compiled(*given)
-        tensors.update(zip(stage.outputs, outputs, strict=True))
-        self.values.update((i, [tensor.name]) for i, tensor in zip(stage.outputs, outputs, strict=True))
+            # TensorFlow differentiates a call that is the target, too (python/ops/gradients_util.py), and cannot where
+            # it has no arguments.
+            ends = outputs if given else [tf.stop_gradient(tensor) for tensor in outputs]
+        tensors.update(zip(stage.outputs, ends, strict=True))
+        for i, *of_value in zip(stage.outputs, ends, outputs, strict=True):
+            self.values[i] = list(dict.fromkeys(tensor.name for tensor in of_value))
         if self.backend.settings.lower_for:
             specs = [tf.TensorSpec(t.shape, t.dtype) for t in given]
             self.functions[outputs[0].op.name] = compiled, specs, stage.device

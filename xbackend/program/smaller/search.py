@@ -42,7 +42,7 @@ def smallest(
     Args:
         example: the program that shows it, with its arguments.
         shows: called with smaller ones; each is tried once. `IndexError` counts as no.
-        compute: results of a program; it may raise `XBackendError`.
+        compute: results of a program; it may raise `XBackendError` and `IndexError`.
         goes_on: asked before each try; the search ends where it is false.
         on_try: called before each try with its number and the smallest so far.
         worst: where the last program that showed it did so most: an index of its result.
@@ -93,6 +93,6 @@ def _given(example: Example, compute: Compute) -> Iterator[Example | None]:
     try:
         with np.errstate(all="ignore"):
             known = example.computed(compute)
-    except XBackendError:
+    except (XBackendError, IndexError):
         return
     yield from fewer_ops.numbers_given(example, known)
