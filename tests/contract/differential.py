@@ -155,7 +155,11 @@ def slope_error(case: Case) -> float:
 
 @cache
 def chunk(number: int, placed: bool, without: frozenset[str], lines: tuple[int, int]) -> list[Judged]:
-    """The programs of a chunk, with so many lines. No two have the same ops in the same order."""
+    """The programs of a chunk, with so many lines. No two have the same ops in the same order.
+
+    Hypothesis also tries constants of the modules that are loaded. So the programs are the same as those of a whole run
+    if all of its folder is collected: ``pytest tests/contract -k NAME``, and not the file alone.
+    """
     found: dict[tuple[str, ...], Judged] = {}
     least, largest = lines
 
