@@ -199,6 +199,16 @@ def _kept_before(c: Any, x: Any) -> Any:
     return xb.tanh(c * 0.6 + xb.square(x)), c
 
 
+def _shifted(c: Any, x: Any) -> Any:
+    before, now = c
+    return (now, xb.tanh(before * now + x)), before
+
+
+def _of_shifted(v: Any, xs: Any) -> Any:
+    (before, now), each = xb.scan(_shifted, (v, xb.sin(v)), xs)
+    return before * now + xb.sum(xb.sin(each), axis=0)
+
+
 # Losses of one argument each. The other arguments are bound.
 GRADIENTS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "scan_carry": (lambda v: _rows(v, W, XS)[0], V),
@@ -209,12 +219,21 @@ GRADIENTS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "scan_states": (lambda xs: xb.sin(xb.scan(_kept_after, V, xs)[1]), XS),
     "scan_states_before": (lambda xs: xb.sin(xb.scan(_kept_before, V, xs, reverse=True)[1]), XS),
     "scan_elements": (lambda xs: xb.sin(xb.scan(_kept_beside, V, xs)[0]), XS),
+    "scan_shifted": (lambda v: _of_shifted(v, XS), V),
     "scan_in_a_scan": (lambda xs: _nested(V, xs)[0], XS),
     "cond_true": (lambda w: _choice(xb.sum(w) > 0.0, w, V)[0] ** 2, W),
     "cond_false": (lambda w: xb.cond(xb.sum(w) < 0.0, xb.sin, lambda a: a * a * a, w), W),
     "cond_in_a_scan": (lambda xs: _choices_in_a_loop(xs)[0] ** 2, XS),
 }
-SECOND = ("scan_carry", "scan_closed", "scan_of_two", "scan_states", "scan_states_before", "scan_elements")
+SECOND = (
+    "scan_carry",
+    "scan_closed",
+    "scan_of_two",
+    "scan_states",
+    "scan_states_before",
+    "scan_elements",
+    "scan_shifted",
+)
 THIRD = ("scan_carry",)
 
 

@@ -11,6 +11,12 @@ from xbackend.program.program import Node, Program
 Body = Callable[[Program, Sequence[Any]], Sequence[Any]]
 
 
+def _moved(tf: Any, value: Any, others: Sequence[Any]) -> Any:
+    """A carry of the next step. One that was another carry is copied: TensorFlow's gradient takes what a body is given
+    and returns for the same in all steps, wherever it stands (``_is_loop_invariant`` in python/ops/while_v2.py)."""
+    return tf.identity(value) if any(value is other for other in others) else value
+
+
 def _scan(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
     program, length, carries = node.params["body"], node.params["length"], node.params["carries"]
     first_closed, reverse = carries + node.params["sequences"], node.params["reverse"]
@@ -25,7 +31,8 @@ def _scan(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[An
         i = length - 1 - count if reverse else count
         results = body(program, [*carry, *(a.read(i) for a in arrays), *closed])
         written = [y.write(i, value) for y, value in zip(ys, results[carries:], strict=True)]
-        return count + 1, list(results[:carries]), written
+        following = [_moved(tf, value, [*carry[:k], *carry[k + 1 :]]) for k, value in enumerate(results[:carries])]
+        return count + 1, following, written
 
     # XLA's gradient needs the number of steps.
     start = tf.constant(0), list(init), made

@@ -14,8 +14,8 @@ import numpy as np
 from xbackend.backends.special_numbers import by_factors
 
 MENDED = (  # in `Backend.added`
-    "gradients of equal values (max, maximum), of 0 ** 0 and of products and running products of zeros, second ones "
-    "of eigenvalues and singular values in float32"
+    "gradients of equal values (max, maximum), of 0 ** 0 and of products and running products of zeros, of loops "
+    "that move one carry to another, second ones of eigenvalues and singular values in float32"
 )
 
 
