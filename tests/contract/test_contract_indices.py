@@ -12,6 +12,7 @@ from batches import Host
 
 import xbackend as xb
 from xbackend.backends import registry
+from xbackend.backends.contract import Backend
 from xbackend.errors import UnsupportedOperation, WorkerError
 
 pytestmark = pytest.mark.takes_turns
@@ -107,3 +108,15 @@ def test_many_indices_some_of_them_negative(host: Host) -> None:
         np.testing.assert_array_equal(found, X[inside])
         np.testing.assert_allclose(by_x, gradient, rtol=1e-12)
         np.testing.assert_allclose(write(X, places, added), X + np.bincount(inside, added), rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 0)], ids=str)
+def test_the_gradient_where_nothing_is_taken_is_that_of_the_rest(backend: Backend, shape: tuple[int, ...]) -> None:
+    def function(x: Any) -> Any:
+        taken = xb.take(x, np.zeros(0, np.int64), axis=1)
+        return taken, xb.grad(xb.sum(xb.sin(taken)) + xb.sum(x * 2.0), x)
+
+    x = np.ones(shape)
+    taken, gradient = backend.compile(function, x)(x)
+    assert taken.shape == (2, 0, *shape[2:])
+    np.testing.assert_array_equal(gradient, np.full(shape, 2.0))

@@ -289,7 +289,11 @@ def _inside(tf: Any, indices: Any, length: int, xla: bool) -> Any:
 def _take(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     x, indices = inputs
     axis = node.params["axis"]
-    return tf.gather(x, _inside(tf, indices, x.shape[axis], xla), axis=axis)
+    places = _inside(tf, indices, x.shape[axis], xla)
+    if 0 in node.shape:  # there TensorFlow's gradient guesses a wrong shape along all axes but the first
+        rows = tf.transpose(x, [axis, *(a for a in range(len(x.shape)) if a != axis)])
+        return tf.reshape(tf.gather(rows, places), node.shape)
+    return tf.gather(x, places, axis=axis)
 
 
 def _along(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
