@@ -60,10 +60,9 @@ def programs_of(number: int, name: str) -> list[Judged]:
     placed, base = number % PLACED == 1, registry.base(name)
     lines = LINES_SLOW if base in tiers.SLOW else LINES
     programs = chunk(number, placed, left_out(name, placed), lines)
-    if name in tiers.named:
+    if name in tiers.named or base not in EACH:
         return programs
-    count = EACH.get(base, len(programs))
-    return programs[: count if number < FEW else max(1, count // 4)]
+    return programs[: EACH[base] if number < FEW else max(1, EACH[base] // 4)]
 
 
 @pytest.mark.variant  # the C of four programs takes minutes
