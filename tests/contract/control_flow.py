@@ -199,6 +199,13 @@ def _kept_before(c: Any, x: Any) -> Any:
     return xb.tanh(c * 0.6 + xb.square(x)), c
 
 
+SQUARE = np.array([[0.1, -0.4], [0.7, 0.9]])
+
+
+def _transposed(c: Any, _: None) -> Any:
+    return xb.tanh(c.T * 0.5 + c @ c), None
+
+
 def _shifted(c: Any, x: Any) -> Any:
     before, now = c
     return (now, xb.tanh(before * now + x)), before
@@ -220,6 +227,7 @@ GRADIENTS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "scan_states_before": (lambda xs: xb.sin(xb.scan(_kept_before, V, xs, reverse=True)[1]), XS),
     "scan_elements": (lambda xs: xb.sin(xb.scan(_kept_beside, V, xs)[0]), XS),
     "scan_shifted": (lambda v: _of_shifted(v, XS), V),
+    "scan_transposed": (lambda w: xb.scan(_transposed, w, length=2)[0], SQUARE),
     "scan_in_a_scan": (lambda xs: _nested(V, xs)[0], XS),
     "cond_true": (lambda w: _choice(xb.sum(w) > 0.0, w, V)[0] ** 2, W),
     "cond_false": (lambda w: xb.cond(xb.sum(w) < 0.0, xb.sin, lambda a: a * a * a, w), W),
@@ -233,6 +241,7 @@ SECOND = (
     "scan_states_before",
     "scan_elements",
     "scan_shifted",
+    "scan_transposed",
 )
 THIRD = ("scan_carry",)
 

@@ -48,6 +48,7 @@ def _rules(tf: Any) -> dict[str, str]:
         "Minimum": partial(_of_larger, "Less"),
         "Cumprod": _of_running_product,
         "Prod": _of_product,
+        "Transpose": _of_transpose,
     }
     names = {op: f"Xbackend gradient of {op}" for op in rules}
     for op, rule in rules.items():
@@ -100,6 +101,16 @@ def _of_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
     others = before(rows) * tf.reverse(before(tf.reverse(rows, [1])), [1])
     gradient = tf.reshape(others * tf.reshape(cotangent, [-1, 1]), [shape[a] for a in order])
     return tf.transpose(gradient, np.argsort(order)), None
+
+
+def _of_transpose(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
+    """With a known order. TensorFlow's own inverts it by an op, whose result a loop keeps for the second gradient: XLA
+    has no transpose of an order that it does not know."""
+    order = tf.get_static_value(op.inputs[1])
+    with mended(tf, "Transpose"):
+        return tf.transpose(
+            cotangent, tf.math.invert_permutation(op.inputs[1]) if order is None else np.argsort(order)
+        ), None
 
 
 def _summed(tf: Any, gradient: Any, x: Any) -> Any:

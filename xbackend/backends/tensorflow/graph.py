@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from xbackend.backends.tensorflow import control_flow
-from xbackend.backends.tensorflow.gradient_rules import of_spectra
+from xbackend.backends.tensorflow.gradient_rules import mended, of_spectra
 from xbackend.backends.tensorflow.ops import TABLE
 from xbackend.devices import Device
 from xbackend.errors import UnsupportedOperation
@@ -71,7 +71,8 @@ class Lowering:
 
     def evaluate(self, nodes: Iterable[Node], tensors: Values) -> None:
         """Lower these nodes, whose inputs are in ``tensors``, except those that are there already."""
-        evaluate(nodes, tensors, self.results, self._gradients)
+        with mended(self.tf, "Transpose"):
+            evaluate(nodes, tensors, self.results, self._gradients)
 
     def carried(self, i: int) -> str:
         return str(self.backend.carrier(self.program.values[i].dtype.value, self.devices[i]))
