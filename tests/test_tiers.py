@@ -29,6 +29,12 @@ OTHERS = [name for name in registry.names() if name not in tiers.QUICK]
 FAST = [name for name in registry.names() if name not in tiers.COMPILED]
 
 
+@pytest.fixture(autouse=True)
+def none_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever backends the command line of this session names."""
+    monkeypatch.setattr(tiers, "named", ())
+
+
 class Item:
     """A test's facts for tiers: its parameters and marks."""
 
