@@ -2,7 +2,7 @@
 
 Compiling dominates the tests' cost, so the tiers differ in how often the same is compiled:
 
-- *quick*, to wait for: tests of less than minutes, and the core of the contract on the oracle and two other backends.
+- *quick*, to wait for: no command, no test of many seconds; the core of the contract on the oracle and two backends.
 - *standard*: all of the contract on two of these (`whole`). All other backends take turns with its core: one of them
   makes each check of the core.
 - *exhaustive*: the core on every backend that compiles fast. The backends of one compiler in `COMPILERS` take turns

@@ -12,8 +12,9 @@ Body = Callable[[Program, Sequence[Any]], Sequence[Any]]
 
 
 def _moved(tf: Any, value: Any, others: Sequence[Any]) -> Any:
-    """A carry of the next step. One that was another carry is copied: TensorFlow's gradient takes what a body is given
-    and returns for the same in all steps, wherever it stands (``_is_loop_invariant`` in python/ops/while_v2.py)."""
+    """A carry of the next step; a copy if it was another carry in this one. TensorFlow's gradient assumes that a tensor
+    which is both an input and an output of the body is constant, even at another position (``_is_loop_invariant`` in
+    python/ops/while_v2.py)."""
     return tf.identity(value) if any(value is other for other in others) else value
 
 

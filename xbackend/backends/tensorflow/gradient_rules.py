@@ -15,7 +15,8 @@ from xbackend.backends.special_numbers import by_factors
 
 MENDED = (  # in `Backend.added`
     "gradients of equal values (max, maximum), of 0 ** 0 and of products and running products of zeros, of loops "
-    "that move one carry to another, second ones of eigenvalues and singular values in float32"
+    "that move one carry to another, second ones of eigenvalues and singular values in float32, and of transposes in "
+    "loops"
 )
 
 
@@ -104,13 +105,12 @@ def _of_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
 
 
 def _of_transpose(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
-    """With a known order. TensorFlow's own inverts it by an op, whose result a loop keeps for the second gradient: XLA
-    has no transpose of an order that it does not know."""
+    """Transposed back by the inverse order, a constant. TensorFlow's own inverts the order by an op. A loop keeps its
+    result for the second gradient, and XLA refuses a transpose whose order is no constant."""
     order = tf.get_static_value(op.inputs[1])
+    back = tf.math.invert_permutation(op.inputs[1]) if order is None else np.argsort(order)
     with mended(tf, "Transpose"):
-        return tf.transpose(
-            cotangent, tf.math.invert_permutation(op.inputs[1]) if order is None else np.argsort(order)
-        ), None
+        return tf.transpose(cotangent, back), None
 
 
 def _summed(tf: Any, gradient: Any, x: Any) -> Any:

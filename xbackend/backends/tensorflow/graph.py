@@ -71,7 +71,7 @@ class Lowering:
 
     def evaluate(self, nodes: Iterable[Node], tensors: Values) -> None:
         """Lower these nodes, whose inputs are in ``tensors``, except those that are there already."""
-        with mended(self.tf, "Transpose"):
+        with mended(self.tf, "Transpose"):  # here, as many rows make one
             evaluate(nodes, tensors, self.results, self._gradients)
 
     def carried(self, i: int) -> str:
@@ -249,8 +249,8 @@ class Lowering:
         with self.place(min(stage.outputs), "s"):
             given = [tensors[j] for j in stage.inputs]
             outputs = compiled(*given)
-            # TensorFlow differentiates a call that is the target, too (python/ops/gradients_util.py), and cannot where
-            # it has no arguments.
+            # TensorFlow also differentiates a call whose result is the target (python/ops/gradients_util.py), and fails
+            # if the call has no arguments.
             ends = outputs if given else [tf.stop_gradient(tensor) for tensor in outputs]
         tensors.update(zip(stage.outputs, ends, strict=True))
         for i, *of_value in zip(stage.outputs, ends, outputs, strict=True):

@@ -290,7 +290,7 @@ def _take(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     x, indices = inputs
     axis = node.params["axis"]
     places = _inside(tf, indices, x.shape[axis], xla)
-    if 0 in node.shape:  # there TensorFlow's gradient guesses a wrong shape along all axes but the first
+    if 0 in node.shape:  # TensorFlow's gradient has a wrong shape then, unless the axis is the first one
         rows = tf.transpose(x, [axis, *(a for a in range(len(x.shape)) if a != axis)])
         return tf.reshape(tf.gather(rows, places), node.shape)
     return tf.gather(x, places, axis=axis)
