@@ -1,0 +1,75 @@
+"""Each model on each backend, compared and timed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import xbackend as xb
+from pymc_models.differences import off
+from xbackend.backends.contract import Settings
+from xbackend.workers.remote import RemoteBackend
+
+RESULTS = "results.jsonl"
+MODULES = {"pymc_models": str(Path(__file__).parent)}
+
+
+def run(folder: Path, backends: Sequence[str], limit: float, only: Sequence[str] | None) -> None:
+    """Compare and time each model on each backend, if that was not done before."""
+    there = {(one["model"], one["backend"]) for one in results(folder)}
+    models = [place for place in sorted(folder.iterdir()) if (place / "own.npz").is_file()]
+    for backend in backends:
+        opened: RemoteBackend | None = None
+        for place in models:
+            if (place.name, backend) in there or (only and place.name not in only):
+                continue
+            opened = opened or RemoteBackend(backend, Settings(1, None, 1), limit=limit, modules=MODULES)
+            found: dict[str, Any] = {"model": place.name, "backend": backend}
+            try:
+                found |= _compared(opened, place)
+            except xb.errors.XBackendError as error:
+                found["error"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+                opened.close()
+                opened = None
+            with (folder / RESULTS).open("a") as file:
+                file.write(json.dumps(found) + "\n")
+            print(json.dumps(found), flush=True)
+        if opened is not None:
+            opened.close()
+
+
+def _compared(opened: RemoteBackend, place: Path) -> dict[str, Any]:
+    """How far a model's numbers are from PyTensor's own, and its times, in seconds."""
+    program = xb.Program.from_json((place / "program.json").read_text())
+    held = np.load(place / "own.npz")
+    points, values = ([array for key, array in sorted(held.items()) if key.startswith(n)] for n in ("point", "own"))
+    found: dict[str, Any] = {"free": points[0].size}
+
+    def built(function: Any, name: str) -> Any:
+        begun = time.perf_counter()
+        made = opened.compile(function, points[0])
+        made(points[0])
+        found[f"{name}: compile"] = time.perf_counter() - begun
+        found[f"{name}: call"] = opened.call("pymc_models.timed:timed", made, points[0])
+        return made
+
+    value = built(program.__call__, "value")
+    found["off"] = max(off(value(point), own) for point, own in zip(points, values, strict=True))
+    if "slopes0" in held:
+        both = built(lambda theta: (own := program(theta), xb.grad(own, theta)), "gradient")
+        # Where the log-density is not finite, its gradient is nobody's.
+        where = [k for k, own in enumerate(values) if np.isfinite(own)]
+        found["slopes off"] = max((off(both(points[k])[1], held[f"slopes{k}"]) for k in where), default=0.0)
+        found["determined"] = max((float(held[f"near{k}"]) for k in where), default=0.0)
+    return found
+
+
+def results(folder: Path) -> Iterator[dict[str, Any]]:
+    """What was found so far."""
+    if (folder / RESULTS).is_file():
+        yield from map(json.loads, (folder / RESULTS).read_text().splitlines())

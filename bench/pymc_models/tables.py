@@ -1,0 +1,58 @@
+"""What was found, as the tables of docs/bring_models.md."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from pymc_models.running import results
+
+TOLERANCE = 1e-8  # of the largest number
+VERDICTS = ("agree", "determined no better", "differ", "failed")
+MARGIN = 100  # the differences of a gradient that is determined no better, over what one change of a last digit moves
+
+
+def tables(folder: Path, core: Path | None) -> None:
+    """Print how many agree on each backend and those that do not, or the times of the models that a document names."""
+    found = list(results(folder))
+    backends = list(dict.fromkeys(one["backend"] for one in found))
+    if core is None:
+        print("| backend | compared | agree | as far as they are determined | differ | failed |\n|---|" + "---:|" * 5)
+        for backend in backends:
+            of = [one for one in found if one["backend"] == backend]
+            count = Counter(map(_verdict, of))
+            print("|", backend, "|", len(of), "|", " | ".join(str(count[verdict]) for verdict in VERDICTS), "|")
+        print()
+        for one in found:
+            if _verdict(one) != VERDICTS[0]:
+                print(f"- `{one['model']}` on {one['backend']}:", one.get("error") or f"{_verdict(one)}, {_words(one)}")
+        return
+    by = {(one["model"], one["backend"]): one for one in found}
+    print("| model (free numbers) |", " | ".join(backends), "|\n|---|" + "---:|" * len(backends))
+    for name in re.findall(r"`models\w*/(\w+)\.py`", core.read_text()):
+        free = next((one["free"] for one in found if one["model"] == name and "free" in one), "?")
+        print(f"| {name} ({free}) |", " | ".join(_cell(by.get((name, backend))) for backend in backends), "|")
+
+
+def _verdict(one: dict[str, Any]) -> str:
+    if "error" in one:
+        return VERDICTS[3]
+    if max(one["off"], one.get("slopes off", 0.0)) <= TOLERANCE:
+        return VERDICTS[0]
+    undetermined = one["off"] <= TOLERANCE and one["slopes off"] <= MARGIN * one["determined"]
+    return VERDICTS[1] if undetermined else VERDICTS[2]
+
+
+def _words(one: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {one[name]:.1e}" for name in ("off", "slopes off", "determined") if name in one)
+
+
+def _cell(one: dict[str, Any] | None) -> str:
+    """Microseconds of the value, and of it with its gradient; seconds to compile the latter."""
+    if one is None or "error" in one:
+        return "-" if one is None else one["error"].partition(":")[0]
+    both = f"{1e6 * one['gradient: call']:.3g}" if "gradient: call" in one else "none"
+    compiled = one.get("gradient: compile", one["value: compile"])
+    return f"{1e6 * one['value: call']:.3g}, {both}; {compiled:.2g} s"
