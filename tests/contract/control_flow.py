@@ -94,6 +94,39 @@ def _program_inside(x: Any) -> Any:
     return xb.scan(lambda c, _: (c + 0.1 * _CUBE(c), None), x, length=3)[0]
 
 
+def _gradients_in_choices(x: Any) -> Any:
+    """Gradients by an input from which another one was computed, and by one of two inputs that are the same."""
+    square = x * x
+    one = xb.cond(xb.sum(x) > 0.0, lambda: xb.grad(xb.sum(x * square), x), lambda: x)
+    return one + xb.cond(xb.sum(x) > 0.0, lambda a, b: xb.grad(xb.sum(a * b), a), lambda a, b: a, x, x)
+
+
+def _gradients_in_loops(x: Any) -> Any:
+    """The same in loops, where the carry depends on a closed-over array, too."""
+    square = x * x
+    one, _ = xb.scan(lambda c, _: (c + xb.grad(xb.sum(x * square), x), None), xb.zeros_like(x), length=3)
+    (two, _), _ = xb.scan(lambda c, _: ((xb.grad(xb.sum(c[0] * c[1]), c[0]), c[1] * 2.0), None), (x, x), length=2)
+    _, each = xb.scan(lambda c, _: (c * x, xb.grad(xb.sum(c * x), x)), x, length=3)
+    return one + two + xb.sum(each, axis=0)
+
+
+def _same_added(x: Any) -> Any:
+    """A loop and a choice whose results are x + x once they are simplified."""
+    loop, _ = xb.scan(lambda c, _: (c + 1.0 * c, None), x, length=2)
+    return loop + xb.cond(xb.sum(x) > 0.0, lambda a: a + xb.reshape(a, a.shape) / 1.0, lambda a: a, x)
+
+
+def _same_added_behind(x: Any) -> Any:
+    """The same behind another op: it is the gradient whose sums come to x + x."""
+
+    def doubled(c: Any) -> Any:
+        wave = xb.sin(c)
+        return wave + xb.reshape(wave, wave.shape)
+
+    loop, _ = xb.scan(lambda c, _: (doubled(c), None), x, length=2)
+    return loop * xb.cond(xb.sum(x) > 0.0, doubled, lambda a: a, x)
+
+
 def _collatz(n: Any) -> Any:
     def body(state: Any) -> Any:
         value, steps = state
@@ -164,6 +197,9 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], Rule]] = 
     "scan_ys_only": (lambda v, xs: xb.scan(lambda c, x: (xb.sin(c) + x, c), v, xs)[1], (V, XS), "array"),
     "program_in_a_scan": (_program_inside, (V,), "array"),
     "gradient_in_a_scan": (_gradient_inside, (V, W), "array"),
+    "gradients_in_choices": (_gradients_in_choices, (V,), "array"),
+    "gradients_in_loops": (_gradients_in_loops, (V,), "array"),
+    "same_added": (_same_added, (V,), "array"),
     "while_loop_of_integers": (_collatz, (N,), "bits"),
     "while_loop": (_root, (np.abs(XS) + 0.1,), "array"),
     "while_loop_never": (_never, (XS,), "bits"),
@@ -229,6 +265,7 @@ GRADIENTS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "scan_shifted": (lambda v: _of_shifted(v, XS), V),
     "scan_transposed": (lambda w: xb.scan(_transposed, w, length=2)[0], SQUARE),
     "scan_in_a_scan": (lambda xs: _nested(V, xs)[0], XS),
+    "same_added": (_same_added_behind, V),
     "cond_true": (lambda w: _choice(xb.sum(w) > 0.0, w, V)[0] ** 2, W),
     "cond_false": (lambda w: xb.cond(xb.sum(w) < 0.0, xb.sin, lambda a: a * a * a, w), W),
     "cond_in_a_scan": (lambda xs: _choices_in_a_loop(xs)[0] ** 2, XS),
@@ -242,6 +279,7 @@ SECOND = (
     "scan_elements",
     "scan_shifted",
     "scan_transposed",
+    "same_added",
 )
 THIRD = ("scan_carry",)
 

@@ -188,8 +188,9 @@ class LineageBackend(Generation):
 
         def made(i: int, result: Variable) -> Variable:
             variable = self._exact(result, program.values[i].aval)
-            # A target needs its own variable: a trivial op returns its input, a product takes the vector behind a row.
-            if i in targets and (variable in known or is_shuffled(variable)):
+            # A target needs its own variable: a trivial op returns its input, a product takes the vector behind a row,
+            # and what a body is given may be what others of its inputs were computed from.
+            if i in targets and (i in given or variable in known or is_shuffled(variable)):
                 variable = self._exact(self.T.tensor_copy(variable), program.values[i].aval)
             known.add(variable)
             return variable

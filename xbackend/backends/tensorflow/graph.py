@@ -12,6 +12,7 @@ from typing import Any
 
 from xbackend.backends.tensorflow import control_flow
 from xbackend.backends.tensorflow.gradient_rules import mended, of_spectra
+from xbackend.backends.tensorflow.kept import adds_same, has_gradient, kept
 from xbackend.backends.tensorflow.ops import TABLE
 from xbackend.devices import Device
 from xbackend.errors import UnsupportedOperation
@@ -126,10 +127,13 @@ class Lowering:
 
     def _body(self, program: Program, values: Sequence[Any]) -> list[Any]:
         inner = Lowering(self.backend, program, xla=self.xla)
-        tensors: Values = dict(zip(program.inputs, values, strict=True))
+        summed = not self.xla and adds_same(program)  # XLA has its own optimiser
         with self.tf.device(self.backend.names[inner.devices[0]]):
+            given = [kept(self.tf, value) for value in values] if summed or has_gradient(program) else values
+            tensors: Values = dict(zip(program.inputs, given, strict=True))
             inner.evaluate(program.nodes, tensors)
-            return [tensors[i] for i in program.outputs]
+            results = [tensors[i] for i in program.outputs]
+            return [kept(self.tf, result) for result in results] if summed else results
 
     def _generate(self, i: int) -> Any:
         tf, node = self.tf, self.program.values[i]

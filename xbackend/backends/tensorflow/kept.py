@@ -1,0 +1,61 @@
+"""Inputs and results of bodies that TensorFlow has to take for tensors of their own.
+
+TensorFlow's optimiser makes 2 x of x + x, and of what it has simplified to that. Where x is an input of a branch or of
+a step, the 2 waits for the other branch or for the last step, and the sum is an empty array: `SimplifyAggregation`
+(grappler/optimizers/arithmetic_optimizer.cc) drops the port of x. So do the sums of its gradients. A gradient inside of
+a body goes on through what an input was computed from, and takes two inputs with one tensor for one input.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from xbackend.program.ops import OPS
+from xbackend.program.program import Program
+
+_KEPT = "Xbackend kept"
+
+
+def kept(tf: Any, value: Any) -> Any:
+    """The value by an op that the optimiser leaves alone, and so in gradients of any order."""
+    with tf.compat.v1.get_default_graph().gradient_override_map({"Identity": _kept_back(tf)}):
+        result = tf.identity(value)
+    result.op._set_attr("_grappler_do_not_remove", tf.compat.v1.AttrValue(b=True))
+    return result
+
+
+@cache
+def _kept_back(tf: Any) -> str:
+    """The registered name of the gradient."""
+
+    @tf.RegisterGradient(_KEPT)  # type: ignore[untyped-decorator]
+    def gradient(op: Any, cotangent: Any) -> Any:
+        return kept(tf, cotangent)
+
+    return _KEPT
+
+
+def has_gradient(body: Program) -> bool:
+    """Whether a gradient is taken inside of a body: no input may share its tensor then."""
+    return any(node.op == "grad" for node in body.nodes)
+
+
+def adds_same(body: Program) -> bool:
+    """Whether the optimiser may come to x + x in a body, or in its gradient: two ways lead from a value to a sum or a
+    difference, all of ops that it may replace by their input."""
+    origins: dict[int, set[int]] = {}
+    for node in body.nodes:
+        reached = [origins[i] for i in node.inputs]
+        if node.op in ("add", "subtract") and reached[0] & reached[1]:
+            return True
+        passed = set().union(*reached) if _passes(node.op) else set()
+        origins |= {i: {i} | passed for i in node.outputs}
+    return False
+
+
+def _passes(op: str) -> bool:
+    """Whether the result may be an input: the functions of one array, such as `tanh`, and products of matrices do not
+    have that."""
+    row = OPS[op]
+    return op not in ("matmul", "conv2d") and not (row.arity == 1 and row.takes == "floating-point")
