@@ -62,6 +62,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "log(x * x)": (lambda x: xb.log(x * x), ([1e200, 1e-200],)),
     "log(1 / x)": (lambda x: xb.log(1.0 / x), ([-0.0, 1.0],)),
     "sign(x * x)": (lambda x: xb.sign(x * x), ([1e-200, 1.0],)),
+    "max(log(x))": (lambda x: xb.max(xb.log(x)), ([2.0, -1.0],)),
     "tanh(atanh(x))": (lambda x: xb.tanh(xb.atanh(x)), ([2.0],)),
     "x * y - z": (lambda x, y, z: x * y - z, ([0.1, 0.3], [0.1, 0.7], [0.1 * 0.1, 0.3 * 0.7])),
     "log(1 + x)": (lambda x: xb.log(1.0 + x), ([1e-20],)),
