@@ -8,6 +8,7 @@ a body goes on through what an input was computed from, and takes two inputs wit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -49,13 +50,14 @@ def adds_same(body: Program) -> bool:
         reached = [origins[i] for i in node.inputs]
         if node.op in ("add", "subtract") and reached[0] & reached[1]:
             return True
-        passed = set().union(*reached) if _passes(node.op) else set()
-        origins |= {i: {i} | passed for i in node.outputs}
+        passed = set().union(*reached) if _passes(node.op, reached) else set()
+        known = not any(reached) and node.op != "input"  # of constants alone
+        origins |= {i: set() if known else {i} | passed for i in node.outputs}
     return False
 
 
-def _passes(op: str) -> bool:
-    """Whether the result may be an input: the functions of one array, such as `tanh`, and products of matrices do not
-    have that."""
+def _passes(op: str, reached: Sequence[set[int]]) -> bool:
+    """Whether the result may be an input: not of a function of one array, such as `tanh`, nor of two arrays that vary
+    (it is of ``c * 1`` and ``c + 0``)."""
     row = OPS[op]
-    return op not in ("matmul", "conv2d") and not (row.arity == 1 and row.takes == "floating-point")
+    return not (row.arity == 1 and row.takes == "floating-point") and not (row.arity == 2 and all(reached))
