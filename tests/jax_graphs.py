@@ -409,6 +409,12 @@ def searches(v=np.sort(V), x=A):
     return [*each, jnp.interp(x[0], v, v**2), jnp.nonzero(x[0] > 0.0, size=4)[0], jnp.histogram(x, bins=3)[0]]
 
 
+def equal_searches(x=V, a=np.array([3, 0, 3, 2]), b=np.array([3, 0, 3, 2])):
+    """Primitives that JAX takes to be equal, of several dtypes, lengths and numbers of inputs."""
+    several = [jnp.nonzero(a > 0, size=4)[0], jnp.nonzero(b, size=4)[0], jnp.nonzero(x > 0, size=4)[0]]
+    return [*several, jnp.nonzero(a, size=4, fill_value=9)[0], jnp.nonzero(a[:2], size=4)[0]]
+
+
 def more_numpy(x=S, v=P[:4], k=np.arange(4)):
     each = [jnp.linalg.pinv(x), jnp.linalg.matrix_power(x, 3), jnp.cov(x), jnp.nan_to_num(x), jnp.isclose(v, v + 1e-9)]
     more = [jax.scipy.stats.norm.logpdf(v), jax.scipy.stats.beta.logpdf(v, 2.0, 3.0), jnp.bincount(k, length=5)]

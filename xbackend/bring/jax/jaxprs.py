@@ -172,4 +172,4 @@ def high(walk: Walk, equation: Any, values: list[Any]) -> Any:
     if not inner_jaxprs(equation):
         found = xb.searchsorted(*values, side=equation.params["_prim"].side)
         return dtypes.cast(found, "int64", dtype_of(equation.outvars[0]))
-    return walk.inside(expanded(equation.params["_prim"]), equation.invars)
+    return walk.inside(expanded(equation), equation.invars)

@@ -101,7 +101,7 @@ class Walk:
     def begin(self, closed: Any, arguments: Sequence[Any]) -> None:
         """Give the inputs of a jaxpr their values."""
         jaxpr, consts = opened(closed)
-        self.values.update(zip(jaxpr.invars, arguments, strict=True))
+        self.values.update(_paired(jaxpr.invars, arguments))
         for variable, one in zip(jaxpr.constvars, consts, strict=True):
             self.note(variable, np.asarray(one))
 
@@ -211,8 +211,15 @@ class Walk:
             dtypes.check(kept, variable.aval.shape, dtype_of(variable))
             return kept
 
-        pairs = zip(each, equation.outvars, strict=True)
-        return [self.each(partial(checked, variable=variable), one) for one, variable in pairs]
+        pairs = _paired(equation.outvars, each)
+        return [self.each(partial(checked, variable=variable), one) for variable, one in pairs]
+
+
+def _paired(variables: Sequence[Any], values: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Variables of a jaxpr with the values they are given. Raises `GraphError`."""
+    if len(variables) != len(values):
+        raise GraphError(f"its row gives {len(values)} values, and the framework takes {len(variables)}: report this")
+    return list(zip(variables, values, strict=True))
 
 
 def dtype_of(variable: Any) -> str:
@@ -278,19 +285,24 @@ def inner_jaxprs(equation: Any) -> list[Any]:
     if equation.primitive.name == EXPANDED:
         own = equation.params["_prim"]
         is_search = type(own).__name__ == "SearchSorted" and len(equation.invars[0].aval.shape) == 1
-        return [] if is_search else [opened(expanded(own))[0]]
+        return [] if is_search else [opened(expanded(equation))[0]]
     names = ROWS[equation.primitive.name].inner
     each = [equation.params[name] for name in names if name in equation.params]
     return [opened(one)[0] for value in each for one in (value if isinstance(value, tuple) else (value,))]
 
 
+def expanded(equation: Any) -> Any:
+    """The jaxpr of a primitive that JAX itself writes as other ones, later. Two are equal to JAX whatever they take."""
+    own = equation.params["_prim"]
+    return _expanded(own, tuple(own.in_avals_flat), own.in_tree)
+
+
 @lru_cache(maxsize=64)
-def expanded(own: Any) -> Any:
-    """The jaxpr of a primitive that JAX itself writes as other ones, later."""
+def _expanded(own: Any, taken: tuple[Any, ...], tree: Any) -> Any:
     import jax
 
-    avals = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in own.in_avals_flat]
-    return jax.make_jaxpr(lambda *flat: jax.tree.leaves(own.expand(*jax.tree.unflatten(own.in_tree, flat))))(*avals)
+    avals = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in taken]
+    return jax.make_jaxpr(lambda *flat: jax.tree.leaves(own.expand(*jax.tree.unflatten(tree, flat))))(*avals)
 
 
 def line_of(equation: Any) -> str:
