@@ -202,6 +202,18 @@ def dynamic_slices(a=A, t=T, n=N):
     return [*each, *more]
 
 
+def beyond_the_ends(k=np.arange(12).reshape(3, 4), i=np.array([1, 0, 2, -9]), j=np.array([7, 4, 3, -1])):
+    """Of integers, as a gradient of what JAX leaves open is JAX's own. A file has it as XLA computes it."""
+    promised = [k[i], k[i, j], k[1, j], k.at[i, j].set(-1, mode="promise_in_bounds"), k.at[j].add(5), k[i[3], j[:2]]]
+    parts = [lax.dynamic_slice(k, (i[n], j[n]), (2, 2), allow_negative_indices=False) for n in range(4)]
+    pushed = lax.dynamic_update_slice(k, -k[:2, :2], (i[3], j[3]), allow_negative_indices=False)
+    return [*promised, *parts, pushed, lax.dynamic_slice(k[0], (i[3],), (2,))]
+
+
+def unsigned_beginnings(x=np.arange(270), n=np.uint8(251), i=np.array([3, 255, 254], np.uint8)):
+    return lax.dynamic_slice(x, (n,), (7,)), lax.dynamic_update_slice(x, x[:9], (n,)), x[i]
+
+
 def dynamic_updates(a=A, n=N, b=R.normal(size=(2, 2))):
     each = [lax.dynamic_update_slice(a, b, (1, 1)), lax.dynamic_update_slice(a, b, (n, n)), a.at[n, n].set(b[0, 0])]
     return [*each, lax.dynamic_update_index_in_dim(a, b[0, 0] * jnp.ones(3), n, 1)]

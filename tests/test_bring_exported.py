@@ -25,7 +25,10 @@ pytestmark = [pytest.mark.tier("standard"), pytest.mark.needs("jax")]
 
 FILES = Path(__file__).with_name("jax_exports.py")
 WITHOUT = {"stopped"}  # `jax.lax.stop_gradient` is in no file
-SOME = ("arithmetic", "conditions", "dropped_writes", "special", "scans", "sorts", "solves", "searches")
+SOME = (
+    *("arithmetic", "conditions", "dropped_writes", "special", "scans", "sorts", "solves", "searches"),
+    "beyond_the_ends",
+)
 NAMES = sorted(set(GRAPHS) - WITHOUT) if tiers.chosen == tiers.TIERS[-1] else list(SOME)
 REFUSED = {
     "cut": "no file of jax.export, or is cut off: .*write it with jax.export",

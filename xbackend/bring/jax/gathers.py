@@ -21,8 +21,7 @@ from xbackend.bring.jax.walk import Walk, dtype_of, row
 from xbackend.errors import GraphError
 
 # What happens to an index out of bounds, by the names of `jax.lax.GatherScatterMode`.
-FILL_OR_DROP, PROMISE_IN_BOUNDS = "FILL_OR_DROP", "PROMISE_IN_BOUNDS"
-MODES = ("CLIP", FILL_OR_DROP, PROMISE_IN_BOUNDS)
+MODES = CLIP, FILL_OR_DROP, PROMISE_IN_BOUNDS = "CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"
 
 
 class Positions:
@@ -48,18 +47,19 @@ class Positions:
         mode = getattr(equation.params["mode"], "name", str(equation.params["mode"]))
         if mode not in MODES:
             raise GraphError(f"the mode {equation.params['mode']} of indices has no row: {', '.join(MODES)}")
+        if mode == PROMISE_IN_BOUNDS:  # where it is broken, XLA reads what is nearest, and writes nothing
+            mode = CLIP if gathers else FILL_OR_DROP
         self.shape, self.lengths = shape, lengths
         self.indexed = [a for a, n in enumerate(shape) if a in self.batched or lengths[a] != n]
         self.windows = [a for a in self.indexed if lengths[a] != 1]
         known = walk.known(equation.invars[1])
         indices: Any = xb.asarray(walk.value(equation.invars[1])) if known is None else known
-        if isinstance(indices, Array) and indices.dtype.is_unsigned:
-            indices = xb.astype(indices, indices.dtype.wider)
+        indices = _signed(indices)
         self.batch = tuple(indices.shape[:-1])
         self.outside: Any = None
         self.columns = {axis: indices[..., number] for number, axis in enumerate(starts)}
         for axis in starts:
-            out = self._bound(axis, mode)
+            out = self._bound(axis)
             if out is not None and mode == FILL_OR_DROP:
                 self.outside = out if self.outside is None else self.outside | out
         steps = [prod(shape[a] for a in self.indexed if a > axis) for axis in self.indexed]
@@ -68,9 +68,8 @@ class Positions:
         full = (*self.batch, *(lengths[a] for a in self.windows))
         self.where = xb.broadcast_to(reduce(add, each) if each else self._line(1, 0), full)
 
-    def _bound(self, axis: int, mode: str) -> Any:
-        """Keep the beginnings along an axis inside of the array, unless they are promised to be. Returns which were
-        outside, `None` where none was."""
+    def _bound(self, axis: int) -> Any:
+        """Keep the beginnings along an axis inside of the array. Returns which were outside, `None` where none was."""
         column, last = self.columns[axis], self.shape[axis] - self.lengths[axis]
         if not isinstance(column, Array):
             out = (column < 0) | (column > last)
@@ -78,8 +77,6 @@ class Positions:
             return out if out.any() else None
         if axis not in self.indexed:
             return xb.not_equal(column, 0)
-        if mode == PROMISE_IN_BOUNDS:
-            return None
         self.columns[axis] = xb.clip(column, 0, last)
         return xb.logical_or(xb.less(column, 0), xb.greater(column, last))
 
@@ -104,6 +101,12 @@ class Positions:
     def with_axes(self, array: Any, count: int) -> Any:
         """An array of the axes of the indices, with so many axes behind them."""
         return array[(..., *(None,) * count)]
+
+
+def _signed(indices: Any) -> Any:
+    """Indices in a dtype that has the numbers below 0, and those beyond the end of the array, too."""
+    is_unsigned = isinstance(indices, Array) and indices.dtype.is_unsigned
+    return xb.astype(indices, indices.dtype.wider) if is_unsigned else indices
 
 
 def _joined(array: Any, indexed: list[int], first: int) -> tuple[Any, list[int]]:
@@ -216,7 +219,8 @@ def _begins(walk: Walk, shape: tuple[int, ...], lengths: tuple[int, ...], atoms:
     found: list[Any] = []
     for n, length, atom in zip(shape, lengths, atoms, strict=True):
         known = np.asarray(0) if n == length else walk.known(atom)
-        found.append(xb.clip(walk.value(atom), 0, n - length) if known is None else min(max(int(known), 0), n - length))
+        last = n - length
+        found.append(xb.clip(_signed(walk.value(atom)), 0, last) if known is None else min(max(int(known), 0), last))
     return found
 
 

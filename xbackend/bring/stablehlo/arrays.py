@@ -103,13 +103,15 @@ _SLICE = ("start_indices", "limit_indices", "strides")
 row("slice", attributes=_SLICE)(
     lambda frame, operation, values: frame.lax.slice(values[0], *(ints(operation.attributes[n]) for n in _SLICE))
 )
-row("dynamic_slice", attributes=("slice_sizes",))(
+row("dynamic_slice", attributes=("slice_sizes",))(  # beginnings below 0 are moved to 0, not taken from the end
     lambda frame, operation, values: frame.lax.dynamic_slice(
-        values[0], values[1:], ints(operation.attributes["slice_sizes"])
+        values[0], values[1:], ints(operation.attributes["slice_sizes"]), allow_negative_indices=False
     )
 )
 row("dynamic_update_slice")(
-    lambda frame, operation, values: frame.lax.dynamic_update_slice(values[0], values[1], values[2:])
+    lambda frame, operation, values: frame.lax.dynamic_update_slice(
+        values[0], values[1], values[2:], allow_negative_indices=False
+    )
 )
 _PAD = ("edge_padding_low", "edge_padding_high", "interior_padding")
 
