@@ -13,6 +13,7 @@ import xbackend as xb
 from xbackend.bring.inputs import Input, arrays_of
 from xbackend.bring.jax.meshes import mesh_of
 from xbackend.bring.lineage.bessel import ive
+from xbackend.bring.scalars import stopped
 from xbackend.bring.tensorflow.folding import computed
 from xbackend.bring.tensorflow.indexing import stitch
 from xbackend.errors import GraphError
@@ -37,6 +38,22 @@ def test_bessel_functions_and_their_slopes(order: float) -> None:
     step = 1e-5
     differences = (special.ive(order, x + step) - special.ive(order, x - step)) / (2 * step)
     np.testing.assert_allclose(slopes, differences, 1e-4, 1e-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_stopped_gradient_keeps_every_bit(dtype: Any) -> None:
+    info = np.finfo(dtype)
+    x = np.ldexp(np.asarray(1.0 / 3.0, dtype), np.arange(info.minexp - info.nmant, info.maxexp + 2)).astype(dtype)
+    x = np.concatenate([x, -x, np.array([0.0, -0.0, np.inf, -np.inf, np.nan, info.max, info.tiny], dtype)])
+
+    def function(x: Any) -> Any:
+        kept = stopped(x)
+        return kept, xb.grad(xb.sum(xb.add(kept, x)), x)
+
+    with xb.open("numpy") as backend:
+        found, slopes = backend.compile(xb.trace(function, x))(x)
+    assert np.asarray(found).tobytes() == x.tobytes()
+    assert (slopes == 1.0).all()
 
 
 def test_meshes_whose_axes_are_in_another_order_differ() -> None:

@@ -81,20 +81,25 @@ def softmax(x: Any, axis: Any = -1) -> Any:
     return xb.divide(each, xb.sum(each, axis=axis, keepdims=True))
 
 
-# Of `stopped`: from which number on all are whole; another bound, the scale for numbers from it on, that for smaller
-# ones.
+# Of `stopped`: from which number on all are whole; another bound, the scale for numbers below the first, the second
+# scale for those below the other one, too, as one number cannot hold both.
 _BOUNDS = {
-    DType.float32: (2.0**24, 2.0**-40, 2.0**64, 2.0**126),
-    DType.float64: (2.0**53, 2.0**-400, 2.0**500, 2.0**1000),
+    DType.float32: (2.0**24, 2.0**-40, 2.0**64, 2.0**90),
+    DType.float64: (2.0**53, 2.0**-400, 2.0**500, 2.0**600),
 }
 
 
 def stopped(x: Any) -> Any:
-    """The same numbers, without a gradient: scaled by a power of two so that they are whole, truncated, which has none,
+    """The same numbers, without a gradient: scaled by powers of two so that they are whole, truncated, which has none,
     and scaled back."""
     if x.dtype not in _BOUNDS:
         return x
-    size, (whole, middle, more, most) = xb.abs(x), (np.asarray(one, x.dtype.value) for one in _BOUNDS[x.dtype])
-    small = xb.where(xb.greater_equal(size, middle), more, most)
-    by = xb.where(xb.greater_equal(size, whole), np.ones((), x.dtype.value), small)
-    return xb.divide(xb.trunc(xb.multiply(x, by)), by)
+    whole, middle, first, second = _BOUNDS[x.dtype]
+
+    def scale(bound: float, factor: float) -> Any:
+        one, bound, factor = (np.asarray(n, x.dtype.value) for n in (1.0, bound, factor))
+        return xb.where(xb.greater_equal(xb.abs(x), bound), one, factor)
+
+    by = scale(whole, first)
+    found = xb.divide(xb.trunc(xb.multiply(xb.multiply(x, scale(middle, second)), by)), by)
+    return xb.multiply(found, scale(middle, 1.0 / second))  # not divided: XLA divides once, by the product of both
