@@ -79,6 +79,17 @@ def least_numbers(k=np.array([-(2**63), 5, -(2**63), 7]), n=np.array([3, -(2**63
     return lax.rem(k, n), lax.div(k, n)
 
 
+def divided_by_0(k=K, n=np.array([0, 3, 0, -4, 0])):
+    unsigned = [lax.div(k.astype(one), n.astype(one)).astype(int) for one in ("uint8", "uint16", "uint32", "int8")]
+    return lax.div(k, n), lax.rem(k, n), k // n, k % n, lax.rem(k, jnp.zeros(5, int)), *unsigned
+
+
+def shifted_out(k=K, by=np.array([0, 63, 64, -1, 200]), u=np.array([1, 2, 3, 4, 250], np.uint32)):
+    shifts = (lax.shift_left, lax.shift_right_arithmetic, lax.shift_right_logical)
+    small = [one(k.astype("int8"), (by % 11).astype("int8")).astype(int) for one in shifts]
+    return [*(one(k, by) for one in shifts), *small, lax.shift_left(u, u * 9), lax.shift_right_logical(u, u * 9)]
+
+
 def comparisons(x=V, y=W, k=K):
     a, b = x > 0, y < x
     each = [a & b, a | b, a ^ b, ~a, x == y, x != x, x >= y, k <= 3, jnp.isfinite(x), jnp.isnan(jnp.log(x)), a < b]
@@ -94,7 +105,8 @@ def small_integers(k=K):
     c = (40 * k).astype(jnp.int8)
     d = k.astype(jnp.int16)
     each = [c + c, c * c, -c, d * d * d * d, c.astype(jnp.int16) + d, jnp.abs(c), c > 0, jnp.sum(c, dtype=jnp.int8)]
-    return [one.astype(int) for one in each]
+    whole = [c // 3, d % 7, k.astype(jnp.uint16) // 5, jnp.where(d > 0, d, 3) % 4]
+    return [one.astype(int) for one in (*each, *whole)]
 
 
 def more_small_integers(x=V * 300.0, k=K):
@@ -102,12 +114,23 @@ def more_small_integers(x=V * 300.0, k=K):
     windows = [lax.reduce_window(-jnp.abs(c), np.int8(0), lax.add, (3,), (1,), "SAME")]
     windows += [lax.reduce_window(c, np.int8(-128), lax.max, (1,), (1,), ((2, 0),))]
     filled = c.astype(jnp.uint8).at[k].get(mode="fill", fill_value=-1)
-    each = [*windows, filled, lax.iota(jnp.int8, 200), x.astype(jnp.int8), x.astype(jnp.uint16)]
+    missing = jnp.where(x > 0.0, x, jnp.nan)
+    each = [
+        *windows,
+        filled,
+        lax.iota(jnp.int8, 200),
+        *(one.astype(n) for one in (x, missing) for n in ("int8", "uint16")),
+    ]
     return [one.astype(int) for one in each]
 
 
 def crossed_limits(x=V):
     return lax.clamp(0.5, x, -0.5)
+
+
+def limits_of_nan(x=np.array([1.0, np.nan, -3.0]), low=np.float64(np.nan), high=np.float64(0.5)):
+    none = jnp.nan
+    return lax.clamp(low, x, high), lax.clamp(-high, x, low), lax.clamp(-1.0, x, none), lax.clamp(-high, x, high)
 
 
 def limits(x=V, y=np.float64(0.3)):
@@ -294,6 +317,12 @@ def more_matrices(s=S):
     ]
 
 
+def weighted_triangles(s=S, w=T[0, 0]):
+    """Only a number keeps a matrix symmetric."""
+    vectors, values = lax.linalg.eigh((s + s.T) * w, symmetrize_input=False)
+    return values, jnp.abs(vectors), lax.linalg.eigh((s + s.T) * 3.0)[1]
+
+
 def one_triangle(s=S):
     spd = s @ s.T
     values, vectors = jnp.linalg.eigh(jnp.tril(spd) + 7.0 * jnp.triu(spd, 1), symmetrize_input=False, UPLO="L")
@@ -455,7 +484,7 @@ def attention(x=R.normal(size=(2, 3, 4)), w=R.normal(size=(3, 4, 4))):
 
 
 # Loops whose number of steps is unknown have no gradient, and triangles that are not read have JAX's own.
-WITHOUT_GRADIENT = ("whiles", "vectorised_loops", "one_triangle")
+WITHOUT_GRADIENT = ("whiles", "vectorised_loops", "one_triangle", "weighted_triangles", "limits_of_nan")
 
 
 def exported(function: Callable[..., Any], arrays: Sequence[np.ndarray], form: Any) -> jax.export.Exported:

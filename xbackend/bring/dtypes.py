@@ -62,7 +62,7 @@ def in_range(array: Any, dtype: str) -> Any:
 def cast(value: Any, before: str, after: str) -> Any:
     """The value of dtype ``before`` in dtype ``after``, as C casts."""
     if not isinstance(value, Array):
-        return np.asarray(value).astype(after)
+        return array(np.asarray(value).astype(after))
     if before == after:
         return value
     if after == "bool":

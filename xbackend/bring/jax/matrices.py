@@ -47,15 +47,22 @@ def _no_subset(equation: Any) -> None:
 
 
 def _is_symmetric(walk: Walk, atom: Any) -> bool:
-    """Whether an input was made as (x + x.mT) / 2."""
+    """Whether an input was made as (x + x.mT) / 2, or with another number."""
     half = walk.made_by(atom, "div", "mul")
-    found = [walk.made_by(one, "add") for one in half.invars if not is_literal(one)] if half is not None else []
+    found = []
+    if half is not None and any(_is_one_number(walk, one) for one in half.invars):
+        found = [walk.made_by(one, "add") for one in half.invars if not is_literal(one)]
     pair = found[0].invars if found and found[0] is not None else []
     for one, other in zip(pair, reversed(pair), strict=True):
         made, rank = walk.made_by(other, "transpose"), len(one.aval.shape)
         if made is not None and made.invars[0] is one:
             return ints(made.params["permutation"]) == (*range(rank - 2), rank - 1, rank - 2)
     return False
+
+
+def _is_one_number(walk: Walk, atom: Any) -> bool:
+    known = walk.known(atom) if atom.aval.shape else None
+    return not atom.aval.shape or (known is not None and known.size > 0 and bool((known == known.flat[0]).all()))
 
 
 @row("qr", attributes=("full_matrices", "pivoting", "use_magma"))

@@ -35,7 +35,6 @@ mapping(
     {
         **named("abs add square"),
         **{"neg": xb.negative, "add_any": xb.add, "sub": xb.subtract, "not": xb.bitwise_invert},
-        **{"rem": remainder, "shift_left": xb.bitwise_left_shift},
         "one_minus_square": lambda x: xb.subtract(1.0, xb.square(x)),
     },
     wraps=True,
@@ -50,9 +49,21 @@ def as_result(equation: Any, values: list[Any]) -> list[Any]:
 
 row("mul", wraps=True, attributes=("out_dtype",))(lambda _, equation, values: xb.multiply(*as_result(equation, values)))
 row("pow", wraps=True)(lambda _, equation, values: xb.pow(*as_result(equation, values)))
-row("div", wraps=True)(
-    lambda _, equation, values: (xb.divide if "float" in dtype_of(equation.outvars[0]) else quotient)(*values)
-)
+
+
+@row("div", "rem", wraps=True)
+def divided(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    """An integer divided by 0 has all bits, and is its own rest."""
+    is_quotient, dtype = equation.primitive.name == "div", np.dtype(dtype_of(equation.outvars[0]))
+    made = quotient if is_quotient else remainder
+    if dtype.kind == "f":
+        return xb.divide(*values) if is_quotient else remainder(*values)
+    x, y = values
+    known = walk.known(equation.invars[1])
+    if known is not None and known.all():
+        return made(x, y)
+    zero = xb.equal(y, 0)
+    return xb.where(zero, dtypes.array(np.array(-1).astype(dtype)) if is_quotient else x, made(x, xb.where(zero, 1, y)))
 
 
 @row("lt", "le", "gt", "ge")
@@ -113,34 +124,42 @@ def select(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 @row("clamp")
 def clamp(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """A bound that is reached takes the gradient, as in JAX."""
+    """A bound that is reached takes the gradient, as in JAX; one that is NaN is the result."""
     low, x, high = values
     bounds = [walk.known(equation.invars[i]) for i in (0, 2)]
-    if any(one is None for one in bounds) or (bounds[0] > bounds[1]).any():  # type: ignore[operator]
-        low = xb.minimum(low, high)
-    return xb.where(xb.greater_equal(x, high), high, xb.where(xb.less_equal(x, low), low, x))
+    are_known = all(one is not None for one in bounds)
+    if not are_known or not (bounds[0] <= bounds[1]).all():  # type: ignore[operator]
+        low = xb.minimum(low, high)  # NaN where one of them is
+    found = xb.where(xb.greater_equal(x, high), high, xb.where(xb.less_equal(x, low), low, x))
+    is_sure = are_known and not any(np.isnan(one).any() for one in bounds)  # type: ignore[arg-type]
+    return found if is_sure or "float" not in dtype_of(equation.outvars[0]) else xb.where(xb.isnan(low), low, found)
 
 
-@row("shift_right_arithmetic", "shift_right_logical", wraps=True)
+@row("shift_left", "shift_right_arithmetic", "shift_right_logical", wraps=True)
 def shifted(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    name, dtype = equation.primitive.name, dtype_of(equation.outvars[0])
-    shifted_down, unsigned = xb.bitwise_right_shift(*values), dtype.startswith("uint")
-    if name == "shift_right_arithmetic" and unsigned:
+    """By more than all bits, or by less than none, only copies of the sign are left."""
+    name, dtype, (x, by) = equation.primitive.name, dtype_of(equation.outvars[0]), values
+    unsigned, signs, last = dtype.startswith("uint"), name == "shift_right_arithmetic", 8 * np.dtype(dtype).itemsize - 1
+    if signs and unsigned:
         raise GraphError(f"{name} of {dtype} has no row: shift unsigned numbers without a sign")
-    if name == "shift_right_arithmetic" or unsigned:
-        return shifted_down
-    # The copies of the sign are cleared: these bits stay.
-    count = xb.subtract(8 * np.dtype(dtype).itemsize, values[1])
-    stay = xb.subtract(xb.bitwise_left_shift(xb.ones_like(values[0]), count), 1)
-    return xb.bitwise_and(shifted_down, stay)
+    known, inside = walk.known(equation.invars[1]), None
+    if known is None or (known < 0).any() or (known > last).any():
+        inside = xb.logical_and(xb.greater_equal(by, 0), xb.less_equal(by, last))
+        by = xb.where(inside, by, last if signs else 0)
+    found = (xb.bitwise_left_shift if name == "shift_left" else xb.bitwise_right_shift)(x, by)
+    if name == "shift_right_logical" and not unsigned:  # the copies of the sign are cleared
+        copies = xb.bitwise_left_shift(xb.bitwise_left_shift(xb.full_like(x, -1), xb.subtract(last, by)), 1)
+        found = xb.bitwise_and(found, xb.bitwise_invert(copies))
+    return found if inside is None or signs else xb.where(inside, found, 0)
 
 
 @row("convert_element_type", attributes=("new_dtype", "weak_type"))
 def convert(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """Small integers are as near as they can be to a number of floating point."""
+    """Small integers are as near as they can be to a number of floating point, and 0 for NaN."""
     before, after = dtype_of(equation.invars[0]), dtype_of(equation.outvars[0])
     if "float" in before and after in dtypes.SMALL:
-        return xb.astype(xb.clip(values[0], *map(float, dtypes.whole_range(after))), dtypes.held(after))
+        number = xb.where(xb.isnan(values[0]), 0.0, values[0])
+        return xb.astype(xb.clip(number, *map(float, dtypes.whole_range(after))), dtypes.held(after))
     return dtypes.cast(values[0], before, after)
 
 
