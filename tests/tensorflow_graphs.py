@@ -83,8 +83,11 @@ def bands(x=S):
 
 
 def from_variable(k=PLACES):
-    gathered = tf.raw_ops.ResourceGather(resource=TABLES.handle, indices=k, dtype=tf.float64, batch_dims=1)
-    return gathered + TABLES[0, 0, 0]
+    gathered, one = (
+        tf.raw_ops.ResourceGather(resource=TABLES.handle, indices=each, dtype=tf.float64, batch_dims=1)
+        for each in (k, k[0])
+    )
+    return gathered + TABLES[0, 0, 0], one
 
 
 def large(x=V):
@@ -139,7 +142,8 @@ def reduced(x=T):
         *tf.nn.moments(x, [0, 2]),
         tf.nn.l2_loss(x),
     ]
-    return each, tf.reduce_any(x > 0.0, 1), tf.reduce_all(x < 9.0), tf.argmax(x, 1), tf.argmin(x, 2, tf.int32)
+    of_bools = tf.argmax(x > 0.0, 1), tf.argmin(x > 0.0, 2)
+    return each, tf.reduce_any(x > 0.0, 1), tf.reduce_all(x < 9.0), tf.argmax(x, 1), tf.argmin(x, 2, tf.int32), of_bools
 
 
 def running(x=A):
@@ -194,6 +198,10 @@ def gathered(x=T, i=ROWS):
         tf.gather_nd(x, where),
         tf.gather(x, [[0], [3]], axis=2, batch_dims=1),
         tf.one_hot(i, 4, 2.0, -1.0, axis=0),
+        tf.one_hot(tf.cast(i * 100, tf.uint8), 300),
+        tf.gather(x, [1, 3], axis=2, batch_dims=1),
+        tf.gather(x, [[0, 2, 1], [3, 0, 0]], axis=2, batch_dims=2),
+        tf.gather(x, [[0, 2, 1], [3, 0, 0]], axis=2, batch_dims=-1),
     )
 
 

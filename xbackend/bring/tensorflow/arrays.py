@@ -198,7 +198,7 @@ def roll(walk: Walk, operation: Any, values: list[Any]) -> Any:
 def one_hot(walk: Walk, operation: Any, values: list[Any]) -> Any:
     where, depth, axis = array(values[0]), whole(values[1], "the depth of a one_hot"), operation.get_attr("axis")
     on, off = map(array, values[2:])
-    number = where.ndim if axis == -1 else axis
+    number, where = where.ndim if axis == -1 else axis, xb.astype(where, where.dtype.wider)  # uint8 has not all classes
     classes = xb.arange(depth, dtype=where.dtype)
     own = xb.reshape(classes, tuple(depth if a == number else 1 for a in range(where.ndim + 1)))
     return xb.where(xb.equal(xb.expand_dims(where, axis=number), own), on, off)

@@ -95,7 +95,7 @@ def gathered(x: Any, where: Any, axis: int, batch: int) -> Any:
     if not batch:
         return xb.take(x, where, axis=axis)
     where = array(where)
-    batch, axis = batch % max(where.ndim, 1), axis % x.ndim
+    batch, axis = batch + where.ndim if batch < 0 else batch, axis % x.ndim
     length, lead = x.shape[axis], x.shape[:batch]
     between, rest, inner = x.shape[batch:axis], x.shape[axis + 1 :], where.shape[batch:]
     rows = xb.reshape(xb.moveaxis(x, axis, batch), (prod(lead) * length, *between, *rest))

@@ -9,6 +9,7 @@ from typing import Any
 import xbackend.api.functions as xb
 from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole
 from xbackend.errors import GraphError
+from xbackend.program.dtypes import DType
 
 
 def _mean(x: Any, **over: Any) -> Any:
@@ -41,7 +42,9 @@ def reduction(walk: Walk, operation: Any, values: list[Any]) -> Any:
 @row("ArgMax", "ArgMin")
 def position(walk: Walk, operation: Any, values: list[Any]) -> Any:
     axis, dtype = whole(values[1], "the axis of a position"), held(operation.get_attr("output_type"))
-    return xb.astype((xb.argmax if operation.type == "ArgMax" else xb.argmin)(array(values[0]), axis=axis), dtype)
+    x = array(values[0])
+    x = x if x.dtype.is_numeric else xb.astype(x, DType.int32)
+    return xb.astype((xb.argmax if operation.type == "ArgMax" else xb.argmin)(x, axis=axis), dtype)
 
 
 @row("Cumsum", "Cumprod", attributes="exclusive reverse")
