@@ -16,6 +16,7 @@ from xbackend.analysis.sampling import of_pymc
 from xbackend.bring.origin import Origin
 from xbackend.cli import users
 from xbackend.cli.graphs import Graph
+from xbackend.cli.run import run
 from xbackend.errors import GraphError, UsageError
 from xbackend.results.naming import FILE
 from xbackend.workers.bringing import bring
@@ -100,6 +101,23 @@ def test_ops_of_a_generation_are_those_of_its_own_functions(kind: str, written) 
     """Integers of 8 and 16 bits wrap, and come in 32: their values are compared."""
     origin = bring(kind, f"{written(ANY_GENERATION, HEADS[kind])}:out", None)
     check(origin, limit=1e-6 if kind == "theano" else 1e-12)
+
+
+OWN_RULE = """
+    import jax, jax.numpy as jnp, numpy as np
+    f = jax.custom_jvp(lambda x: jnp.sum(x * x))
+    f.defjvp(lambda x, dx: (f(*x), 3.0 * jnp.sum(x[0] * dx[0])))
+    def inputs():
+        return [np.ones(2)]
+"""
+
+
+@pytest.mark.needs("jax")
+def test_run_says_where_the_oracle_is_not_the_frameworks_own_result(written) -> None:
+    target = f"{written(OWN_RULE)}:f"
+    for name, said in ((target, []), (f"{target}+gradient", ["NumPy in float64 is 3.3e-01 (relative) from what JAX"])):
+        found = run(name, graph=Graph(kind="jax"), backends=["numpy"])
+        assert [one.partition(" 0.")[0] for one in found.notes if "float64" in one] == said
 
 
 MASKED = """

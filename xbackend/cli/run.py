@@ -92,7 +92,8 @@ def run(
     passing = None if isinstance(right, str) or right.undetermined else right.tolerance
     rows: list[output.Ran] = []
     found: dict[str, Verified] = {}
-    warnings = [*load_warnings(), *variables.warnings()]
+    own = [] if isinstance(right, str) else made.apart(right)
+    warnings = [*own, *load_warnings(), *variables.warnings()]
     with progress() as shown:
         failures = matrix.ready(selected, shown)
         for (name, environment), place in placed_of(selected):

@@ -22,6 +22,7 @@ from xbackend.api.tracing.trace import trace
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.backends import registry
 from xbackend.bring.kinds import KINDS
+from xbackend.bring.origin import Origin
 from xbackend.cli import graphs, neighbours
 from xbackend.cli.console import say
 from xbackend.cli.graphs import Graph
@@ -39,7 +40,7 @@ from xbackend.results.naming import GRADIENT
 from xbackend.training.model import Model
 from xbackend.training.workload import step_of
 from xbackend.wording import few, join, suggested
-from xbackend.workloads.brought import workload_of
+from xbackend.workloads.brought import apart, workload_of
 from xbackend.workloads.workload import Workload
 
 N = TypeVar("N", Model, Job)
@@ -96,13 +97,20 @@ def _strip(lines: traceback.TracebackException | None) -> None:
 
 @dataclass(frozen=True)
 class Traced:
-    """The program of a function or workload, the arrays that it was traced with, and how it was asked for."""
+    """The program of a function or workload, the arrays that it was traced with, and how it was asked for; the
+    ``origin`` of a graph."""
 
     program: Program
     arrays: list[np.ndarray]
     workload: Workload
     parameters: dict[str, Any]
     gradient: bool = False
+    origin: Origin | None = None
+
+    def apart(self, right: Expected) -> list[str]:
+        """That the expected results are not the framework's own, where a graph's are not."""
+        found = apart(self.origin, list(right.expected), self.program) if self.origin else ""
+        return [f"NumPy in float64 is {found}"] if found else []
 
     def expected(self) -> Expected:
         """The expected results; raises as `oracle.expected` does."""
@@ -167,7 +175,7 @@ def _brought_traced(graph: Graph, target: str, inputs: Sequence[str] | None, see
     origin = graph.brought(plain, inputs, seed=seed)
     workload, arrays = workload_of(origin, graph.named(plain).rpartition(":")[2]), list(origin.inputs)
     _derived([workload], gradient)
-    return Traced(trace_twice(workload.traced({}, gradient), *arrays), arrays, workload, {}, gradient)
+    return Traced(trace_twice(workload.traced({}, gradient), *arrays), arrays, workload, {}, gradient, origin)
 
 
 def cases(
