@@ -97,8 +97,8 @@ def stopped(x: Any) -> Any:
     whole, middle, first, second = _BOUNDS[x.dtype]
 
     def scale(bound: float, factor: float) -> Any:
-        one, bound, factor = (np.asarray(n, x.dtype.value) for n in (1.0, bound, factor))
-        return xb.where(xb.greater_equal(xb.abs(x), bound), one, factor)
+        least, one, other = (np.asarray(n, x.dtype.value) for n in (bound, 1.0, factor))
+        return xb.where(xb.greater_equal(xb.abs(x), least), one, other)
 
     by = scale(whole, first)
     found = xb.divide(xb.trunc(xb.multiply(xb.multiply(x, scale(middle, second)), by)), by)

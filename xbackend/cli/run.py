@@ -92,8 +92,7 @@ def run(
     passing = None if isinstance(right, str) or right.undetermined else right.tolerance
     rows: list[output.Ran] = []
     found: dict[str, Verified] = {}
-    own = [] if isinstance(right, str) else made.apart(right)
-    warnings = [*own, *load_warnings(), *variables.warnings()]
+    warnings = [*made.apart(right), *load_warnings(), *variables.warnings()]
     with progress() as shown:
         failures = matrix.ready(selected, shown)
         for (name, environment), place in placed_of(selected):

@@ -234,7 +234,8 @@ def custom_call(frame: Frame, operation: Any, values: list[Any]) -> Any:
         config = operation.attributes["mhlo.backend_config"]
         flags = {one.name: chr(int(one.attr)) for one in config}
         return _LAPACK[routine](frame, linalg, values, flags)
-    advice = "write jnp.linalg.solve, inv, det or slogdet" if target.startswith("lapack_") else ""
+    own = "write jnp.linalg.solve, inv, det, slogdet, or qr or svd of which every result is used"
+    advice = own if target.startswith("lapack_") else ""
     return frame.lacks(operation, f"custom_call {target}", advice or "it is code outside of JAX: bring the function")
 
 
