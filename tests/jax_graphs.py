@@ -225,16 +225,20 @@ def dynamic_slices(a=A, t=T, n=N):
     return [*each, *more]
 
 
-def beyond_the_ends(k=np.arange(12).reshape(3, 4), i=np.array([1, 0, 2, -9]), j=np.array([7, 4, 3, -1])):
+def beyond_the_ends(
+    k=np.arange(12).reshape(3, 4), i=np.array([1, 0, 2, -9]), j=np.array([7, 4, 3, -1]), n=np.uint8(251)
+):
     """Of integers, as a gradient of what JAX leaves open is JAX's own. A file has it as XLA computes it."""
     promised = [k[i], k[i, j], k[1, j], k.at[i, j].set(-1, mode="promise_in_bounds"), k.at[j].add(5), k[i[3], j[:2]]]
-    parts = [lax.dynamic_slice(k, (i[n], j[n]), (2, 2), allow_negative_indices=False) for n in range(4)]
+    parts = [lax.dynamic_slice(k, (i[a], j[a]), (2, 2), allow_negative_indices=False) for a in range(4)]
     pushed = lax.dynamic_update_slice(k, -k[:2, :2], (i[3], j[3]), allow_negative_indices=False)
-    return [*promised, *parts, pushed, lax.dynamic_slice(k[0], (i[3],), (2,))]
-
-
-def unsigned_beginnings(x=np.arange(270), n=np.uint8(251), i=np.array([3, 255, 254], np.uint8)):
-    return lax.dynamic_slice(x, (n,), (7,)), lax.dynamic_update_slice(x, x[:9], (n,)), x[i]
+    many = jnp.arange(270) + i[1]
+    of_uint8 = (
+        lax.dynamic_slice(many, (n,), (7,)),
+        lax.dynamic_update_slice(many, -many[:9], (n,)),
+        many[n - i.astype("uint8")],
+    )
+    return [*promised, *parts, pushed, lax.dynamic_slice(k[0], (i[3],), (2,)), *of_uint8]
 
 
 def dynamic_updates(a=A, n=N, b=R.normal(size=(2, 2))):
@@ -452,7 +456,7 @@ def searches(v=np.sort(V), x=A):
 
 def equal_searches(x=V, a=np.array([3, 0, 3, 2]), b=np.array([3, 0, 3, 2])):
     """Primitives that JAX takes to be equal, of several dtypes, lengths and numbers of inputs."""
-    several = [jnp.nonzero(a > 0, size=4)[0], jnp.nonzero(b, size=4)[0], jnp.nonzero(x > 0, size=4)[0]]
+    several = [jnp.nonzero(a > 0, size=4)[0], jnp.nonzero(b, size=4)[0], x[jnp.nonzero(x > 0, size=4)[0]]]
     return [*several, jnp.nonzero(a, size=4, fill_value=9)[0], jnp.nonzero(a[:2], size=4)[0]]
 
 
