@@ -113,7 +113,7 @@ def more_small_integers(x=V * 300.0, k=K):
     c = (40 * k).astype(jnp.int8)
     windows = [lax.reduce_window(-jnp.abs(c), np.int8(0), lax.add, (3,), (1,), "SAME")]
     windows += [lax.reduce_window(c, np.int8(-128), lax.max, (1,), (1,), ((2, 0),))]
-    filled = c.astype(jnp.uint8).at[k].get(mode="fill", fill_value=-1)
+    filled = c.astype(jnp.uint8).at[k].get(mode="fill", fill_value=-1) + lax.iota(jnp.uint8, 300)[-5:]
     missing = jnp.where(x > 0.0, x, jnp.nan)
     each = [
         *windows,
@@ -225,10 +225,9 @@ def dynamic_slices(a=A, t=T, n=N):
     return [*each, *more]
 
 
-def beyond_the_ends(
-    k=np.arange(12).reshape(3, 4), i=np.array([1, 0, 2, -9]), j=np.array([7, 4, 3, -1]), n=np.uint8(251)
-):
+def beyond_the_ends(k=np.arange(12).reshape(3, 4), i=np.array([1, 0, 2, -9]), n=np.uint8(251)):
     """Of integers, as a gradient of what JAX leaves open is JAX's own. A file has it as XLA computes it."""
+    j = jnp.array([7, 4, 3, -1]) + i[1]
     promised = [k[i], k[i, j], k[1, j], k.at[i, j].set(-1, mode="promise_in_bounds"), k.at[j].add(5), k[i[3], j[:2]]]
     parts = [lax.dynamic_slice(k, (i[a], j[a]), (2, 2), allow_negative_indices=False) for a in range(4)]
     pushed = lax.dynamic_update_slice(k, -k[:2, :2], (i[3], j[3]), allow_negative_indices=False)

@@ -85,7 +85,9 @@ def sliced(walk: Walk, equation: Any, values: list[Any]) -> Any:
 @row("iota", attributes=("dtype", "shape", "dimension"), wraps=True)
 def iota(walk: Walk, equation: Any, values: list[Any]) -> Any:
     shape, axis = tuple(equation.params["shape"]), int(equation.params["dimension"])
-    line = xb.arange(shape[axis], dtype=dtypes.held(dtype_of(equation.outvars[0])))
+    dtype = dtypes.held(dtype_of(equation.outvars[0]))
+    many = shape[axis] > 256  # which uint8 has not: it begins again
+    line = xb.astype(xb.arange(shape[axis], dtype=dtype.wider if many else dtype), dtype)
     if len(shape) == 1:
         return line
     return xb.broadcast_to(xb.expand_dims(line, axis=[a for a in range(len(shape)) if a != axis]), shape)
