@@ -26,6 +26,7 @@ from xbackend.errors import (
     DTypeError,
     GradientError,
     ShapeError,
+    SharedVariableError,
     StoreError,
     TraceError,
     TrainingError,
@@ -710,6 +711,22 @@ def plain(w: Any, x: Any, labels: Any) -> Any:
 def test_what_a_loss_returns_is_said_of_it(backend: Backend, returned: Any, words: str) -> None:
     with pytest.raises(TraceError, match=re.escape(words)):
         Training(backend, lambda w, x, labels: returned(plain(w, x, labels)), START, SGD(0.1)).step(X, LABELS)
+
+
+@pytest.mark.parametrize("strategy", [OneDevice("cpu:0"), Mirrored(("cpu:0", "cpu:1"))])
+def test_an_update_in_a_loss_is_refused_with_its_line(backend: Backend, strategy: Any) -> None:
+    """An evaluation would do it too, and neither checkpoints nor `restart` have the state."""
+    running = xb.shared(0.0, "running")
+
+    def loss(w: Any, x: Any, labels: Any) -> Any:
+        xb.update(running, 0.9 * running + 0.1 * xb.mean(x))
+        return plain(w, x, labels)
+
+    made = Training(backend, loss, START, SGD(0.1), strategy=strategy)
+    said = rf"'running' is updated inside of the loss.*training\.py:{loss.__code__.co_firstlineno + 1}\)"
+    for use in (made.step, made.evaluate):
+        with pytest.raises(SharedVariableError, match=said):
+            use(X, LABELS)
 
 
 def test_a_weight_that_the_loss_does_not_need_is_named(backend: Backend) -> None:

@@ -17,7 +17,7 @@ from xbackend.api.tracing.trace import ArraySpec, trace
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.api.tracing.tracer import Tracer, current
 from xbackend.devices import Device, canonical
-from xbackend.errors import ArgumentError, ShapeError, SharedVariableError
+from xbackend.errors import ArgumentError, ShapeError
 from xbackend.program import structure
 from xbackend.program.program import Value
 from xbackend.strategies.merging import check_merge, merge_results
@@ -99,13 +99,15 @@ class _Strategy:
             raise ArgumentError(f"replicated {self.name}{self.signature}: {error}") from None
         with device(self.on):
             sizes, parts = self.parts(tracer, bound.arguments)
-        before = dict(tracer.updates)
+        pure = (
+            f"a replica of {self.name}, once for each device; return what the update needs (a gradient, say), merge "
+            "it, and call xb.update outside"
+        )
         results = []
         for replica, part in zip(self.replicas, parts, strict=True):
             bound.arguments.update(part)
-            with replica.scopes():
+            with replica.scopes(), tracer.without_updates(pure):
                 results.append(function(*bound.args, **bound.kwargs))
-            self.check_updates(tracer, before)
         with device(self.on):
             return merge_results(tracer, results, sizes, self.merge, self.axis)
 
@@ -151,15 +153,6 @@ class _Strategy:
         if axis is not None and -len(shape) <= axis < len(shape):
             shape[axis] *= len(self.replicas)
         return ArraySpec(shape, node.dtype)
-
-    def check_updates(self, tracer: Tracer, before: Mapping[int, int]) -> None:
-        for node in tracer.updates:
-            if node not in before:
-                name = tracer.values[node].params["name"]
-                raise SharedVariableError(
-                    f"shared variable {name!r} is updated inside of a replica of {self.name}, once for each device; "
-                    "return what the update needs (a gradient, say), merge it, and call xb.update outside"
-                )
 
 
 def replicate(

@@ -2,8 +2,8 @@
 
 ``loss(weights, *batch)`` takes the weights by name, and arrays with their rows along axis 0. It returns a
 floating-point scalar, the mean over the rows; or that and a dictionary of further scalars (accuracy, say), also means
-over the rows. A strategy makes the variables (`Strategy.variables`), and turns the loss into a function of a batch that
-updates them (`Strategy.step`), compiled as any other.
+over the rows. It updates nothing. A strategy makes the variables (`Strategy.variables`), and turns the loss into a
+function of a batch that updates them (`Strategy.step`), compiled as any other.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ Loss = Callable[..., Any]
 # The loss, further scalars, and for each copy the new values of its variables, by their names in a checkpoint.
 Stepped = tuple[Array, dict[str, Array], list[dict[str, Array]]]
 TOWER = re.compile(r"tower_\d+/")  # the prefix of one replica's scalars
+STATELESS = (
+    "the loss of a training: each evaluation and each replica would do it too, and no checkpoint has it; return what "
+    "it needs as a scalar beside the loss, {'mean': ...}, and keep the state outside, from what step returns"
+)
 # Whether a loss is traced for an evaluation, which leaves out the randomness of training (dropout).
 EVALUATES: ContextVar[bool] = ContextVar("evaluates", default=False)
 
@@ -173,7 +177,7 @@ class Strategy(abc.ABC):
             before = EVALUATES.set(True)
             try:
                 with self.replicas[0].scopes():
-                    return _found(loss(copies[0].weights, *map(tracer.array, batch)))
+                    return _found(loss, copies[0].weights, [*map(tracer.array, batch)])
             finally:
                 EVALUATES.reset(before)
 
@@ -253,9 +257,11 @@ def rows_of(arrays: Sequence[Any]) -> int:
     return rows.pop()
 
 
-def _found(result: Any) -> tuple[Array, dict[str, Array]]:
+def _found(loss: Loss, weights: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[Array, dict[str, Array]]:
     """The results of a loss: its value and the further scalars."""
     tracer = current("a step of training")
+    with tracer.without_updates(STATELESS):
+        result = loss(weights, *arrays)
     if result is None or (isinstance(result, tuple | list) and len(result) != 2):
         form = "None" if result is None else f"{len(result)} values"
         raise TraceError(f"the loss returns {form}: return a scalar, or a scalar and a dictionary of further scalars")
@@ -277,7 +283,7 @@ def _found(result: Any) -> tuple[Array, dict[str, Array]]:
 
 def gradients(loss: Loss, weights: Mapping[str, Any], part: Part) -> tuple[dict[str, Array], dict[str, Array]]:
     """The scalars of one replica, with its loss as ``loss``, and its gradients by weight, each on its device."""
-    value, further = _found(loss(weights, *part.arrays))
+    value, further = _found(loss, weights, part.arrays)
     try:
         found = grad(value, list(weights.values()))
     except GradientError:

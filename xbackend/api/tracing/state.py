@@ -48,6 +48,8 @@ def update(variable: SharedVariable, expression: Any) -> None:
         raise SharedVariableError(
             f"{variable!r} is updated inside of xb.{tracer.body}; return the new value from it, and update outside"
         )
+    if tracer.pure:
+        raise SharedVariableError(f"shared variable {variable.name!r} is updated inside of {tracer.pure}")
     target = tracer.shared(variable)
     if target.node in tracer.updates:
         raise SharedVariableError(f"{variable!r} is updated twice in one program; combine the expressions")

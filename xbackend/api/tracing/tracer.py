@@ -23,9 +23,10 @@ CONSTANT_BYTES = 1 << 30
 
 
 class Tracer:
-    """A program under construction. ``body`` names the loop or the choice whose body it is; that runs on one device."""
+    """A program under construction. ``body`` names the loop or the choice whose body it is; that runs on one device.
+    ``pure`` is what is said of an update in the function that is being called, if it may not have any."""
 
-    body = ""
+    body = pure = ""
 
     def __init__(self) -> None:
         self.written = Nodes()
@@ -35,6 +36,14 @@ class Tracer:
         self.constant_bytes = 0
         self.open = True
         self.source = ""  # the line of all nodes; empty for that of the caller
+
+    @contextmanager
+    def without_updates(self, said: str) -> Iterator[None]:
+        before, self.pure = self.pure, said
+        try:
+            yield
+        finally:
+            self.pure = before
 
     def emit(self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None) -> Array:
         """Add a node with one result, with casts around an op that is `Op.widened`."""
