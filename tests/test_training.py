@@ -729,6 +729,50 @@ def test_an_update_in_a_loss_is_refused_with_its_line(backend: Backend, strategy
             use(X, LABELS)
 
 
+BATCHES = Batches(X, LABELS, size=10)
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "words"),
+    [
+        (lambda make: make().fit(BATCHES, epochs=1, test=(X, LABELS)), ArgumentError, "ndarray in the place of"),
+        (lambda make: make().fit(BATCHES, epochs=1, test=X), ArgumentError, r"write \[\(x, y\)\]"),
+        (lambda make: make().means(3), ArgumentError, "int in the place of a batch"),
+        (lambda make: make().fit([(X, LABELS)], epochs=1), ArgumentError, r"given list.*write xb.training.Batches\("),
+        (lambda make: make().save("folder", [(X, LABELS)]), ArgumentError, "given list in the place of its data"),
+        (lambda make: make().fit(BATCHES, epochs="2"), ArgumentError, "epochs='2' of a training: a whole number"),
+        (lambda make: make().fit(BATCHES, epochs=1, patience=2.5), ArgumentError, "patience=2.5 of a training"),
+        (lambda make: make(optimizer="sgd"), ArgumentError, r"optimizer='sgd' of a training: write SGD\(0.1\)"),
+        (lambda make: make(strategy="mirrored"), ArgumentError, "strategy='mirrored' .*write xb.strategies.Mirrored"),
+        (lambda make: make(backend="numpy"), ArgumentError, "backend='numpy' of a training: write xb.open"),
+        (lambda make: make(loss=START), ArgumentError, "of a training: write a function of the weights and"),
+        (lambda make: make(weights=[X]), ArgumentError, "of a training: give arrays by name"),
+        (lambda make: make().restart([X]), ArgumentError, "give arrays by name"),
+        (lambda make: make().step(X), ArgumentError, r"plain\(w.*a batch of 1 array: missing .*labels.*py:\d+"),
+        (lambda make: make().evaluate(X, X, X), ArgumentError, r"of 3 arrays: too many .*test_training.py:\d+"),
+        (lambda make: make().model(X), ArgumentError, "a batch of 1 array: missing"),
+        (lambda make: make(loss=xb.model(plain)).step(X), ArgumentError, "a batch of 1 array: missing"),
+        (lambda make: make().evaluate(), ShapeError, "a batch of no arrays"),
+        (lambda make: make().evaluate(X[:0], LABELS[:0]), ShapeError, r"a batch of \(0, 3\), \(0,\): .*one or more"),
+        (lambda make: make().evaluate(X, LABELS[:3]), ShapeError, "the same number of rows"),
+    ],
+)
+def test_what_a_training_is_given_wrong_is_said(backend: Backend, use: Any, error: Any, words: str) -> None:
+    def make(**given: Any) -> Training:
+        parts = {"backend": backend, "loss": plain, "weights": START, "optimizer": SGD(0.1), **given}
+        return Training(**parts)
+
+    with pytest.raises(error, match=words):
+        use(make)
+
+
+def test_the_rows_of_a_step_are_those_of_all_replicas(backend: Backend) -> None:
+    for fed in (False, True):
+        made = training(backend, strategy=Mirrored(("cpu:0", "cpu:1")), fed=fed)
+        made.step(*((X[:5], LABELS[:5], X[5:8], LABELS[5:8]) if fed else (X[:8], LABELS[:8])))
+        assert made.rows == 8
+
+
 def test_a_weight_that_the_loss_does_not_need_is_named(backend: Backend) -> None:
     start = {**START, "unused": np.zeros(2)}
     with pytest.raises(GradientError, match="the weight 'unused'"):

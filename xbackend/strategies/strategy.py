@@ -9,7 +9,6 @@ function of a batch that updates them (`Strategy.step`), compiled as any other.
 from __future__ import annotations
 
 import abc
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
@@ -27,20 +26,15 @@ from xbackend.api.tracing.state import shared, update
 from xbackend.api.tracing.tracer import current
 from xbackend.errors import ArgumentError, GradientError, ShapeError, TraceError
 from xbackend.program.shared import SharedVariable
+from xbackend.strategies.loss import Loss, results_of
 from xbackend.strategies.merging import weighted
 from xbackend.strategies.replication import Replica, bounds
 
 if TYPE_CHECKING:
     from xbackend.training.optimizers import Optimizer
 
-Loss = Callable[..., Any]
 # The loss, further scalars, and for each copy the new values of its variables, by their names in a checkpoint.
 Stepped = tuple[Array, dict[str, Array], list[dict[str, Array]]]
-TOWER = re.compile(r"tower_\d+/")  # the prefix of one replica's scalars
-STATELESS = (
-    "the loss of a training: each evaluation and each replica would do it too, and no checkpoint has it; return what "
-    "it needs as a scalar beside the loss, {'mean': ...}, and keep the state outside, from what step returns"
-)
 # Whether a loss is traced for an evaluation, which leaves out the randomness of training (dropout).
 EVALUATES: ContextVar[bool] = ContextVar("evaluates", default=False)
 
@@ -177,7 +171,9 @@ class Strategy(abc.ABC):
             before = EVALUATES.set(True)
             try:
                 with self.replicas[0].scopes():
-                    return _found(loss, copies[0].weights, [*map(tracer.array, batch)])
+                    arrays = [tracer.array(value) for value in batch]
+                    rows_of(arrays)
+                    return results_of(loss, copies[0].weights, arrays)
             finally:
                 EVALUATES.reset(before)
 
@@ -257,33 +253,9 @@ def rows_of(arrays: Sequence[Any]) -> int:
     return rows.pop()
 
 
-def _found(loss: Loss, weights: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[Array, dict[str, Array]]:
-    """The results of a loss: its value and the further scalars."""
-    tracer = current("a step of training")
-    with tracer.without_updates(STATELESS):
-        result = loss(weights, *arrays)
-    if result is None or (isinstance(result, tuple | list) and len(result) != 2):
-        form = "None" if result is None else f"{len(result)} values"
-        raise TraceError(f"the loss returns {form}: return a scalar, or a scalar and a dictionary of further scalars")
-    value, further = result if isinstance(result, tuple | list) else (result, {})
-    if not isinstance(further, Mapping):
-        raise TraceError(f"the loss returns {type(further).__name__} beside its value; return a dictionary of scalars")
-    for name in further:
-        if not isinstance(name, str) or not name or name == "loss" or TOWER.match(name):
-            raise TraceError(
-                f"the loss returns a further scalar called {name!r:.40}: they have names, and 'loss' and what begins "
-                "with tower_0/ is what training itself says; give it another name"
-            )
-    scalars = {"loss": tracer.array(value), **{name: tracer.array(of) for name, of in further.items()}}
-    for name, array in scalars.items():
-        if array.shape != () or not array.dtype.is_floating:
-            raise ShapeError(f"the {name} that training is given is {array!r}: return floating-point scalars, means")
-    return scalars.pop("loss"), scalars
-
-
 def gradients(loss: Loss, weights: Mapping[str, Any], part: Part) -> tuple[dict[str, Array], dict[str, Array]]:
     """The scalars of one replica, with its loss as ``loss``, and its gradients by weight, each on its device."""
-    value, further = _found(loss, weights, part.arrays)
+    value, further = results_of(loss, weights, part.arrays)
     try:
         found = grad(value, list(weights.values()))
     except GradientError:

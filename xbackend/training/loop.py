@@ -19,9 +19,9 @@ from xbackend.backends.contract import Backend
 from xbackend.errors import ArgumentError, CheckpointError, TrainingError
 from xbackend.program.host import host_array
 from xbackend.strategies import OneDevice, Strategy
-from xbackend.strategies.strategy import TOWER, Loss
-from xbackend.training import checkpoints
-from xbackend.training.batches import Batches
+from xbackend.strategies.loss import TOWER, Loss, called
+from xbackend.training import checkpoints, given
+from xbackend.training.batches import Batches, check_whole
 from xbackend.training.checkpoints import Checkpoint
 from xbackend.training.optimizers import Optimizer
 from xbackend.training.sources import Stream
@@ -101,10 +101,11 @@ class Training:
         fed: bool = False,
         device_memory: int | None = None,
     ) -> None:
+        given.check_training(backend, loss, optimizer, strategy)
         self.backend, self.device_memory, self._fed = backend, device_memory, fed
         self._compile = partial(backend.compile, devices=devices, device_memory=device_memory)
         self.strategy = strategy or OneDevice(str(backend.default_device))
-        self._loss, self._initial = loss, {name: host_array(w, f"the weight {name!r}") for name, w in weights.items()}
+        self._loss, self._initial = loss, given.weights(weights)
         self.copies = self.strategy.variables(self._initial, optimizer)
         self._step = self.strategy.step(loss, self.copies, optimizer, fed=fed)
         self._evaluate = self.strategy.evaluation(loss, self.copies)
@@ -117,18 +118,16 @@ class Training:
 
         Raises `TrainingError` for weights of other names, shapes or dtypes.
         """
-        given = {name: host_array(w, f"the weight {name!r}") for name, w in weights.items()}
-        kinds, known = (
-            {name: (w.shape, w.dtype.name) for name, w in those.items()} for those in (given, self._initial)
-        )
+        new = given.weights(weights)
+        kinds, known = ({name: (w.shape, w.dtype.name) for name, w in those.items()} for those in (new, self._initial))
         if kinds != known:
             raise TrainingError(f"a training of the weights {known} is not begun again with {kinds}: make another one")
         for copy in self.copies:
             for variable in copy.named().values():
                 self.backend.set_value(variable, variable.value)
             for name, variable in copy.weights.items():
-                self.backend.set_value(variable, given[name])
-        self._initial, self.rows, self._own = given, 0, set()
+                self.backend.set_value(variable, new[name])
+        self._initial, self.rows, self._own = new, 0, set()
 
     def step(self, *batch: Any) -> dict[str, float]:
         """Make a step. Returns its ``loss``, the further scalars, and those of each replica under its prefix.
@@ -136,7 +135,8 @@ class Training:
         Raises `TrainingError` if the loss is not finite; the weights have been updated by then.
         """
         found = self._run("step", self._step, batch)
-        self.rows = len(batch[0])
+        each = len(batch) // len(self.strategy.replicas) if self._fed else len(batch)  # arrays of a replica
+        self.rows = sum(map(len, batch[::each]))
         if not math.isfinite(found["loss"]):
             raise TrainingError(
                 f"the loss of step {self.steps} is {found['loss']}: a rate that is too high, numbers in the data that "
@@ -151,8 +151,9 @@ class Training:
     def means(self, batches: Iterable[Sequence[Any]]) -> dict[str, float]:
         """Means over the rows of evaluated batches; empty without batches."""
         found = _Mean()
-        for batch in batches:
-            found.add(len(batch[0]), self.evaluate(*batch))
+        for batch in given.batches(batches):
+            scalars = self.evaluate(*batch)
+            found.add(len(batch[0]), scalars)
         return found.found() if found.rows else {}
 
     def _run(self, kind: str, function: Callable[..., Any], batch: Sequence[Any]) -> dict[str, float]:
@@ -234,7 +235,7 @@ class Training:
         names = list(self._initial)
 
         def loss(*arrays: Any) -> Any:
-            return self._loss(dict(zip(names, arrays[: len(names)], strict=True)), *arrays[len(names) :])
+            return called(self._loss, dict(zip(names, arrays[: len(names)], strict=True)), arrays[len(names) :])
 
         program = trace(loss, *(ArraySpec(w.shape, w.dtype) for w in self._initial.values()), *specs)
         return replace(program, nodes=tuple(replace(node, device=None) for node in program.nodes)).fingerprint
@@ -284,6 +285,7 @@ class Training:
             batches.restore(checkpoint.data)
 
     def _model_of(self, batches: Batches | Stream) -> str:
+        given.check_data(batches)
         return self.model(*batches.arrays, *((np.zeros(2, np.uint32),) if batches.seeds else ()))
 
     def fit(
@@ -309,13 +311,15 @@ class Training:
         checkpoint, `CheckpointError` for checkpoints of another model, optimiser or order of the data and for a folder
         that another training holds, and what `step` and `save` raise.
         """
-        if patience is not None and patience < 1:
-            raise ArgumentError(f"patience={patience}: a number of epochs from 1 up")
+        given.check_data(batches)
+        check_whole(epochs, f"epochs={epochs!r:.40} of a training", 0)
+        if patience is not None:
+            check_whole(patience, f"patience={patience!r:.40} of a training")
         if self._fed:
             raise ArgumentError("fit feeds whole batches: with fed=True make each step of a batch for each replica")
         folder = None if folder is None else Path(folder)
         model = "" if folder is None else self._model_of(batches)
-        held, done = [*(test or ())], list[Epoch]()
+        held, done = [*given.batches(() if test is None else test)], list[Epoch]()
         if self.device_memory is not None and held:  # refuse before anything is computed
             self._executable("evaluation", self._evaluate, held[0])
         with self._going_on(folder, model, batches, on_notice):

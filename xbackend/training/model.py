@@ -77,6 +77,7 @@ class Model:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise TrainingError(f"model {name}: {what}={value!r:.40} is no whole number from 1 up")
         self.loss, self.name = loss, name
+        self.__wrapped__ = loss  # `inspect.signature` of the model is the loss's
         self.summary = (inspect.getdoc(loss) or "").partition("\n")[0]
         self.optimizer = optimizer or SGD(0.01)
         self.batch, self.epochs, self.seeds, self.partial = batch, epochs, seeds, partial
