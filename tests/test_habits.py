@@ -132,6 +132,10 @@ def test_theanos_keywords_of_shared_are_named() -> None:
         (lambda: xb.trace(lambda x: xb.sum(x, dim=0), X), r"xb.sum takes no dim: write axis=... \(at .*habits.py:\d+"),
         (lambda: xb.trace(lambda x: xb.max(x, keepdim=True), X), r"xb.max takes no keepdim: write keepdims=\.\.\."),
         (lambda: xb.trace(lambda x: xb.linalg.inv(x, full=1), X), r"xb.linalg.inv takes no full: it takes none"),
+        (lambda: xb.trace(lambda x: xb.squeeze(-x), X), r"xb.squeeze\(x, /, axis\) missing .*'axis' \(at .*habits.py:"),
+        (lambda: xb.trace(lambda x: xb.sum(x, 0), X), r"xb.sum\(x, /, \*, axis=None, .*\) takes 1 .* 2 were given"),
+        (lambda: xb.trace(lambda x: xb.cond(-x), X), r"xb.cond\(p, f, g, \*x\) missing .* 'f' and 'g' \(at "),
+        (lambda: xb.trace(lambda x: xb.linalg.matrix_power(-x), X), r"xb.linalg.matrix_power\(x, n, /, .*'n' \(at "),
         (lambda: xb.linalg.dett, r"module 'xbackend.linalg' has no attribute 'dett': did you mean xb.linalg.det\?"),
         (lambda: xb.linalg.frobnicate, r"dir\(xb.linalg\) lists what there is"),
         (lambda: xb.frobnicate, r"dir\(xb\) lists what there is"),
@@ -140,6 +144,16 @@ def test_theanos_keywords_of_shared_are_named() -> None:
 def test_what_is_not_there_is_answered_with_what_is_meant(call: Callable[[], Any], said: str) -> None:
     with pytest.raises((ArgumentError, AttributeError, UnknownBackend, WorkloadError), match=said):
         call()
+
+
+def mean(x: Any, y: Any) -> Any:
+    return x
+
+
+def test_a_function_of_the_users_with_the_same_name_is_not_taken_for_ours() -> None:
+    with pytest.raises(TypeError, match=r"^mean\(\) missing 1 required positional argument: 'y'$") as found:
+        xb.trace(lambda x: mean(-x), X)  # type: ignore[call-arg]
+    assert not isinstance(found.value, ArgumentError)
 
 
 def test_what_is_to_be_written_exists() -> None:

@@ -161,18 +161,30 @@ def keywords(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-def of_keyword(error: TypeError, functions: Mapping[str, Callable[..., object]]) -> str:
-    """The cure for an error about an unknown keyword of one of these functions; empty for other errors.
+def of_call(error: TypeError, functions: Mapping[str, Callable[..., object]]) -> str:
+    """The cure for an error about the arguments of one of these functions; empty for other errors.
 
     ``functions`` are by their names below ``xb``, as in ``linalg.inv``.
     """
-    said = re.match(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(error))
+    said = re.match(r"(\w+)\(\) ((?:missing|takes|got) .*)", str(error))
     name = next((one for one in functions if said and one.rpartition(".")[2] == said[1]), "")
-    if said is None or not name:
+    if said is None or not name or _is_another(error, said[1], functions[name]):
         return ""
-    taken = inspect.signature(functions[name]).parameters.values()
-    own = [one.name for one in taken if one.kind != one.POSITIONAL_ONLY]
-    return f"xb.{name} takes no {said[2]}: {_keyword(said[2], own)}"
+    signature = inspect.signature(functions[name])
+    taken = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    if unknown := re.match(r"got an unexpected keyword argument '(\w+)'", said[2]):
+        own = [one.name for one in taken if one.kind != one.POSITIONAL_ONLY]
+        return f"xb.{name} takes no {unknown[1]}: {_keyword(unknown[1], own)}"
+    return f"xb.{name}{signature.replace(parameters=taken, return_annotation=signature.empty)} {said[2]}"
+
+
+def _is_another(error: TypeError, name: str, function: Callable[..., object]) -> bool:
+    """Whether the code of the wrong call has a function of its own with this name."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    there = {**at.tb_frame.f_globals, **at.tb_frame.f_locals}.get(name) if at is not None else None
+    return callable(there) and there is not function
 
 
 def _keyword(name: str, own: list[str]) -> str:

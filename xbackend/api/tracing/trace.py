@@ -10,20 +10,26 @@ from typing import Any
 
 import xbackend.api.functions  # noqa: F401  # fills FUNCTIONS
 from xbackend.api import linalg
+from xbackend.api.control_flow import cond, scan, while_loop
 from xbackend.api.functions import fft
+from xbackend.api.functions.collectives import all_reduce
 from xbackend.api.tracing.casting import shape as as_shape
+from xbackend.api.tracing.gradient import grad
 from xbackend.api.tracing.lines import raised_at
 from xbackend.api.tracing.pruning import pruned
+from xbackend.api.tracing.state import update
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.api.tracing.tracer import Tracer, at_work, returned
 from xbackend.errors import ArgumentError, DTypeError, GraphError, TraceError, XBackendError
-from xbackend.habits import of_keyword
+from xbackend.habits import of_call
 from xbackend.program import structure
 from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType, as_dtype
 from xbackend.program.host import check_plain, host_array
 from xbackend.program.operators import FUNCTIONS
 from xbackend.program.shared import SharedVariable
+
+_OTHERS = {f.__name__: f for f in (all_reduce, cond, grad, scan, update, while_loop)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,7 @@ def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Tr
         raise type(error)(f"{error} (at {where})") from error
     except TypeError as error:
         own = {f"{m.__name__.rpartition('.')[2]}.{n}": getattr(m, n) for m in (linalg, fft) for n in m.__all__}
-        if not (said := of_keyword(error, {**FUNCTIONS, **own})):
+        if not (said := of_call(error, {**_OTHERS, **FUNCTIONS, **own})):
             raise
         raise ArgumentError(f"{said} (at {raised_at(error.__traceback__, function)})") from error
     # Without dead and trivial nodes; the inputs stay.
