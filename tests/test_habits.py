@@ -101,6 +101,11 @@ def test_what_is_known_while_tracing_may_be_asked_for() -> None:
     assert xb.trace(function, X).outputs
 
 
+def test_a_shared_variable_is_moved_as_an_array_is() -> None:
+    program = xb.trace(lambda: W.to_device("cpu:1") * 2.0)
+    assert [node.device for node in program.nodes if node.op == "transfer"] == ["cpu:1"]
+
+
 def test_theanos_keywords_of_shared_are_named() -> None:
     with pytest.raises(ArgumentError, match=r"xb.shared takes no target: write device=\.\.\."):
         xb.shared(X, target="dev1")

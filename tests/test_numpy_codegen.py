@@ -23,7 +23,7 @@ from xbackend.backends import codegen, registry
 from xbackend.backends.contract import Backend, Executable, Settings
 from xbackend.backends.numpy import adapter as numpy
 from xbackend.backends.numpy import control_flow
-from xbackend.errors import PlacementError
+from xbackend.errors import ArgumentError, BackendClosed, PlacementError
 from xbackend.program import analyses
 from xbackend.program.dtypes import DType
 from xbackend.program.ops import OPS
@@ -307,6 +307,28 @@ def test_a_value_of_another_device_is_refused(backend: Backend) -> None:
     run = backend.compile(lambda x: x * 2.0, X)
     with pytest.raises(PlacementError, match=r"argument 'x' .* is to be on cpu:0 and is on cpu:1"):
         run.execute(backend.put(X, xb.Device("cpu", 1)))
+
+
+def test_what_is_no_value_of_this_backend_is_refused(backend: Backend) -> None:
+    run = backend.compile(lambda x: x * 2.0, X)
+    with xb.open("numpy", isolated=True) as other:
+        for given in (other.put(X, other.devices[0]), X):
+            for use in (run.execute, backend.get, backend.device_of):
+                with pytest.raises(ArgumentError, match="cannot be used on backend 'numpy': get it to the host"):
+                    use(given)
+
+
+def test_in_this_process_too_what_is_used_after_the_end_says_so() -> None:
+    backend = xb.open("numpy")
+    run = backend.compile(lambda x: x * 2.0, X)
+    (value,) = run.put(X)
+    backend.close()
+    for use in (run.execute, backend.get, backend.device_of, lambda v: backend.synchronize([v]), run):
+        with pytest.raises(BackendClosed, match=r"numpy was closed; open it again with xb.open\('numpy'\)"):
+            use(value)
+    for ask in (lambda: backend.put(X, backend.devices[0]), backend.describe, backend.compilations):
+        with pytest.raises(BackendClosed):
+            ask()
 
 
 def test_nothing_is_known_to_have_executed_before_the_first_call(backend: Backend) -> None:

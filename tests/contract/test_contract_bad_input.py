@@ -64,6 +64,16 @@ def test_wrong_arguments_are_named(executable: Executable, arguments: tuple[Any,
     np.testing.assert_array_equal(executable(A, A), A + A)
 
 
+@pytest.mark.parent_decides
+def test_arguments_by_name_and_values_of_a_device_are_refused(executable: Executable) -> None:
+    for call in (executable, executable.put):
+        with pytest.raises(ArgumentError, match=r"\(a, b\) takes arrays by position, in this order, not b=\.\.\."):
+            call(A, b=A)
+    said = r"'a' of .* is a value on a device: .*backend.get\(value\); run.execute\(value\) takes it"
+    with pytest.raises(ArgumentError, match=said):
+        executable(*executable.put(A, A))
+
+
 def on_gpu_99(a: Any) -> Any:
     with xb.device("gpu:99"):
         return a * 2.0
@@ -158,11 +168,14 @@ def test_what_is_used_after_the_end_says_so(name: str) -> None:
     w = xb.shared(A, name="w")
     run = backend.compile(lambda a: a + w, A)
     np.testing.assert_array_equal(run(A), A + A)
+    (value,) = run.put(A)
     backend.close()
     backend.close()
     uses: list[Callable[[], Any]] = [
         lambda: run(A), lambda: run.put(A), lambda: run.placement, lambda: backend.get_value(w),
-        lambda: backend.set_value(w, A), lambda: backend.compile(lambda a: a, A),
+        lambda: backend.set_value(w, A), lambda: backend.compile(lambda a: a, A), lambda: run.execute(value),
+        lambda: backend.get(value), lambda: backend.put(A, backend.devices[0]), lambda: backend.synchronize([value]),
+        lambda: backend.device_of(value), backend.describe, backend.compilations,
     ]  # fmt: skip
     for use in uses:
         with pytest.raises(BackendClosed, match=rf"{name} was closed; open it again with xb\.open\('{name}'\)"):

@@ -86,7 +86,7 @@ def test_a_closed_backend_says_so(worker):
     worker.close()
     with pytest.raises(BackendClosed, match=r"xb\.open\('numpy'\)"):
         worker.compile(lambda x: x, np.zeros(3))
-    with pytest.raises(WorkerError, match="was closed"):
+    with pytest.raises(BackendClosed, match="was closed"):
         worker.put(np.zeros(3), worker.devices[0])
     worker.close()
 

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from weakref import WeakSet
 
 import numpy as np
 
@@ -50,6 +51,12 @@ def _host(array: Any, what: str) -> np.ndarray:
         return native(np.asarray(array))
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"{what} was given {array!r:.60}, which is no array: {error}") from None
+
+
+_OF_AN_OPEN_ONE = (
+    *("put", "get", "put_all", "get_all", "device_of", "synchronize"),
+    *("describe", "compilations", "memory_peaks", "rewriting"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +191,7 @@ class Backend(abc.ABC):
             )
         self._closed = False
         self._storages = Storages()
+        self._compiled = WeakSet[Executable]()
         self.lock = threading.RLock()  # docs/threads.md says which calls several threads may make
         self.devices = tuple(self.start())
 
@@ -333,11 +341,19 @@ class Backend(abc.ABC):
             self._closed = True
             self._storages.clear()
             self.shut()
+            # Adapters and `Executable.execute` check nothing, which would cost every call.
+            for name in _OF_AN_OPEN_ONE:
+                setattr(self, name, self._was_closed)
+            for run in self._compiled:
+                run.execute = self._was_closed
+
+    def _was_closed(self, *_: object) -> NoReturn:
+        raise BackendClosed(f"backend {self.name} was closed; open it again with xb.open({self.name!r})")
 
     def check_open(self) -> None:
         """Raises `BackendClosed`."""
         if self._closed:
-            raise BackendClosed(f"backend {self.name} was closed; open it again with xb.open({self.name!r})")
+            self._was_closed()
 
     def compile(
         self,
@@ -378,7 +394,9 @@ class Backend(abc.ABC):
                 self.ensure_storage(variable, placed.devices[node])
             built = self.build(placed.program)
         ledger = Ledger(tracing, time.perf_counter() - start)
-        return Executable(self, placed, built, ledger, strict=placement == "strict")
+        made = Executable(self, placed, built, ledger, strict=placement == "strict")
+        self._compiled.add(made)
+        return made
 
     def ensure_storage(self, variable: SharedVariable, device: Device) -> None:
         """Make the variable's storage on the device if there is none yet. Raises `SharedVariableError`."""
@@ -515,13 +533,15 @@ class Executable:
         with self.backend.lock:
             return self.built.profile(*values)
 
-    def put(self, *arrays: Any) -> tuple[Value, ...]:
+    def put(self, *arrays: Any, **named: Any) -> tuple[Value, ...]:
         """Copy the arguments to their devices. Raises `ArgumentError` for a wrong number, shape or dtype."""
         self.backend.check_open()
         nodes = [self.program.values[i] for i in self.program.inputs]
-        if len(arrays) != len(nodes):
-            names = ", ".join(n.params["name"] for n in nodes)
-            raise ArgumentError(f"{self.program.name}({names}) takes {len(nodes)} arrays, {len(arrays)} were given")
+        if named or len(arrays) != len(nodes):
+            called = f"{self.program.name}({', '.join(n.params['name'] for n in nodes)})"
+            if named:
+                raise ArgumentError(f"{called} takes arrays by position, in this order, not {next(iter(named))}=...")
+            raise ArgumentError(f"{called} takes {len(nodes)} arrays, {len(arrays)} were given")
         hosts = []
         for array, node in zip(arrays, nodes, strict=True):
             host = _host(array, f"argument {node.params['name']!r} of {self.program.name}")
@@ -534,11 +554,11 @@ class Executable:
             hosts.append(host)
         return tuple(self.backend.put_all(hosts, self.input_devices))
 
-    def __call__(self, *arrays: Any) -> Any:
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
         """Run with NumPy arrays, return NumPy arrays in the structure of the function's result. Updates take effect
         after all outputs are computed, and not at all if one of them fails. Raises `ArgumentError`, `BackendClosed`,
         `ComputationError`, and, after the updates, `PlacementError` for an op on another device than asked."""
-        values = self.put(*arrays)
+        values = self.put(*arrays, **named)
         try:
             return self._run(values)
         except Exception as error:

@@ -13,7 +13,13 @@ from xbackend.program.dtypes import DType
 
 
 def check_plain(value: Any, what: str) -> None:
-    """Raises `DTypeError` for arrays that mean more than their elements: masked ones and `numpy.matrix`."""
+    """Raises `DTypeError` for arrays that mean more than their elements: masked ones and `numpy.matrix`. Raises
+    `ArgumentError` for a backend's value that is not on the host."""
+    if getattr(type(value), "is_device_value", False):
+        raise ArgumentError(
+            f"{what} is a value on a device: copy it to the host with backend.get(value); run.execute(value) takes it "
+            "where it is"
+        )
     if isinstance(value, np.ma.MaskedArray):
         raise DTypeError(f"{what} is a masked array, whose mask would be lost; give array.filled(number), or xb.where")
     if isinstance(value, np.matrix):

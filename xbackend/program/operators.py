@@ -105,6 +105,10 @@ class Operators:
             return getattr(self, name)
         raise self._refused(f"np.{name}", name)
 
+    def to_device(self, device: Any, /) -> Any:
+        """The same values on another device: `xbackend.to_device`."""
+        return self._functions["to_device"](self, device)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -57,6 +57,7 @@ class Reference:
     """An object in a worker. It is freed there when the last reference here is gone."""
 
     __slots__ = ("__weakref__", "number", "worker")
+    is_device_value = True
 
     def __init__(self, worker: WorkerProcess, number: int) -> None:
         self.worker = worker

@@ -151,17 +151,14 @@ class RemoteBackend(Backend):
         self.worker.request("set_value", storage, array)
 
     def describe(self) -> Description:
-        self.check_open()
         said: Description = typed(self.worker.request("describe"), Description)
         wheels = accelerators.of_interpreter(self._launch.python)
         return replace(said, notes={**said.notes, "wheels": wheels}) if wheels else said
 
     def compilations(self) -> dict[str, int]:
-        self.check_open()
         return typed(self.worker.request("compilations"), dict[str, int])
 
     def memory_peaks(self) -> dict[str, int]:
-        self.check_open()
         return typed(self.worker.request("memory_peaks"), dict[str, int])
 
     def shut(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from xbackend.errors import TraceError
 from xbackend.program.dtypes import DType
-from xbackend.program.operators import FUNCTIONS, Operators
+from xbackend.program.operators import Operators
 from xbackend.program.program import Value
 
 
@@ -49,11 +49,6 @@ class Array(Operators):
     def device(self) -> str | None:
         """The device or logical name that the program asks for, or `None`."""
         return self._tracer.values[self.node].device
-
-    def to_device(self, device: Any, /) -> Array:
-        """The same values on another device: `xbackend.to_device`."""
-        moved: Array = FUNCTIONS["to_device"](self, device)
-        return moved
 
     def __repr__(self) -> str:
         return f"<traced {self.dtype}{list(self.shape)}{f' on {self.device}' if self.device else ''}>"

@@ -28,7 +28,7 @@ class TracedProgram(Program):
     'digraph "<lambda>" {'
     """
 
-    def __call__(self, *arrays: Any) -> Any:
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
         """The results for the arrays, inside of a function being traced, which gets the program's nodes.
 
         The nodes keep their source lines and devices; nodes without a device take the scope's. Shared variables stay
@@ -37,6 +37,8 @@ class TracedProgram(Program):
         `SharedVariableError` for a second update, `TraceError` outside of tracing.
         """
         tracer = current(f"a call of the program {self.name}")
+        if named:
+            raise ArgumentError(f"{self!r} takes arrays by position, in this order, not {next(iter(named))}=...")
         if len(arrays) != len(self.inputs):
             raise ArgumentError(f"{self!r} takes {len(self.inputs)} arrays, {len(arrays)} were given")
         inside: dict[int, Array] = {}

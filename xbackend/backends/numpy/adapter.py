@@ -21,7 +21,7 @@ from xbackend.backends.numpy.ops import SPECIAL_FUNCTIONS, function, results
 from xbackend.backends.placement import NOTHING_TO_READ, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.backends.special_numbers import ROOTS
 from xbackend.devices import Device, choose_visible
-from xbackend.errors import PlacementError
+from xbackend.errors import ArgumentError, PlacementError
 from xbackend.program import analyses
 from xbackend.program.host import native
 from xbackend.program.ops import GENERATORS, OPS
@@ -41,6 +41,17 @@ class DeviceArray(NamedTuple):
     array: np.ndarray
     device: Device
 
+    @property
+    def is_device_value(self) -> bool:
+        return True
+
+
+def _own(value: Value) -> DeviceArray:
+    """The value. Raises `ArgumentError` for what is none of this backend."""
+    if isinstance(value, DeviceArray):
+        return value
+    raise ArgumentError(f"{value!r:.80} cannot be used on backend 'numpy': get it to the host and put it there")
+
 
 class NumPyBackend(Backend):
     """NumPy, op by op in program order: the calls that a user would write."""
@@ -57,10 +68,10 @@ class NumPyBackend(Backend):
         return DeviceArray(np.array(native(array)), device)
 
     def get(self, value: Value) -> np.ndarray:
-        return np.array(value.array)
+        return np.array(_own(value).array)
 
     def device_of(self, value: Value) -> Device:
-        return value.device  # type: ignore[no-any-return]
+        return _own(value).device
 
     def synchronize(self, values: Iterable[Value]) -> None:
         """Nothing: NumPy computes synchronously."""
@@ -166,7 +177,7 @@ class Linker:
         source.objects |= {"linker": self, "errstate": np.errstate, "DeviceArray": DeviceArray}
         source.objects |= {"began": lambda: self.begun.append(time.perf_counter())}
         for i in program.inputs:
-            source.line(f"if a{i}.device != d{i}: linker.misplaced({i}, a{i}.device)")
+            source.line(f"if type(a{i}) is not DeviceArray or a{i}.device != d{i}: linker.misplaced({i}, a{i})")
             source.line(f"v{i} = a{i}.array")
         for i in self.storages:
             source.line(f"v{i} = cell{i}.value.array")
@@ -224,9 +235,9 @@ class Linker:
         objects[node.dtype.value] = np.dtype(node.dtype.value)
         return f"asarray({text}, {node.dtype.value})"
 
-    def misplaced(self, i: int, device: Device) -> None:
+    def misplaced(self, i: int, given: Value) -> None:
         what = f"argument {self.program.values[i].params['name']!r} of {self.program.name}"
-        raise PlacementError(f"{what} is to be on {self.devices[i]} and is on {device}")
+        raise PlacementError(f"{what} is to be on {self.devices[i]} and is on {_own(given).device}")
 
     def _executed(self) -> Execution:
         if not self.ran:
