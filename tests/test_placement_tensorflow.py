@@ -15,7 +15,7 @@ import xbackend as xb
 from xbackend import environments
 from xbackend.backends import registry
 from xbackend.backends.contract import Settings
-from xbackend.errors import ArgumentError, ComputationError, PlacementError
+from xbackend.errors import ArgumentError, ComputationError, PlacementError, UnsupportedOperation
 from xbackend.workers.remote import RemoteBackend
 
 pytestmark = pytest.mark.tier("standard")
@@ -251,6 +251,34 @@ def test_what_is_folded_is_shown_as_folded_on_its_device(backend: RemoteBackend)
     known = {"tensorflow": "folded", "tensorflow-xla": "fused", "numpy": "nothing to read"}
     assert product.status == known.get(backend.name, "as asked")
     assert product.executed in ("cpu:1", None)
+
+
+def _in_a_branch(w: Any, p: Any) -> Any:
+    return xb.cond(p, lambda: xb.scan(lambda c, _: (c * w, None), w, length=2)[0], lambda: w * 1.0)
+
+
+def _branch_elsewhere(w: Any, p: Any) -> Any:
+    with xb.device("cpu:1"):
+        x = xb.sin(w)
+        chosen = xb.cond(p, lambda: xb.sin(x) * x * x * xb.exp(x), lambda: x * 1.0)
+    return xb.to_device(chosen, "cpu:0") * w
+
+
+def _loop_elsewhere(w: Any, p: Any) -> Any:
+    with xb.device("cpu:1"):
+        return xb.scan(lambda c, _: (c * w, None), w, length=2)[0]
+
+
+@pytest.mark.parametrize("backend", XLA, indirect=True)
+@pytest.mark.parametrize("inner", [_in_a_branch, _branch_elsewhere, _loop_elsewhere])
+def test_a_gradient_for_which_xla_keeps_too_little_is_refused_with_its_line(backend: RemoteBackend, inner: Any) -> None:
+    w, p = np.array([1.5, 2.0]), np.True_
+    said = rf"the gradient of xb\.(cond|scan) \(at {__file__}:\d+\) needs; take tensorflow or tensorflow-eager$"
+    with pytest.raises(UnsupportedOperation, match=said):
+        backend.compile(lambda w, p: xb.grad(xb.sum(inner(w, p)), w), w, p)
+    # As long as nothing needs what a branch computed, its gradient is there.
+    run = backend.compile(lambda w, p: (inner(w, p), xb.grad(xb.sum(xb.cond(p, lambda: w * 3.0, lambda: w)), w)), w, p)
+    np.testing.assert_allclose(run(w, p)[1], [3.0, 3.0])
 
 
 @pytest.mark.parametrize("backend", XLA, indirect=True)

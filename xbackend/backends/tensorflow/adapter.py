@@ -220,11 +220,14 @@ class TensorFlow(Backend):
         """A concrete function of the program's arguments. Raises `UnsupportedOperation` if TensorFlow refuses it."""
         program, spec, name = lowering.program, self.tf.TensorSpec, f"{lowering.prefix}a"
         try:
-            return trace(
+            function = trace(
                 [spec(program.values[i].shape, lowering.carried(i), numbered(name, i)) for i in program.inputs]
             )
         except (NotImplementedError, LookupError, TypeError, ValueError) as error:
             raise UnsupportedOperation(f"backend {self.name} cannot lower {program!r}: {error}") from error
+        if lowering.xla:
+            lowering.check_kept(function.graph)
+        return function
 
     def failed(self, error: Any) -> BackendError:
         kind, errors = type(error).__name__, self.tf.errors

@@ -16,7 +16,7 @@ from xbackend.backends.tensorflow.kept import adds_same, has_gradient, kept
 from xbackend.backends.tensorflow.ops import TABLE
 from xbackend.devices import Device
 from xbackend.errors import UnsupportedOperation
-from xbackend.program.analyses import predecessors
+from xbackend.program.analyses import everywhere, has_gradients, predecessors
 from xbackend.program.evaluation import Values, evaluate
 from xbackend.program.host import check_fits
 from xbackend.program.ops import GENERATORS, OPS
@@ -268,6 +268,26 @@ class Lowering:
         """The node of an op of a graph, by its name."""
         match = re.search(rf"(?:^|/){self.prefix}n(\d+)(?:_\d+)?/", name)  # the optimiser may add a prefix
         return int(match[1]) if match else None
+
+    def check_kept(self, graph: Any) -> None:
+        """Raises `UnsupportedOperation` for a gradient that needs more of a loop or a choice than XLA's functions keep:
+        what a loop leaves, outside of them or in a branch not taken; what a branch leaves, outside of them."""
+        if not has_gradients(self.program) or not any(node.bodies for node in everywhere(self.program)):
+            return
+        variant = self.tf.variant.as_datatype_enum
+        for function in graph.as_graph_def().library.function:
+            results = function.signature.output_arg if "_XlaMustCompile" in function.attr else ()
+            leaves = any(result.type == variant for result in results)
+            for node in function.node_def:
+                lost = node.op == "FakeParam" and node.attr["dtype"].type == variant
+                if lost or node.op == "OptionalFromValue" or (leaves and node.op in ("While", "StatelessWhile")):
+                    i = self.owner(node.name)
+                    own = None if i is None else self.program.values[i]
+                    raise UnsupportedOperation(
+                        f"backend {self.backend.name}: XLA does not keep what the gradient"
+                        f"{f' of xb.{own.op} (at {own.source})' if own else ''} needs; take tensorflow or "
+                        "tensorflow-eager"
+                    )
 
     def is_backward(self, name: str) -> bool:
         """Whether TensorFlow made the op for a gradient."""
