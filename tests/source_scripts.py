@@ -89,7 +89,7 @@ def write(folder: Path, one: Case, framework: str) -> str:
     arrays |= {f"state{i}": v.value for i, v in enumerate(one.program.shared.values())}
     np.savez(folder / "inputs.npz", **arrays)
     names = [one.program.shared[i].name for i in one.program.updates]
-    (folder / "name").write_text(" ".join([one.program.name.strip("<>").replace(" ", "_"), *names]))
+    (folder / "name").write_text(" ".join([source.function, *names]))
     return source.text
 
 

@@ -5,7 +5,6 @@ A dialect has a table of rows by op, and methods for what is no expression: grad
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -16,7 +15,7 @@ from xbackend.bring.missing import Missing
 from xbackend.bring.source.expressions import ADDED, ATOM, SIGNED, Expr, call, collected, ending, listed, tupled
 from xbackend.bring.source.functions import group, several_results
 from xbackend.bring.source.layout import Block, Bracket, Line
-from xbackend.bring.source.names import Namespace, identifier, numbered
+from xbackend.bring.source.names import Namespace, escaped, identifier, numbered
 from xbackend.bring.source.rows import Row, dtype_in
 from xbackend.bring.source.traits import every_node
 from xbackend.bring.source.writer import CONTROL, Scope, Use
@@ -42,6 +41,7 @@ class Dialect:
     counting: ClassVar[str] = "arange"  # its function that counts
     making: ClassVar[str] = "array"  # its function that makes an array of lists
     head: ClassVar[str]  # the import that every script has
+    reserved: ClassVar[tuple[str, ...]] = ()  # names of its scripts beside those that every framework's may have
     rows: ClassVar[Mapping[str, Row]]
     gradients: ClassVar[bool] = True
     gradients_of_functions: ClassVar[bool] = False
@@ -49,11 +49,12 @@ class Dialect:
 
     def __init__(self, program: Program, devices: Mapping[str, str]) -> None:
         self.program = program
-        self.devices = devices  # from a device to the name that it has in the script
         self.constants: dict[str, np.ndarray] = {}  # in the file beside the script
         self.top: list[Line | Block] = []  # statements before the function
         self.above: dict[int, str] = {}  # the names of values that are variables outside of the function
-        self.taken = Namespace(("np", "jnp", "pt", "tf", "jax", "special", "lax", "CONSTANTS", "rng", "pytensor"))
+        modules = (self.head.rpartition(" ")[2], "np", *self.imports)
+        self.taken = Namespace((*modules, "Path", "CONSTANTS", "CPUS", "rng", *self.reserved))
+        self.devices = {device: self.taken.new(name) for device, name in devices.items()}  # their names in the script
         self.function = self.taken.new(identifier(program.name))
 
     # What may be missing.
@@ -139,7 +140,7 @@ class Dialect:
         """A constant in the file beside the script, as NumPy has it."""
         known = next((key for key, other in self.constants.items() if same(other, value)), None)
         if known is None:
-            known = numbered(identifier(name), self.constants)
+            known = numbered(identifier(name), (*self.constants, "file", "allow_pickle"))  # arguments of `np.savez`
             self.constants[known] = value
         return f'CONSTANTS["{known}"]'
 
@@ -241,7 +242,7 @@ class Dialect:
         """What the function takes and returns."""
         program = self.program
         arguments = [f"    {scope.exprs[i].text}: {program.values[i].aval}" for i in self.arguments]
-        lines = [f'"""The results of {program.name}.', *(["", "Args:"] if arguments else []), *arguments]
+        lines = [f'"""The results of {escaped(program.name)}.', *(["", "Args:"] if arguments else []), *arguments]
         lines += ["", "Returns:"]
         lines += [f"    {program.values[i].aval}" for i in program.outputs] or ["    nothing"]
         return [Line(line) for line in [*lines, '"""']]
@@ -358,7 +359,7 @@ def _structured(value: Any, outermost: bool = False) -> Expr:
     if isinstance(value, dict):
         entries: list[str | Bracket] = []
         for key, part in value.items():
-            text, made = f"{json.dumps(key, ensure_ascii=False)}: ", _structured(part)
+            text, made = f'"{escaped(key)}": ', _structured(part)
             entries.append(replace(made.end, opening=text + made.end.opening) if made.end else text + made.text)
         return collected("{", entries, "}")
     exprs = [_structured(one) for one in value]

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from xbackend.bring.source.dialect import literal
-from xbackend.bring.source.names import identifier
+from xbackend.bring.source.names import Namespace, escaped, identifier
 from xbackend.bring.source.script import Source, to_source
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Program
 from xbackend.program.serialization import to_json
 
 _STANDARD = ("import platform", "from importlib.metadata import version")
+_OF_XBACKEND = ("np", "xb", "platform", "version", "PROGRAM", "backend", "compiled", "came", "expected")
 INLINE = 64  # elements of the largest argument in the text
 _MAIN = '\n\nif __name__ == "__main__":\n'
 _DECLARED = re.compile(r"^    (\w+) = (?:rng|np\.asarray\(rng)\.", re.MULTILINE)
@@ -68,10 +69,10 @@ def in_framework(found: Differing, framework: str, changed: tuple[str, str], bef
 def in_xbackend(found: Differing, devices: Mapping[str, str], count: int) -> Source:
     """The script of xbackend: the program as its JSON, compiled by the backend."""
     program, constants = found.program, dict[str, np.ndarray]()
-    names = [identifier(program.values[i].params["name"]) for i in program.inputs]
-    names = [f"{name}_{i}" if names.index(name) != i else name for i, name in enumerate(names)]
+    taken = Namespace(_OF_XBACKEND)
+    names = [taken.new(program.values[i].params["name"]) for i in program.inputs]
     joined = ", ".join(names)
-    told = _told(found, f"{program.name} by xbackend: not NumPy's result.")
+    told = _told(found, f"{escaped(program.name)} by xbackend: not NumPy's result.")
     reads = _listing(program)
     more = f", virtual_devices={count}" if count > 1 else ""
     bound = f", devices={dict(devices)!r}" if program.logical_devices else ""

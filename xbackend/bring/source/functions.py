@@ -41,12 +41,11 @@ def loop(scope: Scope, node: Node, captured: Sequence[Expr], listed_state: bool)
         inner = scope.child(body)
         carried = carried_names(scope, inner, init, closed)
         inner.exprs.update(zip(body.inputs, [*map(Expr, carried), *captured], strict=True))
-        if not listed_state:
-            unpacked(inner, carried, "state")
+        parameters = carried if listed_state else [packed(inner, carried, "state")]
         inner.run(body.nodes, body.outputs)
         inner.returns(body.outputs, listed_results if listed_state and key == "body" else several_results)
         made.append(scope.names.new(role))
-        scope.define(made[-1], carried if listed_state else [loop_names(carried, "state")], inner)
+        scope.define(made[-1], parameters, inner)
     return made, carried
 
 
@@ -108,12 +107,10 @@ def listed_results(exprs: Iterable[Expr]) -> Expr:
     return listed([one.array for one in exprs])
 
 
-def unpacked(scope: Scope, names: Sequence[str], packed: str) -> None:
-    """A statement that takes a tuple apart, if there are several names."""
-    if len(names) > 1:
-        scope.bind(list(names), Expr(packed))
-
-
-def loop_names(names: Sequence[str], packed: str) -> str:
-    """The parameter for several things."""
-    return names[0] if len(names) == 1 else packed
+def packed(scope: Scope, names: Sequence[str], hint: str) -> str:
+    """The parameter for several things, which a statement takes apart; the only name of one."""
+    if len(names) == 1:
+        return names[0]
+    name = scope.names.new(hint)  # one that no value has which the function reads
+    scope.bind(list(names), Expr(name))
+    return name

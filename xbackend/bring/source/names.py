@@ -71,6 +71,12 @@ def identifier(text: str) -> str:
     return f"x_{name}" if name[0].isdigit() else name
 
 
+def escaped(text: str) -> str:
+    """The text as it is written between double quotes, of a string or of a docstring."""
+    each = (one if one.isprintable() and one != "\\" else repr(one)[1:-1] for one in text)
+    return "".join(each).replace('"', '\\"')
+
+
 def users(program: Program) -> dict[int, str]:
     """Names that the user's lines give to values: of each statement ``name = ...`` the last value that it makes."""
     last: dict[tuple[str, int], tuple[Node, tuple[str, ...]]] = {}

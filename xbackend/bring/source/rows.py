@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from xbackend.bring.source.expressions import ATOM, Expr, call, ending, indexed, infix, listed, method, signed, tupled
 from xbackend.bring.source.layout import Bracket
+from xbackend.bring.source.names import Namespace
 from xbackend.bring.source.writer import Use
 from xbackend.program.dtypes import DType
 
@@ -213,10 +215,13 @@ def window_sum(use: Use) -> Expr:
     images, kernel = (one.at(ATOM) for one in use.arrays)
     (down, across), (_, rows, columns, _) = use.params["strides"], use.shape
     height, width = use.avals[1].shape[:2]
-    row = f"i : i + {(rows - 1) * down + 1}{f' : {down}' if down > 1 else ''}"
-    column = f"j : j + {(columns - 1) * across + 1}{f' : {across}' if across > 1 else ''}"
-    term = f"{images}[:, {row}, {column}] @ {kernel}[i, j]"
-    return ending(Bracket("sum(", (term, f"for i in range({height})", f"for j in range({width})"), ")", separator=" "))
+    free = Namespace(re.findall(r"\w+", f"{images} {kernel}"))
+    i, j = free.new("i"), free.new("j")
+    row = f"{i} : {i} + {(rows - 1) * down + 1}{f' : {down}' if down > 1 else ''}"
+    column = f"{j} : {j} + {(columns - 1) * across + 1}{f' : {across}' if across > 1 else ''}"
+    term = f"{images}[:, {row}, {column}] @ {kernel}[{i}, {j}]"
+    loops = f"for {i} in range({height})", f"for {j} in range({width})"
+    return ending(Bracket("sum(", (term, *loops), ")", separator=" "))
 
 
 FACTORS = ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")

@@ -12,7 +12,7 @@ import numpy as np
 
 from xbackend.bring.source.dialect import Dialect
 from xbackend.bring.source.layout import Block, Line, written
-from xbackend.bring.source.names import identifier
+from xbackend.bring.source.names import escaped, identifier
 from xbackend.devices import Device, DeviceMap, is_device
 from xbackend.errors import UsageError
 from xbackend.files import whole
@@ -102,7 +102,7 @@ def _origin(program: Program) -> str:
     for node in program.nodes:
         file, _, line = node.source.rpartition(":")
         if file and node.op not in ("input", "shared"):
-            return f"{Path(file).name}, line {line}"
+            return f"{escaped(Path(file).name)}, line {line}"
     return ""
 
 
@@ -111,8 +111,8 @@ def _assembled(dialect: Dialect, origin: str, statements: list[Line | Block], lo
     loaded = [Line('CONSTANTS = np.load(Path(__file__).with_suffix(".npz"))')] if loads and dialect.constants else []
     above = written([*loaded, *dialect.preamble(), *dialect.top])
     text = "\n".join([*above, *written(statements)])
-    imports = {line for word, line in dialect.imports.items() if re.search(rf"\b{word}[.(]", text)}
-    told = f'"""{program.name} in {dialect.spoken}, written by xbackend.'
+    imports = {line for word, line in dialect.imports.items() if re.search(rf"(?<![.\w]){word}[.(]", text)}
+    told = f'"""{escaped(program.name)} in {dialect.spoken}, written by xbackend.'
     lines = [told, "", f"From the program {program.fingerprint[:12]}{f' ({origin})' if origin else ''}.", '"""', ""]
     if loaded:
         lines += ["from pathlib import Path", ""]

@@ -126,10 +126,8 @@ class JAX(Dialect):
     def scan(self, scope: Scope, node: Node) -> None:
         body, (init, xs, _) = node.params["body"], functions.parts(node)
         name, inner, carried, rows = functions.step(scope, node)
-        carry = functions.loop_names(carried, "carry") if carried else "_"
-        row = functions.loop_names(rows, "x") if rows else ("_" if carried else "_x")
-        functions.unpacked(inner, carried, "carry")
-        functions.unpacked(inner, rows, "x")
+        carry = functions.packed(inner, carried, "carry") if carried else "_"
+        row = functions.packed(inner, rows, "x") if rows else ("_" if carried else "_x")
         inner.run(body.nodes, body.outputs)
         count = len(init)
 

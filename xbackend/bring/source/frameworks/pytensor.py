@@ -10,6 +10,7 @@ from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect
 from xbackend.bring.source.expressions import AND, ATOM, Expr, call, indexed, listed, method, signed, tupled
 from xbackend.bring.source.layout import Block, Line
+from xbackend.bring.source.names import escaped
 from xbackend.bring.source.rows import WRITING, Row, along, as_numpy, function, transposed, written_place
 from xbackend.bring.source.traits import connected, dtypes, padded
 from xbackend.bring.source.writer import Scope, Use, nested
@@ -66,6 +67,7 @@ class PyTensor(Dialect):
         "until": "from pytensor.scan.utils import until",
         "zero_grad": "from pytensor.gradient import zero_grad",
     }
+    reserved = ("compiled", "outputs", "updates")
     rows: ClassVar[Mapping[str, Row]] = _TABLE
     has_devices = False
 
@@ -223,7 +225,7 @@ class PyTensor(Dialect):
         shape = tupled(variable.shape) if 1 in variable.shape else None
         single = variable.dtype is DType.bool and not variable.shape  # of np.bool_ PyTensor makes no tensor
         first = call("np.array", str(bool(variable.value))) if single else self.initial(i)
-        return call("pytensor.shared", first, name=f'"{variable.name}"', shape=shape)
+        return call("pytensor.shared", first, name=f'"{escaped(variable.name)}"', shape=shape)
 
     def _compiled(self, arguments: Sequence[str], updates: bool) -> Block:
         lines: list[Line | Block] = [Line('"""The compiled function."""')]

@@ -11,6 +11,7 @@ from xbackend.bring.source import functions, rows
 from xbackend.bring.source.dialect import Dialect
 from xbackend.bring.source.expressions import Expr, call, indexed, infix, listed, tupled
 from xbackend.bring.source.layout import Block, Line
+from xbackend.bring.source.names import escaped
 from xbackend.bring.source.rows import Row
 from xbackend.bring.source.traits import connected
 from xbackend.bring.source.writer import Scope, Tape, Use, inside, nested
@@ -274,14 +275,14 @@ class TensorFlow(Dialect):
         name, inner, carried, elements = functions.step(scope, node)
         ys = [body.values[i].aval for i in body.outputs[len(init) :]]
         whole = len(carried) + len(ys)
+        state = inner.names.new("state") if whole > 1 else (carried[0] if carried else "_state")
         if carried and whole > 1:
             unused = ["_" if len(ys) == 1 else "*_"] if ys else []
-            inner.say(f"{', '.join([*carried, *unused])} = state")
-        functions.unpacked(inner, elements, "x")
+            inner.say(f"{', '.join([*carried, *unused])} = {state}")
+        row = functions.packed(inner, elements, "x") if elements else "_"
         inner.run(body.nodes, body.outputs)
         inner.returns(body.outputs, functions.several_results)
-        state = "state" if whole > 1 else (carried[0] if carried else "_state")
-        scope.define(name, [state, functions.loop_names(elements, "x") if elements else "_"], inner)
+        scope.define(name, [state, row], inner)
         packed = [scope.names.new(f"{one}_steps") for one in carried]
         each = [scope.claim(i, "each") for i in node.outputs[len(init) :]]
         zeros = [Expr(f"tf.zeros({tupled(a.shape)}, {self.dtype(a.dtype)})") for a in ys]
@@ -322,7 +323,7 @@ class TensorFlow(Dialect):
         return lines
 
     def variable(self, i: int) -> Expr:
-        return call("tf.Variable", self.initial(i), name=f'"{self.program.shared[i].name}"')
+        return call("tf.Variable", self.initial(i), name=f'"{escaped(self.program.shared[i].name)}"')
 
     def script(self) -> list[Line | Block]:
         self.write_variables()
