@@ -213,6 +213,7 @@ def test_draws_become_inputs(kind: str, written) -> None:
 STABLE = """
     x = T.dvector("x")
     out = T.log(1.0 + T.exp(x))
+    loss = out.sum()
     def inputs():
         return [np.array([-1.0, 800.0])]
 """
@@ -225,6 +226,47 @@ def test_rewrites_are_those_that_are_chosen(rewrites: str | None, last: float, w
     assert origin.facts["rewrites"] == (rewrites or "none")
     with xb.open("numpy") as backend, np.errstate(over="ignore"):
         assert backend.compile(origin.program)(*origin.inputs)[1] == last
+    assert rewrites == "none" or rewrites is None or origin.results[0][1] == last
+
+
+GRADIENTS = """
+    from {0}.gradient import disconnected_grad, grad_clip, grad_scale, zero_grad
+    x = T.TensorType("float64", shape=(3,))("x")
+    zero, disconnected = zero_grad(x) * x, disconnected_grad(x) * x
+    clipped, scaled = grad_clip(x, -0.1, 0.1) * x, grad_scale(x, 3.0)
+    loop, _ = scan(lambda row, state: state + zero_grad(row) * row, x, [np.float64(0.0)])
+    import xbackend as xb
+    said = []
+    for variable in (zero, disconnected, clipped, scaled, loop):
+        text = framework.printing.debugprint(variable, file="str")
+        for rewrites in (None, "canonicalize", "stabilize"):
+            try:
+                xb.from_{0}(variable, [x], rewrites=rewrites)
+            except xb.errors.GraphError as error:
+                said.append(str(error))
+        assert framework.printing.debugprint(variable, file="str") == text
+    assert len(said) == 15 and all("has ops of" in one and "Grad" in one for one in said), said
+    stable = T.log(1.0 + T.exp(x)).sum()
+    text = framework.printing.debugprint(stable, file="str")
+    xb.from_{0}(stable, [x], rewrites="stabilize")
+    assert framework.printing.debugprint(stable, file="str") == text
+    doubled = x * 2.0
+    out = T.exp(doubled).sum()
+    program = xb.from_{0}(out, {{doubled: np.ones(3)}}, rewrites="stabilize")
+    assert [node.op for node in program.nodes] == ["input", "exp", "sum"]
+"""
+
+
+@pytest.mark.parametrize("kind", ["pytensor", "aesara"])
+def test_rewrites_neither_change_the_graph_nor_hide_a_gradient_of_its_own(kind: str, written) -> None:
+    """The file itself says what is wrong."""
+    bring(kind, f"{written(GRADIENTS.format(kind), HEADS[kind])}:out", ["float64[3]"])
+
+
+def test_slopes_are_those_of_the_framework_after_the_rewrites(written) -> None:
+    origin = bring("pytensor", f"{written(STABLE, HEADS['pytensor'])}:loss", None, {"rewrites": "stabilize"})
+    assert origin.slopes[0][1] == 1.0
+    check(origin)
 
 
 MODEL = """

@@ -20,12 +20,17 @@ def draws_of(outputs: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
 
 def taken_out(package: str, outputs: Sequence[Any], draws: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """The outputs of a graph with an input in the place of each draw, and these inputs, which are named after them."""
+    inputs = [one.type(one.name or one.owner.op.name) for one in draws]
+    return copied(package, outputs, dict(zip(draws, inputs, strict=True))), inputs
+
+
+def copied(package: str, outputs: Sequence[Any], replaced: Mapping[Any, Any]) -> list[Any]:
+    """The outputs of a copy of a graph, with other variables in the place of those that are ``replaced``."""
     try:
         clone_replace = import_module(f"{package}.graph.replace").clone_replace
     except ModuleNotFoundError:  # Aesara's
         clone_replace = import_module(f"{package}.graph.basic").clone_replace
-    inputs = [one.type(one.name or one.owner.op.name) for one in draws]
-    return list(clone_replace(list(outputs), dict(zip(draws, inputs, strict=True)))), inputs
+    return list(clone_replace(list(outputs), dict(replaced)))
 
 
 def seed(draws: Sequence[Any], generator: np.random.Generator) -> None:

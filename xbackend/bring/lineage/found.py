@@ -11,7 +11,7 @@ import numpy as np
 from xbackend.bring import dtypes
 from xbackend.bring.inputs import Input, arrays_of
 from xbackend.bring.lineage.draws import draws_of, seed, taken_out
-from xbackend.bring.lineage.given import from_graph
+from xbackend.bring.lineage.given import INCLUDED, from_graph
 from xbackend.bring.lineage.walk import leaves, lengths_of
 from xbackend.bring.origin import Origin
 from xbackend.bring.tracing import identifiers
@@ -45,22 +45,29 @@ def brought(
     targets = [one for one in inputs if scalar and "float" in one.type.dtype]
     options: Any = {"rewrites": rewrites, "name": name, "updates": updates, "gradients": bool(targets)}
     program = from_graph(outputs, dict(zip(inputs, arrays, strict=True)), **options)
+    mode: Any = "FAST_COMPILE"
+    if rewrites in INCLUDED:  # of the graph as the user made it, and of its gradient, as when he compiles them
+        mode = framework.compile.mode.get_mode(mode).including(*INCLUDED[rewrites])
     if hasattr(found, "maker"):
         own = _called(found, updates, arrays)
     else:
-        own = computed(framework.function, inputs, results, arrays)
+        own = computed(framework.function, inputs, results, arrays, mode)
     grads = framework.tensor.grad(results[0], targets, disconnected_inputs="ignore") if targets else []
-    slopes = computed(framework.function, inputs, grads, arrays) if targets else []
+    slopes = computed(framework.function, inputs, grads, arrays, mode) if targets else []
     pairs = zip(identifiers([one.name or "" for one in inputs]), inputs, strict=True)
     return Origin(program, arrays, [label for label, one in pairs if one in targets], own, slopes, facts)
 
 
 def computed(
-    compiler: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], arrays: Sequence[Any]
+    compiler: Callable[..., Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    arrays: Sequence[Any],
+    mode: Any = "FAST_COMPILE",
 ) -> list[np.ndarray]:
     """What the framework computes of a graph, in the mode that compiles least, or where that cannot, in its default."""
     try:
-        found = compiler(list(inputs), list(outputs), mode="FAST_COMPILE", on_unused_input="ignore")(*arrays)
+        found = compiler(list(inputs), list(outputs), mode=mode, on_unused_input="ignore")(*arrays)
     except NotImplementedError:  # an elementwise op of more than 32 operands, in Python
         found = compiler(list(inputs), list(outputs), on_unused_input="ignore")(*arrays)
     return [np.asarray(one) for one in found]

@@ -15,14 +15,14 @@ from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring import dtypes
 from xbackend.bring.kinds import REWRITES
 from xbackend.bring.lineage import arrays, indexing, loops, matrices, networks, scalars  # noqa: F401  # fill ROWS
-from xbackend.bring.lineage.draws import draws_of, taken_out
+from xbackend.bring.lineage.draws import copied, draws_of, taken_out
 from xbackend.bring.lineage.placed import Outermost
-from xbackend.bring.lineage.walk import check_rows, lengths_of
+from xbackend.bring.lineage.walk import check_gradients, check_rows, lengths_of
 from xbackend.bring.tracing import program_of
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
-_INCLUDED = {"canonicalize": ("canonicalize",), "stabilize": ("canonicalize", "stabilize")}
+INCLUDED = {"canonicalize": ("canonicalize",), "stabilize": ("canonicalize", "stabilize")}
 
 
 def from_graph(
@@ -71,7 +71,10 @@ def from_graph(
         walked, drawn = taken_out(package, walked, draws_of(walked, given))
         given |= dict.fromkeys(drawn)
     if rewrites not in (None, "none"):
-        walked = _rewritten(package, walked, rewrites)
+        check_gradients(package, name, walked, given)
+        made = {one: one.type(one.name) for one in given if one.owner is not None}
+        walked = _rewritten(package, walked, rewrites, made)
+        given = {made.get(one, one): example for one, example in given.items()}
     check_rows(package, name, walked, given)
     specs = [(one.name or "", *_spec(one, example)) for one, example in given.items()]
 
@@ -101,12 +104,13 @@ def _spec(variable: Any, example: Any) -> tuple[tuple[int, ...], DType]:
     return tuple(int(n) for n in lengths if n is not None), dtype
 
 
-def _rewritten(package: str, outputs: Sequence[Any], rewrites: str) -> list[Any]:
-    """The outputs of the graph after the framework's own rewrites of that name. Raises `GraphError`."""
-    if rewrites not in _INCLUDED:
+def _rewritten(package: str, outputs: Sequence[Any], rewrites: str, inputs: Mapping[Any, Any]) -> list[Any]:
+    """The outputs after the framework's own rewrites of that name, which change a copy of the graph with the ``inputs``
+    in the place of what they are keyed by. Raises `GraphError`."""
+    if rewrites not in INCLUDED:
         raise GraphError(f"rewrites={rewrites!r}: they are {', '.join(REWRITES)}")
     try:
         utils = import_module(f"{package}.graph.rewriting.utils")
     except ModuleNotFoundError:
         raise GraphError(f"{package} has no rewrites that are chosen by name: leave rewrites out") from None
-    return list(utils.rewrite_graph(list(outputs), include=_INCLUDED[rewrites]))
+    return list(utils.rewrite_graph(copied(package, outputs, inputs), include=INCLUDED[rewrites]))

@@ -219,6 +219,21 @@ def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping
     missing.check(name)
 
 
+def check_gradients(framework: str, name: str, outputs: Sequence[Any], given: Mapping[Any, Any]) -> None:
+    """Raises `GraphError` that names the ops by which the user says what a gradient is: no program has them, and the
+    framework's rewrites would take them away."""
+    missing = Missing(framework)
+    graphs = [(outputs, given)]
+    while graphs:
+        for node in nodes(*graphs.pop()):
+            if type(node.op).__name__ in _OF_GRADIENTS:
+                missing.add(type(node.op).__name__, line_of(node.outputs[0]))
+            graph = graph_of(node.op)
+            graphs += [(graph[1], dict.fromkeys(graph[0]))] if graph else []
+    missing.check(name)
+
+
+_OF_GRADIENTS = ("ZeroGrad", "ConsiderConstant", "DisconnectedGrad", "UndefinedGrad", "GradClip", "GradScale")
 _DRAWS = "it draws random numbers: give the draws as an input, or all draws of the graph with --draws"
 
 
