@@ -179,6 +179,23 @@ def test_a_compiled_function_keeps_its_updates(kind: str, written) -> None:
     assert second < first
 
 
+INNER = """
+    from {}.compile.builders import OpFromGraph
+    x, b, a, s = T.dvector("x"), T.dscalar("b"), T.dvector("a"), T.dscalar("s")
+    w = framework.shared(np.float64(3.0), "w") if framework.__name__ == "theano" else 3.0  # others ask for it as an input
+    loss = sum((OpFromGraph([a, s], [w * a * s], inline=inline)(x, b) ** 2).sum() for inline in (False, True))
+    own = OpFromGraph([a], [a * 2.0], lop_overrides=lambda inputs, outputs, slopes: [100.0 * slopes[0]])(x)
+"""
+
+
+@LINEAGE
+def test_graphs_inside_of_an_op(kind: str, written) -> None:
+    path = written(INNER.format(kind), HEADS[kind])
+    check(bring(kind, f"{path}:loss", ["float64[4]", "0.7"]))
+    with pytest.raises(GraphError, match="an OpFromGraph with a gradient of its own has no row"):
+        bring(kind, f"{path}:own", ["float64[4]"])
+
+
 DRAWS = """
     from %s.tensor.random.utils import RandomStream
     stream = RandomStream()

@@ -12,7 +12,7 @@ import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.bring import dtypes
 from xbackend.bring.arrays import parts
-from xbackend.bring.lineage.walk import FOLDED, Walk, row
+from xbackend.bring.lineage.walk import FOLDED, Walk, graph_of, row
 from xbackend.errors import GraphError
 
 
@@ -187,11 +187,12 @@ def check(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 @row("OpFromGraph")
 def inner_graph(walk: Walk, node: Any, values: list[Any]) -> Any:
-    inner = node.op.fgraph
-    own = (getattr(node.op, f"{name}_overrides", None) for name in ("pullback", "lop", "grad"))
+    inputs, outputs = graph_of(node.op) or ([], [])
+    own = [getattr(node.op, f"{name}_overrides", None) for name in ("pullback", "lop", "grad")]
+    own += [] if getattr(node.op, "_lop_is_default", True) else [node.op]  # as Theano says it
     if type(node.op).__name__ == "OpFromGraph" and any(one not in (None, "default") for one in own):
         raise GraphError("an OpFromGraph with a gradient of its own has no row: leave the override out")
-    return walk.inner(dict(zip(inner.inputs, values, strict=True))).results(inner.outputs)
+    return walk.inner(dict(zip(inputs, values, strict=True))).results(outputs)
 
 
 @row("IfElse")

@@ -245,6 +245,8 @@ def _unread(op: Any) -> list[tuple[str, Any]]:
 
 def graph_of(op: Any) -> tuple[list[Any], list[Any]] | None:
     """Inputs and outputs of the graph inside of an op; `None` where there is none."""
+    if hasattr(op, "local_outputs"):  # of Theano's OpFromGraph
+        return list(op.local_inputs), list(op.local_outputs)
     graph = getattr(op, "fgraph", op if type(op).__name__ == "Scan" else None)
     return None if graph is None else (list(graph.inputs), list(graph.outputs))
 
@@ -262,7 +264,7 @@ def line_of(variable: Any) -> str:
 def computed(node: Any, values: Sequence[Any]) -> list[Any] | None:
     """The values of a node's outputs, by the framework's own code for one op; `None` where that is compiled, or where
     more than `FOLDED` elements come of fewer."""
-    if not hasattr(node.op, "perform") or hasattr(node.op, "fgraph") or type(node.op).__name__ in _NOT_FOLDED:
+    if not hasattr(node.op, "perform") or graph_of(node.op) is not None or type(node.op).__name__ in _NOT_FOLDED:
         return None
     storage = {one: [value] for one, value in zip(node.inputs, values, strict=True)}
     storage |= {one: [None] for one in node.outputs}
