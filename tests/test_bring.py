@@ -182,7 +182,7 @@ def test_a_compiled_function_keeps_its_updates(kind: str, written) -> None:
 INNER = """
     from {}.compile.builders import OpFromGraph
     x, b, a, s = T.dvector("x"), T.dscalar("b"), T.dvector("a"), T.dscalar("s")
-    w = framework.shared(np.float64(3.0), "w") if framework.__name__ == "theano" else 3.0  # others ask for it as an input
+    w = framework.shared(np.float64(3.0), "w") if framework.__name__ == "theano" else 3.0  # an input of others
     loss = sum((OpFromGraph([a, s], [w * a * s], inline=inline)(x, b) ** 2).sum() for inline in (False, True))
     own = OpFromGraph([a], [a * 2.0], lop_overrides=lambda inputs, outputs, slopes: [100.0 * slopes[0]])(x)
 """
@@ -324,7 +324,7 @@ MATRICES = """
         T.linalg.inv(spd), T.linalg.det(spd), *T.linalg.slogdet(spd), T.linalg.eigh(spd)[0],
         T.linalg.pinv(x), T.diag(x), T.diag(x[0]), T.fill_diagonal(x, 2.0), T.special.softmax(x, axis=1),
         T.special.log_softmax(x, axis=0), T.logsumexp(x, axis=1), T.softplus(x), T.sigmoid(x), T.erfcx(x),
-        T.tri_gamma(2.0 + x), T.ive(np.arange(4)[:, None], 9.0 * x.ravel()),
+        T.tri_gamma(2.0 + x), T.tri_gamma(x - 9.45), T.ive(np.arange(4)[:, None], 9.0 * x.ravel()),
         T.ive(np.array([0.5, 3.0, 12.0]), 400.0 * x[0]),
         T.stack([x, spd]) @ T.stack([spd, x]), T.stack([x, spd]) @ x[0], T.repeat(x, 2, axis=0),
         T.linalg.cholesky(T.stack([spd, spd * 2.0])), T.split(x, [1, 2], axis=0)[1], T.log1mexp(-T.abs(x) - 0.1),
@@ -334,6 +334,25 @@ MATRICES = """
     def inputs():
         return [np.linspace(-1.0, 2.0, 9).reshape(3, 3) ** 2 - 0.7]
 """
+
+
+VECTORIZED = """
+    m, v = T.TensorType("float64", shape=(3, 4))("m"), T.TensorType("float64", shape=(4,))("v")
+    def over(function, *arrays, signature="(n)->(n)"):
+        return T.vectorize(function, signature=signature)(*arrays)
+    out = [
+        over(lambda a: T.set_subtensor(a[1:3], 0.5), m), over(lambda a: T.inc_subtensor(a[::-2], a[:2]), m),
+        over(lambda a: a[1:3], m, signature="(n)->(k)"), over(lambda a: T.repeat(a, 2), m, signature="(n)->(k)"),
+        over(lambda a, b: T.set_subtensor(a[:2], b[1:3]), m, v, signature="(n),(n)->(n)"),
+        over(lambda a: a.reshape((2, 2)), m, signature="(n)->(k,k)"),
+        over(lambda a: T.concatenate([a, T.arange(2.0)]), m, signature="(n)->(k)"),
+        over(lambda a: T.dot(np.eye(4)[:2], a), m, signature="(n)->(k)"),
+    ]
+"""
+
+
+def test_what_is_known_is_known_over_batches(written) -> None:
+    check(bring("pytensor", f"{written(VECTORIZED, HEADS['pytensor'])}:out", ["float64[3,4]", "float64[4]"]))
 
 
 @pytest.mark.parametrize("name", ["out", "loss"])

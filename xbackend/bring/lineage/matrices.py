@@ -76,8 +76,14 @@ def _batched(arrays: list[Any], signature: Any) -> tuple[list[Any], tuple[int, .
     inner = [one.shape[one.ndim - len(own) :] for one, own in zip(arrays, signature, strict=True)]
     batches = [one.shape[: one.ndim - len(own)] for one, own in zip(arrays, inner, strict=True)]
     common = broadcast_shapes(*batches)
-    each = zip(arrays, batches, inner, strict=True)
-    return [one if batch == common else xb.broadcast_to(one, (*common, *own)) for one, batch, own in each], common
+    shapes = [(*common, *own) for own in inner]
+    each = zip(arrays, shapes, strict=True)
+    return [one if one.shape == shape else _broadcast(one, shape) for one, shape in each], common
+
+
+def _broadcast(array: Any, shape: tuple[int, ...]) -> Any:
+    """What is known stays known."""
+    return xb.broadcast_to(array, shape) if isinstance(array, Array) else np.broadcast_to(array, shape)
 
 
 _MOST = 64

@@ -29,8 +29,11 @@ def _folded(function: Scalar) -> Scalar:
 
 
 def _trigamma(x: Any) -> Any:
-    """The second derivative of gammaln for x > 0: recurrence up to 8, then its asymptotic series (Abramowitz and
-    Stegun, 6.4.6 and 6.4.12)."""
+    """The second derivative of gammaln: reflection below 0, recurrence up to 8, then its asymptotic series (Abramowitz
+    and Stegun, 6.4.7, 6.4.6 and 6.4.12)."""
+    is_low = xb.less(x, 0.0)
+    mirrored = xb.square(math.pi / xb.sin(math.pi * xb.where(is_low, x, 0.5)))
+    x = xb.where(is_low, xb.subtract(1.0, x), x)
     total = xb.zeros_like(x)
     for _ in range(8):
         low = xb.less(x, 8.0)
@@ -40,7 +43,8 @@ def _trigamma(x: Any) -> Any:
     series = xb.zeros_like(x)
     for coefficient in (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6):
         series = series * z + coefficient
-    return total + (xb.reciprocal(x) + (0.5 * z + series * z * xb.reciprocal(x)))
+    total = total + (xb.reciprocal(x) + (0.5 * z + series * z * xb.reciprocal(x)))
+    return xb.where(is_low, mirrored - total, total)
 
 
 def _erfcx(x: Any) -> Any:
