@@ -57,6 +57,7 @@ ANY_GENERATION = """
         T.inc_subtensor(small[1:], small[:-1]),
         T.split(x, [1, 2], n_splits=2, axis=-1)[1], T.diag(1.0 / (v - 0.5)), T.erfcinv(T.exp(-30.0 * T.sqr(v))),
         T.gt(x, 0.1) * np.int8(100) + np.int8(100) - np.int8(100),
+        *(v * function(np.int8(3)) for function in (T.sqrt, T.exp, T.log, T.sqrt, T.exp, T.log)),
         T.tril(x), T.triu(x, 1), T.extra_ops.diff(x, axis=0), T.erfcinv(0.0 * v),
     ]
     a, b = T.dscalar("a"), T.dvector("b")

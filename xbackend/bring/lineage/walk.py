@@ -272,6 +272,7 @@ def computed(node: Any, values: Sequence[Any]) -> list[Any] | None:
     if prod(int(v) for v in lengths) > FOLDED:
         return None
     done = {one: [True] for one in node.inputs} | {one: [False] for one in node.outputs}
+    node.op.prepare_node(node, storage, done, "py")  # says in which dtype whole numbers are computed
     node.op.make_py_thunk(node, storage, done, [])()
     return [storage[one][0] for one in node.outputs]
 
