@@ -141,6 +141,32 @@ def test_while_loops_end_where_they_do(framework: str, oracle: Any, tmp_path: Pa
     assert not ran(cases, framework, tmp_path)
 
 
+@pytest.mark.parametrize("framework", [p for p in EACH if p.values != ("numpy",)])
+def test_a_loop_may_read_a_target_and_make_nothing_of_it(framework: str, oracle: Any, tmp_path: Path) -> None:
+    def unread(x: Any, w: Any) -> Any:
+        last, each = xb.scan(lambda c, r: (c * w, c * r), w, x)
+        return xb.grad(last, [x, w]), xb.grad(xb.sum(each), x)
+
+    def branches(x: Any, w: Any) -> Any:
+        return xb.grad(xb.cond(w > 0.0, lambda: w * 2.0 + xb.floor(x[0]), lambda: w), [x, w])
+
+    given = (np.arange(3.0), np.asarray(0.5))
+    cases = {one.__name__: case(oracle, xb.trace(one, *given), given) for one in (unread, branches)}
+    wrong = ran(cases, framework, tmp_path)
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize("framework", EACH)
+def test_running_sums_keep_their_dtype(framework: str, oracle: Any, tmp_path: Path) -> None:
+    cases = {}
+    for dtype in ("uint8", "int32", "int64"):
+        x = np.arange(1, 7, dtype=dtype).reshape(2, 3)
+        both = (lambda x, of=of: of(x, axis=1, dtype=x.dtype) for of in (xb.cumulative_sum, xb.cumulative_prod))
+        cases |= {f"{dtype}{i}": case(oracle, xb.trace(one, x), [x]) for i, one in enumerate(both)}
+    wrong = ran(cases, framework, tmp_path)
+    assert not wrong, wrong
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_loop_may_begin_with_a_constant(framework: str) -> None:
     def switched(x: Any) -> Any:

@@ -42,7 +42,8 @@ def padded(scope: Scope, node: Node, function: str) -> None:
 
 
 def connected(program: Any, loss: int, wrt: Sequence[int]) -> bool:
-    """Whether a gradient reaches each target through ops of floating-point numbers."""
+    """Whether a gradient is known to reach each target through ops of floating-point numbers: a loop or a choice may
+    read a target and make nothing of it."""
     reached, todo = set[int](), [loss]
     while todo:
         i = todo.pop()
@@ -50,6 +51,8 @@ def connected(program: Any, loss: int, wrt: Sequence[int]) -> bool:
         if i in reached or not value.dtype.is_floating:
             continue
         reached.add(i)
+        if value.op in ("scan", "cond"):
+            return False
         if value.op not in _FLAT:
             todo += value.inputs
     return reached.issuperset(wrt)

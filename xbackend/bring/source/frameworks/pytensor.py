@@ -34,6 +34,19 @@ def _astype(use: Use) -> Expr:
     return method(use.arrays[0], "astype", f'"{use.node.dtype.value}"')
 
 
+def _cumulative(name: str) -> Row:
+    """PyTensor says that a running sum of int32 is one, and computes it in int64."""
+    plain = along(name)
+
+    def row(use: Use) -> Expr:
+        if use.node.dtype is not DType.int32:
+            return plain(use)
+        wide = replace(use, operands=[method(use.arrays[0], "astype", '"int64"')])
+        return method(plain(wide), "astype", '"int32"')
+
+    return row
+
+
 _TABLE: dict[str, Row] = {
     **as_numpy("pt", '"int32"', "pt", "pt.linalg.solve_triangular"),
     "digamma": function("pt.psi"),
@@ -43,8 +56,7 @@ _TABLE: dict[str, Row] = {
     "isfinite": lambda use: signed("~", Expr(f"(pt.isnan({use.arrays[0].text}) | pt.isinf({use.arrays[0].text}))")),
     "equal": function("pt.eq"),
     "not_equal": function("pt.neq"),
-    "cumulative_sum": along("pt.cumsum"),
-    "cumulative_prod": along("pt.cumprod"),
+    **{f"cumulative_{name}": _cumulative(f"pt.cum{name}") for name in ("sum", "prod")},
     "permute_dims": transposed(lambda x, axes: method(x, "dimshuffle", *axes)),
     **dict.fromkeys(WRITING, _written),
     "astype": _astype,
