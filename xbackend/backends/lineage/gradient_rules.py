@@ -15,7 +15,7 @@ from xbackend.backends.lineage.special import digamma, digamma_in_ops
 from xbackend.backends.special_numbers import by_factors
 
 # In `Backend.added`.
-MENDED = "gradients of equal values (max, maximum), of 0 ** 0, of products and of running products of zeros"
+MENDED = "gradients of equal values (max, maximum), of 0 ** 0, of (running) products of zeros, and inside of loops"
 
 # From the op, its inputs, outputs and cotangents, and the framework's rule of these, to the gradients of the inputs.
 Rule = Callable[[Any, tuple[Any, Any, Any], Callable[..., Any]], Sequence[Any]]

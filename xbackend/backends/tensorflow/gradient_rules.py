@@ -15,8 +15,8 @@ from xbackend.backends.special_numbers import by_factors
 
 MENDED = (  # in `Backend.added`
     "gradients of equal values (max, maximum), of 0 ** 0 and of products and running products of zeros, of loops "
-    "that move one carry to another, second ones of eigenvalues and singular values in float32, and of transposes in "
-    "loops"
+    "that move one carry to another, inside of loops and choices, second ones of eigenvalues and singular values in "
+    "float32, and of transposes in loops; what is added to itself in loops and choices"
 )
 
 
