@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 import xbackend as xb
-from pymc_models.differences import off
 from xbackend.backends.contract import Settings
 from xbackend.workers.remote import RemoteBackend
+from xbackend.workloads.agreement import Agreement, Verified, verified
 
 RESULTS = "results.jsonl"
+TOLERANCE = 1e-8  # of the largest number
+MARGIN = 100  # times what one change of the last digits moves a gradient by: it is determined no better
 MODULES = {"pymc_models": str(Path(__file__).parent)}
 
 
@@ -44,10 +46,11 @@ def run(folder: Path, backends: Sequence[str], limit: float, only: Sequence[str]
 
 
 def _compared(opened: RemoteBackend, place: Path) -> dict[str, Any]:
-    """How far a model's numbers are from PyTensor's own, and its times, in seconds."""
+    """Whether a model's numbers are PyTensor's own, how far they are off, and its times in seconds."""
     program = xb.Program.from_json((place / "program.json").read_text())
-    held = np.load(place / "own.npz")
-    points, values = ([array for key, array in sorted(held.items()) if key.startswith(n)] for n in ("point", "own"))
+    with np.load(place / "own.npz") as file:
+        held = dict(file)
+    points = [array for key, array in sorted(held.items()) if key.startswith("point")]
     found: dict[str, Any] = {"free": points[0].size}
 
     def built(function: Any, name: str) -> Any:
@@ -59,14 +62,21 @@ def _compared(opened: RemoteBackend, place: Path) -> dict[str, Any]:
         return made
 
     value = built(program.__call__, "value")
-    found["off"] = max(off(value(point), own) for point, own in zip(points, values, strict=True))
+    each = [verified(value(point), held[f"own{k}"], TOLERANCE) for k, point in enumerate(points)]
     if "slopes0" in held:
         both = built(lambda theta: (own := program(theta), xb.grad(own, theta)), "gradient")
         # Where the log-density is not finite, its gradient is nobody's.
-        where = [k for k, own in enumerate(values) if np.isfinite(own)]
-        found["slopes off"] = max((off(both(points[k])[1], held[f"slopes{k}"]) for k in where), default=0.0)
-        found["determined"] = max((float(held[f"near{k}"]) for k in where), default=0.0)
-    return found
+        where = [k for k in range(len(points)) if np.isfinite(held[f"own{k}"])]
+        each += [_slopes(both(points[k])[1], held[f"slopes{k}"], float(held[f"near{k}"])) for k in where]
+    worst = max(each, key=lambda one: (list(Agreement).index(one.agreement), one.error or 0.0))
+    return {**found, "agreement": worst.agreement, "off": worst.error, "why": worst.reason}
+
+
+def _slopes(found: Any, own: Any, near: float) -> Verified:
+    plain = verified(found, own, TOLERANCE)
+    if plain.agreement is Agreement.DIFFERS and plain.error is not None and plain.error <= MARGIN * near:
+        return verified(found, own, TOLERANCE, undetermined=f"the last digits of the input move it by {near:.1e}")
+    return plain
 
 
 def results(folder: Path) -> Iterator[dict[str, Any]]:

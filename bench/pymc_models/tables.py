@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pymc_models.running import results
+from xbackend.workloads.agreement import Agreement
 
-TOLERANCE = 1e-8  # of the largest number
-VERDICTS = ("agree", "determined no better", "differ", "failed")
-MARGIN = 100  # the differences of a gradient that is determined no better, over what one change of a last digit moves
+FAILED = "failed"
+VERDICTS = (*Agreement, FAILED)
 
 
 def tables(folder: Path, core: Path | None) -> None:
@@ -19,15 +19,16 @@ def tables(folder: Path, core: Path | None) -> None:
     found = list(results(folder))
     backends = list(dict.fromkeys(one["backend"] for one in found))
     if core is None:
-        print("| backend | compared | agree | as far as they are determined | differ | failed |\n|---|" + "---:|" * 5)
+        print("| backend | compared |", " | ".join(VERDICTS), "|\n|---|" + "---:|" * (1 + len(VERDICTS)))
         for backend in backends:
             of = [one for one in found if one["backend"] == backend]
             count = Counter(map(_verdict, of))
             print("|", backend, "|", len(of), "|", " | ".join(str(count[verdict]) for verdict in VERDICTS), "|")
         print()
         for one in found:
-            if _verdict(one) != VERDICTS[0]:
-                print(f"- `{one['model']}` on {one['backend']}:", one.get("error") or f"{_verdict(one)}, {_words(one)}")
+            if _verdict(one) != Agreement.AGREES:
+                said = one.get("error") or f"{_verdict(one)}, off by {one['off']}: {one['why']}"
+                print(f"- `{one['model']}` on {one['backend']}: {said}")
         return
     by = {(one["model"], one["backend"]): one for one in found}
     print("| model (free numbers) |", " | ".join(backends), "|\n|---|" + "---:|" * len(backends))
@@ -37,16 +38,7 @@ def tables(folder: Path, core: Path | None) -> None:
 
 
 def _verdict(one: dict[str, Any]) -> str:
-    if "error" in one:
-        return VERDICTS[3]
-    if max(one["off"], one.get("slopes off", 0.0)) <= TOLERANCE:
-        return VERDICTS[0]
-    undetermined = one["off"] <= TOLERANCE and one["slopes off"] <= MARGIN * one["determined"]
-    return VERDICTS[1] if undetermined else VERDICTS[2]
-
-
-def _words(one: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {one[name]:.1e}" for name in ("off", "slopes off", "determined") if name in one)
+    return FAILED if "error" in one else one["agreement"]
 
 
 def _cell(one: dict[str, Any] | None) -> str:

@@ -58,6 +58,7 @@ class Reference:
 
     __slots__ = ("__weakref__", "number", "worker")
     is_device_value = True
+    device = None  # the worker knows
 
     def __init__(self, worker: WorkerProcess, number: int) -> None:
         self.worker = worker

@@ -177,7 +177,7 @@ class Linker:
         source.objects |= {"linker": self, "errstate": np.errstate, "DeviceArray": DeviceArray}
         source.objects |= {"began": lambda: self.begun.append(time.perf_counter())}
         for i in program.inputs:
-            source.line(f"if type(a{i}) is not DeviceArray or a{i}.device != d{i}: linker.misplaced({i}, a{i})")
+            source.line(f"if a{i}.device != d{i}: linker.misplaced({i}, a{i})")
             source.line(f"v{i} = a{i}.array")
         for i in self.storages:
             source.line(f"v{i} = cell{i}.value.array")

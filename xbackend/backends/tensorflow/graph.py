@@ -12,7 +12,7 @@ from typing import Any
 
 from xbackend.backends.tensorflow import control_flow
 from xbackend.backends.tensorflow.gradient_rules import mended, of_spectra
-from xbackend.backends.tensorflow.kept import adds_same, has_gradient, kept
+from xbackend.backends.tensorflow.kept import adds_same, kept
 from xbackend.backends.tensorflow.ops import TABLE
 from xbackend.devices import Device
 from xbackend.errors import UnsupportedOperation
@@ -129,7 +129,8 @@ class Lowering:
         inner = Lowering(self.backend, program, xla=self.xla)
         summed = not self.xla and adds_same(program)  # XLA has its own optimiser
         with self.tf.device(self.backend.names[inner.devices[0]]):
-            given = [kept(self.tf, value) for value in values] if summed or has_gradient(program) else values
+            # No input of a gradient may share its tensor.
+            given = [kept(self.tf, value) for value in values] if summed or has_gradients(program) else values
             tensors: Values = dict(zip(program.inputs, given, strict=True))
             inner.evaluate(program.nodes, tensors)
             results = [tensors[i] for i in program.outputs]
@@ -298,10 +299,7 @@ class Lowering:
 def _crossing(tf: Any, value: Any, source: str) -> Any:
     """A value of the device ``source`` on that of the scope, by an op that TensorFlow's optimiser keeps: it would merge
     the ops on both sides of another one, as its composition of unary ops ignores devices."""
-    with tf.compat.v1.get_default_graph().gradient_override_map({"Identity": _crossing_back(tf, source)}):
-        result = tf.identity(value)
-    result.op._set_attr("_grappler_do_not_remove", tf.compat.v1.AttrValue(b=True))
-    return result
+    return kept(tf, value, _crossing_back(tf, source))
 
 
 @cache

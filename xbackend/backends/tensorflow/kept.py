@@ -18,9 +18,10 @@ from xbackend.program.program import Program
 _KEPT = "Xbackend kept"
 
 
-def kept(tf: Any, value: Any) -> Any:
-    """The value by an op that the optimiser leaves alone, and so in gradients of any order."""
-    with tf.compat.v1.get_default_graph().gradient_override_map({"Identity": _kept_back(tf)}):
+def kept(tf: Any, value: Any, back: str = "") -> Any:
+    """The value by an op that the optimiser leaves alone. ``back`` is the registered name of its gradient, by default
+    one that is kept, too."""
+    with tf.compat.v1.get_default_graph().gradient_override_map({"Identity": back or _kept_back(tf)}):
         result = tf.identity(value)
     result.op._set_attr("_grappler_do_not_remove", tf.compat.v1.AttrValue(b=True))
     return result
@@ -35,11 +36,6 @@ def _kept_back(tf: Any) -> str:
         return kept(tf, cotangent)
 
     return _KEPT
-
-
-def has_gradient(body: Program) -> bool:
-    """Whether a gradient is taken inside of a body: no input may share its tensor then."""
-    return any(node.op == "grad" for node in body.nodes)
 
 
 def adds_same(body: Program) -> bool:

@@ -13,7 +13,7 @@ from xbackend.bring.origin import Origin
 from xbackend.errors import GraphError
 
 
-def _log_density(model: Any, point: Any, rewrites: str | None, name: str) -> tuple[TracedProgram, Any, Any, np.ndarray]:
+def log_density(model: Any, point: Any, rewrites: str | None, name: str) -> tuple[TracedProgram, Any, Any, np.ndarray]:
     """The log-density of a `pymc.Model`: its program, and its graph, of a vector with an initial value.
 
     Dimensions and data become constants, as shapes of programs are fixed. Raises `GraphError`.
@@ -46,7 +46,7 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator, *
         raise GraphError(f"{name} is {type(made).__name__}: it has to be a pm.Model, or a function that returns one")
     if given:
         raise GraphError(f"{name}: a model has its own initial point; leave --input out")
-    program, logp, theta, start = _log_density(model, point, rewrites, name)
+    program, logp, theta, start = log_density(model, point, rewrites, name)
     gradient = ["theta"] if all("float" in one.type.dtype for one in model.value_vars) else []
     logp = pymc.pytensorf.rewrite_pregrad(logp)
     outputs = [logp, *(pytensor.tensor.grad(logp, theta) for _ in gradient)]
@@ -68,4 +68,4 @@ def from_pymc(model: Any, point: Any = None, *, rewrites: str | None = "stabiliz
     >>> len(program.inputs)
     1
     """
-    return _log_density(model, point, rewrites, "logp")[0]
+    return log_density(model, point, rewrites, "logp")[0]
