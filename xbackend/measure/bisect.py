@@ -1,4 +1,4 @@
-"""Bisects the releases of a framework for a change: sessions of two or three releases, about log2 of their number.
+"""Bisects n releases of a framework for a change: about log2(n) sessions, each of two or three releases.
 
 A session measures a release beside the first and the last working one, interleaved, until it is shown to be nearer to
 one of them. Sessions of their own then measure the first changed release beside its predecessor.

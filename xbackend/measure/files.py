@@ -1,4 +1,4 @@
-"""What workers read: the arrays of cases, each written once, and the code that earlier workers compiled."""
+"""The files that workers read: the arrays of cases, each written once, and the code that earlier workers compiled."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Files:
         self._folder.cleanup()
         if self._lasting:
             for old in sorted(compiled().glob("*/*"), key=_used)[:-LASTING]:
-                shutil.rmtree(old, ignore_errors=True)  # another session may be at it, too
+                shutil.rmtree(old, ignore_errors=True)  # another session may delete it, too
 
     def of(self, case: Case) -> dict[str, list[str]]:
-        """The paths of a case's ``inputs`` and of what is ``expected`` of it. Raises `StoreError`."""
+        """The paths of a case's ``inputs`` and of its ``expected`` results. Raises `StoreError`."""
         if case not in self._written:
             number = len(self._written)
             self._written[case] = {
@@ -67,7 +67,7 @@ class Files:
 
 
 def _lasting(candidate: Candidate) -> Path | None:
-    """The folder of this program's compiled code for all sessions; `None` where somebody else's home is read-only."""
+    """The folder of this program's compiled code for all sessions; `None` where it cannot be made."""
     environment = environments.get(registry.get(candidate.backend).environment)
     versions = sorted(environment.versions().items())
     which = [candidate.backend, candidate.devices, versions, own_cache.settings(), candidate.case.text]

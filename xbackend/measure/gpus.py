@@ -1,4 +1,4 @@
-"""What is there for programs on NVIDIA GPUs, what is missing, and what to type: ``xbackend doctor --gpu``."""
+"""The needs of programs on NVIDIA GPUs: which are met, and what to type for the others (``xbackend doctor --gpu``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xbackend.measure.machine import nvidia_smi
 from xbackend.wording import counted
 
 NODES = Path("/dev")
-SCARCE = 0.1  # of a GPU's memory: with less that is free, a session cannot be expected to run
+SCARCE = 0.1  # of a GPU's memory: with less of it free, a session cannot be expected to run
 KERNEL = Path("/proc/driver/nvidia/version")
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _QUERY = "index,name,memory.total,memory.free,compute_mode,mig.mode.current"
@@ -24,7 +24,7 @@ _QUERY = "index,name,memory.total,memory.free,compute_mode,mig.mode.current"
 
 @dataclass(frozen=True)
 class Looked:
-    """One thing that was looked at. ``found`` says what is there, ``remedy`` what to type or do, if there is a need."""
+    """A need: ``what`` it is, what was ``found``, and the ``remedy``, to type or do; empty if it is met."""
 
     what: str
     found: str
@@ -32,8 +32,8 @@ class Looked:
 
 
 def look(named: Iterable[str] = ()) -> list[Looked]:
-    """All that programs on GPUs need, in the order in which they need it. ``named`` environments take the place of
-    those that are made for the same frameworks."""
+    """All needs, in the order in which a program meets them. ``named`` environments replace those that are made for the
+    same frameworks."""
     return [_driver(), _cuda(), *_devices(), _nodes(), _visible(), *_environments(named)]
 
 
@@ -104,7 +104,7 @@ def _nodes() -> Looked:
 
 
 def hidden() -> list[str]:
-    """A warning where CUDA_VISIBLE_DEVICES hides GPUs that are here: rows are of the CPU then."""
+    """A warning where CUDA_VISIBLE_DEVICES hides GPUs of this machine: rows may then be of the CPU."""
     looked = _visible() if _VISIBLE in os.environ else None
     if looked is None or not looked.remedy or not accelerators_there():
         return []
@@ -112,8 +112,8 @@ def hidden() -> list[str]:
 
 
 def _visible() -> Looked:
-    """What CUDA_VISIBLE_DEVICES hides: it is a list of numbers and of UUIDs, or beginnings of them, which ends at the
-    first invalid one; of instances of MIG a process has one.
+    """The effect of CUDA_VISIBLE_DEVICES: a list of numbers, of UUIDs and of beginnings of UUIDs, which ends at the
+    first invalid one. A process has one instance of MIG.
 
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
     https://docs.nvidia.com/datacenter/tesla/mig-user-guide/#cuda-visible-devices
@@ -137,7 +137,7 @@ def _visible() -> Looked:
 
 
 def _uuids() -> list[str]:
-    """Those of all GPUs, and of the instances that MIG makes of them; none where nvidia-smi does not tell."""
+    """The UUIDs of all GPUs and of all instances of MIG; none where nvidia-smi does not tell."""
     return [uuid for line in nvidia_smi("-L", "") or () for uuid in re.findall(r"\(UUID: ([^)]+)\)", line)]
 
 

@@ -54,8 +54,8 @@ LOOKS, LOOKED = 7, 0.02  # rounds of a look, seconds of each
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How long to measure in one process: so many ``visits``, or fewer (not below ``at_least``) once their rounds took
-    ``seconds``; what is far behind gets fewer still (`Live.known`). A visit has so many ``rounds`` of at least
-    ``round_seconds`` each, fewer of longer ones.
+    ``seconds``; a candidate that is far behind gets fewer still (`Live.known`). A visit has so many ``rounds`` of at
+    least ``round_seconds`` each, fewer of longer ones.
     """
 
     visits: int
@@ -141,7 +141,8 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 def _hold(
     executable: Executable, inputs: list[np.ndarray], job: dict[str, Any], watch: Watch, measured: Measured
 ) -> None:
-    """Empties ``inputs``, which would be resident while a call is watched. Raises `TimingError`."""
+    """Put the inputs on their devices, calibrate, check the clock, and hold the program. Empties ``inputs``, which
+    would be resident while a call is watched. Raises `TimingError`."""
     backend = executable.backend
     values, measured.phases["host_to_device"] = _put(executable, inputs)
     inputs.clear()
@@ -286,7 +287,7 @@ def quiet() -> Iterator[None]:
 
 
 def calibrate(call: Callable[[], Any], round_seconds: float) -> tuple[int, float]:
-    """Warm up. Returns how many iterations a round needs to last ``round_seconds`` or more, and the seconds of one."""
+    """Warm up. Returns the iterations of a round of at least ``round_seconds``, and the seconds of such a round."""
     target = max(round_seconds, SHORTEST_ROUND)
     iterations, took = 1, seconds_of(call, 1)
     while took < target:

@@ -1,6 +1,6 @@
-"""How much memory a call takes: the peak of the resident set, and of the devices where the framework tells.
+"""The memory that a call takes: the peak of the resident set, and of the devices where the framework tells.
 
-Imports the standard library only: it runs inside the worker. Linux keeps the peak and lets a process begin it anew:
+Imports the standard library only: it runs inside the worker. Linux keeps the peak, and a process can reset it:
 https://docs.kernel.org/filesystems/proc.html (VmHWM, clear_refs).
 """
 

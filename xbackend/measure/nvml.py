@@ -226,7 +226,7 @@ class Watch:
         return found
 
     def _held(self, index: int) -> list[str]:
-        """What held its clock down: the reasons that were seen, and the counters that went on."""
+        """The reasons that were seen to hold its clock down, and the counters that grew."""
         taken, found = self._taken[index], list[str]()
         for bit, (name, slows) in REASONS.items():
             seen = sum(any(r.numbers.get("reasons", 0) & bit for r in pair) for pair in taken)

@@ -100,7 +100,7 @@ def of_program(program: Program, inputs: Sequence[np.ndarray]) -> Expected:
 def _derived(
     name: str, program: Program, inputs: Sequence[np.ndarray], right: list[np.ndarray] | None
 ) -> tuple[float, str, str]:
-    """The tolerance (a relative error), its derivation, and why it is too large for a verdict, if it is."""
+    """The tolerance (a relative error), how it is derived, and why it is too large for a verdict (else empty)."""
     # From NumPy in float64 even with another oracle: a wrong one would make everything pass.
     floating = [program.values[i].dtype for i in program.outputs if program.values[i].dtype.is_floating]
     if not floating:

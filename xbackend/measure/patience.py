@@ -24,7 +24,8 @@ SHOWN = 10.0  # seconds between two lines of progress
 class Patience:
     """A session's budget of waiting: ``total`` seconds in all, 0 for none.
 
-    The default is the variable `XBACKEND_WAIT`, else ``usual``. Raises `ArgumentError` unless given in seconds.
+    The default is the variable `XBACKEND_WAIT`, else ``usual``. Raises `ArgumentError` for another value than a number
+    of seconds.
     """
 
     def __init__(self, total: float | None, say: Callable[[str], None], usual: float = WAIT) -> None:

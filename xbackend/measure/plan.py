@@ -28,7 +28,7 @@ class Extent:
     ``fixed``, ``processes`` is the maximum: candidates that are far behind, or told apart in all comparisons, get
     fewer. ``seconds`` bounds the session: a generation that would end later is not begun, except for the first and,
     unless fixed, the second, without which nothing can be said. ``wait`` is the default total of `Patience`, in
-    seconds. ``cold`` is that of `Candidate.cold`. Where ``lasting``, compiled code is kept for later sessions.
+    seconds. ``cold``: see `Candidate.cold`. Where ``lasting``, compiled code is kept for later sessions.
     """
 
     processes: int

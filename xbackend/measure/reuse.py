@@ -18,14 +18,14 @@ from xbackend.results.runs import Store
 from xbackend.results.schema import Measurement, Results, key
 from xbackend.version import VERSION
 
-APART = 1_000_000  # from the generations of one session to those of the next: they did not take turns with each other
+APART = 1_000_000  # added to the numbers of generations, once for each session: sessions did not take turns
 
 
 def reused(session: Session, store: Store) -> dict[Candidate, Measurement]:
     """The newest row of the store for each candidate that has one, with the run that measured it.
 
-    Programs with shared variables have none, whose values are no part of a program's fingerprint, nor have environments
-    of the user's own, whose files may change. Raises `StoreError`.
+    Programs with shared variables have none: the values are no part of a program's fingerprint. Nor have the user's own
+    environments: their files may change. Raises `StoreError`.
     """
     runs, _ = store.readable()
     there = [run for run in reversed(runs) if _is_same(run, session)]
@@ -82,7 +82,7 @@ def _versions(candidate: Candidate) -> dict[str, str]:
 
 
 def _python(candidate: Candidate, row: Measurement) -> bool:
-    """Whether the environment has the Python that the row was measured with, which its folder is named by."""
+    """Whether the environment has the Python of the row. The environment's folder is named after its Python."""
     room = environments.get(candidate.environment or registry.get(candidate.backend).environment)
     return f"-{'.'.join(row.versions.get('python', '').split('.')[:2])}-" in room.path.name
 

@@ -48,7 +48,7 @@ def checked_out(revision: str) -> Iterator[tuple[Path, Path]]:
 
 
 def tracked(modules: Mapping[str, str]) -> list[str]:
-    """Of modules with their files, by name, those from files of the current folder's repository."""
+    """The names of the modules (name to file) whose files the repository of the current folder tracks."""
     top = Path(_git("rev-parse", "--show-toplevel")).resolve()
     there = {top / name for name in _git("ls-files", "-z", "--full-name", "--", ":/").split("\0")}
     return sorted(name for name, file in modules.items() if Path(file).resolve() in there)

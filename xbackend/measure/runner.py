@@ -1,10 +1,10 @@
-"""Generations of fresh processes, which are alive together and take turns; what fails has its reason.
+"""Generations of fresh processes, which are alive together and take turns. A failed candidate has its reason.
 
-One process measures one backend with one number of devices: all workloads and parameters that are asked for, one after
-the other. A *generation* is one process of each, as many as the memory holds. They take turns (`turns`): each is
-visited for a few rounds, in an order that is shuffled each time. A session has as many generations as the question
-needs (`schedule`): a candidate that is far behind, or told apart, is in no further one. The parent sleeps while a
-worker measures. It waits for others to leave the cores alone (`patience`), and repeats visits that they disturbed.
+One process measures one backend with one number of devices: all cases of the session, one after the other. A
+*generation* is one process of each, as many at once as the memory holds. They take turns (`turns`): each is visited for
+a few rounds, in an order that is shuffled each time. A session has as many generations as the question needs
+(`schedule`): a candidate that is far behind, or told apart, is in no further one. The parent sleeps while a worker
+measures. It waits until other processes leave the cores alone (`patience`), and repeats visits that they disturbed.
 """
 
 from __future__ import annotations

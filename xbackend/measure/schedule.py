@@ -14,7 +14,7 @@ from xbackend.wording import counted
 
 
 class Schedule:
-    """What a session has measured and still will.
+    """The finished generations of a session, the next one, and the time left.
 
     Args:
         baseline: as of `Session`.

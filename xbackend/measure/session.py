@@ -71,7 +71,7 @@ def compare(
         baseline: the backend or environment that ratios are taken to; numpy if not given.
         unready: reasons of runs whose environment cannot be used (`matrix.ready`): rows without a process.
         name, store, partial: what the results are called, and where they are kept; see `kept`.
-        reuse: rows that the store has of the same program, arrays, versions, machine and options are not measured.
+        reuse: rows of the same program, arrays, versions, machine and options are taken from the store, not measured.
         of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress``... as `Session` has them.
 
     Raises:

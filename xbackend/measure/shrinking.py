@@ -1,7 +1,7 @@
 """The smallest program whose result differs on a backend, and the script that shows it.
 
-What differs is `agreement.verified`'s word. A smaller program counts if its result differs from NumPy's in float64 by
-more than `oracle.of_program` lets pass, and in the same way: by numbers, or by infinities and NaN.
+`agreement.verified` says whether a result differs. A smaller program counts if its result differs from NumPy's in
+float64 by more than `oracle.of_program` lets pass, and in the same way: by numbers, or by infinities and NaN.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Judge:
     """Says of programs whether they differ on a backend, whose process is opened again when a try ended it.
 
     Args:
-        devices: what the program's devices are bound to.
+        devices: the bindings of the program's devices.
         tolerance: the relative error that passes; `None` for the one that is derived for each program.
         open: opens the backend's process.
     """
@@ -63,7 +63,7 @@ class Judge:
     _limit: float | None = LIMIT  # seconds of one request
 
     def results(self, example: Example) -> list[np.ndarray]:
-        """What the backend computes. Raises `XBackendError`."""
+        """The backend's results. Raises `XBackendError`."""
         if self._backend is None:
             self._backend = self.open()
             self._backend.worker.limit = self._limit
@@ -78,7 +78,7 @@ class Judge:
         return leaves
 
     def differs(self, example: Example) -> bool:
-        """Whether its result differs, and as that of the first program did. A try that fails does not."""
+        """Whether its result differs, in the same way as the first program's. A try that fails does not count."""
         self.agreed = ""
         try:
             with np.errstate(all="ignore"):
@@ -217,8 +217,8 @@ def _searched(judge: Judge, first: Example, seconds: float, on_progress: Callabl
 def _written(
     found: Differing, run: Run, folder: Path, devices: DeviceMap | None, count: int
 ) -> tuple[Path, str, list[str]]:
-    """The script, whose words it is in, and what is to be known of it. It is in the framework's words if it shows the
-    difference there, else in xbackend's."""
+    """The script's path, its language, and notes about it. It is written for the framework alone if it then shows the
+    difference, else with xbackend."""
     alone, notes = registry.get(run[0]).alone, list[str]()
     if alone is None:
         notes.append(f"no script of the framework alone is written for {run[0]}, so that it is one of xbackend")

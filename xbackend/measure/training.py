@@ -48,10 +48,11 @@ _OFTEN = 0.5  # seconds from one line about the progress to the next
 class Asked:
     """How a model is trained, everywhere the same.
 
-    ``checkpoints`` and ``events`` are folders with one for each backend, and in it one for each of several strategies,
-    so that a later training can go on from an earlier one. ``guard`` is around the model's own functions; ``on_notice``
-    is told of faults in a checkpoint; ``device_memory`` is that of `Backend.compile`, ``devices_map`` its ``devices``,
-    beside those of the strategy, which are of these ``kinds``, if any. With ``allow_nan`` a training may end with NaN.
+    ``checkpoints`` and ``events`` are folders. Each has a folder for each backend, and in it one for each of several
+    strategies, so that a later training can go on from an earlier one. ``guard`` is around the model's own functions;
+    ``on_notice`` is told of faults in a checkpoint. ``device_memory`` is that of `Backend.compile`; ``devices_map`` is
+    added to its ``devices``. The strategy's devices are of these ``kinds``, if any. With ``allow_nan`` a training may
+    end with NaN.
     """
 
     model: Model
@@ -182,7 +183,7 @@ class _One:
         return found, made.weights()
 
     def _before(self, made: Training, batches: Batches | Stream, test: Held) -> Epoch:
-        """The last epoch of a training that had ended before. Raises `ArgumentError` if more epochs than asked for."""
+        """The last epoch, where an earlier training took all of them. Raises `ArgumentError` where it took more."""
         if batches.epoch > self.asked.epochs:
             raise ArgumentError(
                 f"{batches.epoch} epochs were trained before, and {self.asked.epochs} are asked for: ask for as many "
@@ -224,7 +225,8 @@ class _One:
 
 
 def _folder(checkpoints: Path, one: _One) -> Path:
-    """The folder of its checkpoints. Raises `UsageError` where others' place has them: it would begin again beside."""
+    """The folder of its checkpoints. Raises `UsageError` where they lie in the folder for one strategy (or for several)
+    instead: the training would begin again."""
     own = checkpoints / one.own
     other = checkpoints / one.called if one.several else checkpoints / one.called / one.strategy
     if files(other) and not files(own):

@@ -13,7 +13,7 @@ _PREFIXES = (
     *("TF_ENABLE_", "TF_DISABLE_", "TF_XLA_", "TF_GPU_", "TF_CUDNN_", "TF_NUM_", "TF_USE_", "TF_FORCE_"),
     *("TF_DETERMINISTIC_", "TF_ONEDNN_", "TF_MKL_", "NVIDIA_TF32_OVERRIDE", "CUBLAS_", "CUDNN_"),
 )
-# What each process is given by us, what threadpoolctl sets, and what is printed or kept in which folder.
+# Variables that we give each process, that threadpoolctl sets, or that choose a folder or what is printed.
 _WITHOUT = (*threads.VARIABLES, "KMP_DUPLICATE_LIB_OK", "NUMBA_CACHE_DIR", "OPENBLAS_VERBOSE", "MKL_VERBOSE")
 
 

@@ -1,4 +1,4 @@
-"""A fresh process for measuring: a backend in a worker, and how long its start took."""
+"""A fresh process for measuring: a backend in a worker, and the seconds of its start."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SameKind:
         self._kinds: dict[tuple[str, str], str] = {}
 
     def checked(self, worker: Worker, name: str, environment: str) -> Worker:
-        """The worker. Raises `DeviceUnavailable`, and ends it, where its kind is not that of those before."""
+        """The worker. Raises `DeviceUnavailable`, and ends it, where its kind is another one than before."""
         now = worker.backend.default_device
         before = self._kinds.setdefault((name, environment), now.kind)
         if now.kind != before:
