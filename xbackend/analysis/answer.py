@@ -49,8 +49,8 @@ def answer(comparisons: Sequence[Comparison]) -> str:
 
 
 def in_doubt(timings: Sequence[Process], ratios: Mapping[str, Ratio], more: Iterable[str] = ()) -> str:
-    """What makes all of an answer doubtful, as its beginning: half or more of the timings that count were disturbed, or
-    a difference was shown where only large ones could be, or ``more``; empty without a doubt."""
+    """The doubts about a whole answer, as its beginning: half or more of the timings that count were disturbed, or a
+    difference was shown where only large ones could be, or ``more``; empty without a doubt."""
     disturbed = sum(process.disturbed for process in timings)
     said = [*more]
     if disturbed and 2 * disturbed >= len(timings):
@@ -114,7 +114,7 @@ def _of_devices(comparisons: Sequence[Comparison], many: int) -> str:
     """An answer for each kind of devices, accelerators first."""
     places = {row.place for comparison in comparisons for row in comparison.rows if row.devices == many} or {""}
     known = sorted(places - {""}, key=lambda place: (place == _CPU, place)) or [""]
-    # What is elsewhere, or has no device at all, is told beside the first kind.
+    # Rows at other places, and rows without a device, are told beside the first kind.
     rest = {row.place for comparison in comparisons for row in comparison.rows} - {*known}
     each = [(place, {place, *rest} if place == known[0] else {place}) for place in known]
     return "; ".join(_of_kind(comparisons, many, place, of) for place, of in each)
@@ -158,7 +158,7 @@ def _called(many: int, place: str, accelerators: Sequence[str]) -> str:
 
 
 def _where(comparison: Comparison, comparisons: Sequence[Comparison]) -> str:
-    """What tells a comparison from the others, as in ``size=8: ``; empty where it is the only one."""
+    """The words that tell a comparison from the others, as in ``size=8: ``; empty where it is the only one."""
     if len(comparisons) == 1:
         return ""
     one = len({each.workload for each in comparisons}) == 1
@@ -183,7 +183,7 @@ def _scaled(comparison: Comparison, many: int, places: Collection[str]) -> tuple
 
 
 def _absent(each: Sequence[Sequence[tuple[str, str]]], sizes: Sequence[float]) -> list[tuple[str, str]]:
-    """What has no time in each comparison, and why; of several ``sizes`` each once, with those where it has none."""
+    """The rows without a time, and why. Of several ``sizes`` each is listed once, with the sizes where it has none."""
     if not sizes:
         return [one for without in each for one in without]
     where = grouped((one, size) for size, without in zip(sizes, each, strict=True) for one in without)
@@ -275,7 +275,7 @@ def _wins(comparisons: Sequence[Comparison]) -> str:
 
 
 def of_how_many(comparisons: Sequence[Comparison]) -> str:
-    """What was compared, counted; a workload and its gradient are two comparisons of one."""
+    """The number of comparisons and of workloads; a workload and its gradient are two comparisons of one workload."""
     count, each = len(comparisons), len({c.workload.removesuffix(GRADIENT) for c in comparisons})
     if count == each > 1:
         return f"{count} workloads"

@@ -85,8 +85,8 @@ def nearer(sessions: Sequence[Session], slower: bool) -> bool | None:
 
 
 def change(head: Row, base: Row, what: What, from_cache: bool = False) -> Ratio | None:
-    """The time, or the time of compilation, of a row over that of another one of the same session; `None` without.
-    Compilation is with an empty cache on disk, or ``from_cache``."""
+    """The time, or the time of compilation, of a row over that of another one of the same session; `None` where one has
+    none. Compilation is with an empty cache on disk, or ``from_cache``."""
     if not (head.times and base.times):
         return None
     if what is What.TIME:

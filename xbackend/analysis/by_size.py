@@ -45,8 +45,8 @@ def pays(sweep: Sweep) -> str:
 
 
 def told(sweep: Sweep, why: str = "") -> str:
-    """The sizes of one backend: from which one it is faster, how much, and how long devices were busy at once; ``why``
-    it is not, where it is at none."""
+    """The sizes of one backend in words: from which size it is faster, by how much, and how long devices were busy at
+    once. ``why``: the reason where it is faster at no size."""
     measured, said = [size for size, _ in sweep.points], [why] if why and not sweep.paying else []
     if gains := [f"{number(s.speedup)} at {size:.12g}" for size, s in sweep.points if s.faster]:
         said.append(join([gains[0].replace(" at", " times as fast at"), *gains[1:]]))
@@ -60,7 +60,7 @@ def told(sweep: Sweep, why: str = "") -> str:
 
 
 def told_together(swept: Sequence[Sweep]) -> str:
-    """The sizes of many backends, those that say the same together."""
+    """The sizes of many backends in words; backends with the same claim are together."""
     said = []
     for claim, alike in grouped((_claim(sweep), sweep) for sweep in swept).items():
         gains = [s.speedup for sweep in alike for _, s in sweep.points if s.faster]

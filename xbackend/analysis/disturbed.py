@@ -1,4 +1,4 @@
-"""How many of the visits of a run others disturbed, and which of these count."""
+"""The visits of a run that other processes disturbed, and how many of them count."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from xbackend.wording import counted
 
 
 def quiet(results: Results) -> list[str]:
-    """How long a session waited for other processes, and what they disturbed; nothing on a quiet machine."""
+    """How long a session waited for other processes, and the visits that they disturbed; nothing on a quiet machine."""
     waited = results.settings.waited
     said = f"waited {waited:.0f} s for other processes to leave the cores alone" if waited else ""
     return [*filter(None, [said, disturbed(results)])]
 
 
 def disturbed(results: Results) -> str:
-    """What others disturbed, as a sentence without its full stop; empty where they disturbed nothing."""
+    """The disturbed visits, as a sentence without its full stop; empty without any."""
     processes = [process for row in results.measurements for process in row.processes]
     visits = [visit for process in processes for visit in process.visits]
     hit = sum(visit.disturbed for visit in visits)

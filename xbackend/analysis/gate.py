@@ -222,7 +222,7 @@ def _judged(
 
 
 def decision(ratio: Ratio, limits: Sequence[Limit]) -> tuple[GateOutcome, str]:
-    """What a ratio of HEAD to BASE means under limits, and why where it is not simply within them."""
+    """The outcome of a ratio of HEAD to BASE under limits, and its reason, empty where it is within them."""
     if ratio.verdict is Verdict.UNKNOWN:
         processes = f"{ratio.processes[1]} in BASE, {ratio.processes[0]} in HEAD"
         return GateOutcome.NO_VERDICT, f"too few processes ({processes}): at least {statistics.FEWEST} each are needed"

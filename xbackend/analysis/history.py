@@ -16,13 +16,13 @@ from xbackend.wording import counted, grouped, join, plain
 
 @dataclass(frozen=True)
 class Point:
-    """What was measured in one run."""
+    """The row of a line in one run."""
 
     run: Results
     measured: Row
     change: Ratio | None  #: against the latest earlier point with a time, in a complete run
-    news: str  #: what versions changed
-    new: str  #: to which
+    news: str  #: the changed versions, from and to
+    new: str  #: the new ones alone
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class ClusterRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def row(run: Outcome) -> TrainedRow | ClusterRow:
-    """The row of any of them."""
+    """The row of a training, or of a job on a backend."""
     if isinstance(run, Trained):
         return trained(run)
     assert isinstance(run, Clustered)  # there is no third kind

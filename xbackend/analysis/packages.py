@@ -14,7 +14,7 @@ def versions(measurement: Measurement) -> dict[str, str]:
 
 
 def frameworks(measurement: Measurement) -> dict[str, str]:
-    """Of these the packages that the backend is made of; all of them for a backend that the registry does not know."""
+    """The versions of the backend's own packages; of all packages for a backend that the registry does not know."""
     there = versions(measurement)
     entry = registry.REGISTRY.get(registry.base(measurement.backend))
     wanted = there if entry is None else entry.packages

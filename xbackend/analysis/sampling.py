@@ -1,4 +1,4 @@
-"""What to type in PyMC or PyTensor, where a comparison is of a graph of theirs: one of the ways of their own."""
+"""What to type in PyMC or PyTensor for a comparison of one of their graphs: the fastest of their own modes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def of_pymc(comparison: Comparison) -> bool:
 
 
 def in_pymc(comparisons: Iterable[Comparison]) -> Iterator[str]:
-    """For each model's log-density with its gradient, which samplers call, the fastest of PyMC's own ways and what
-    chooses it, with the other ways that may be as fast; and the one whose first `CALLS` calls are there first."""
+    """For each model's log-density with its gradient (samplers call this function): what chooses the fastest of PyMC's
+    own modes, and the modes that may be as fast. Then the mode that ends its first `CALLS` calls first."""
     for comparison in comparisons:
         ways = _ways(comparison)
         if not of_pymc(comparison) or not comparison.workload.endswith(GRADIENT) or not ways:
@@ -37,7 +37,7 @@ def in_pymc(comparisons: Iterable[Comparison]) -> Iterator[str]:
 
 
 def in_script(comparisons: Iterable[Comparison]) -> Iterator[str]:
-    """For graphs of a framework that has modes, the fastest of its own, each mode once, as it is typed."""
+    """For graphs of a framework with modes: what chooses the fastest of its own modes, each mode once."""
     of = [(c, ways) for c in comparisons if (ways := [row for row in _ways(c) if _typed(row, c)])]
     for typed, found in grouped((_typed(ways[0], c), (c, ways)) for c, ways in of).items():
         labels = [f"{c.label}: " if len(of) > 1 else "" for c, _ in found]
@@ -47,7 +47,7 @@ def in_script(comparisons: Iterable[Comparison]) -> Iterator[str]:
 
 
 def _typed(row: Row, comparison: Comparison) -> str:
-    """What is typed for a row's mode in a script of the framework that the graph is of; empty of another framework."""
+    """What chooses a row's mode in a script of the graph's framework; empty for a row of another framework."""
     alone = registry.get(row.measurement.backend).alone
     if alone is None or not str(comparison.parameters.get("graph", "")).startswith(f"{alone.framework} "):
         return ""
@@ -55,17 +55,17 @@ def _typed(row: Row, comparison: Comparison) -> str:
 
 
 def _ways(comparison: Comparison) -> list[Row]:
-    """The rows that are ways of PyMC and PyTensor themselves, the fastest first."""
+    """The rows of PyMC's and PyTensor's own modes, the fastest first."""
     return [row for row in comparison.ranked if _mode(row)]
 
 
 def _beside(ways: Sequence[Row], comparison: Comparison) -> str:
-    """The modes that may be as fast as the first way."""
+    """The modes that may be as fast as the first one, in words."""
     against = [(row, comparison.ratio(ways[0], row)) for row in ways[1:]]
     equal = [_mode(row) for row, ratio in against if ratio is None or ratio.verdict is not Verdict.FASTER]
     return f", and {join(dict.fromkeys(equal))} may be as fast" if equal else ""
 
 
 def _mode(row: Row) -> str:
-    entry = registry.REGISTRY.get(row.measurement.backend)  # one with options is none of PyMC's ways
+    entry = registry.REGISTRY.get(row.measurement.backend)  # a backend with options is no mode of PyMC's
     return entry.pymc if entry is not None else ""

@@ -31,7 +31,7 @@ class ReportKind(Struct, frozen=True):
         return built
 
     def outcomes(self, told: Outcomes) -> Said[Any]:
-        """What is said of trainings, or of jobs."""
+        """The words about trainings, or about jobs."""
         said: Said[Any] = import_module(f"xbackend.report.said.{self.said}").said(told)
         return said
 

@@ -1,4 +1,4 @@
-"""The file of a store, in SQLite: committed data is there, and nothing of the rest, whatever ends a writer.
+"""The file of a store, in SQLite: however a writer ends, committed data stays, and nothing else does.
 
 SQLite notices pages that do not fit each other, but no changed content: so each row has a checksum of its own
 (`schema.sealed`). A damaged file is renamed to ``<name>.damaged``, with its journal. The journal is SQLite's rollback

@@ -46,8 +46,8 @@ def whole(first: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
 
 
 def described(kinds: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The schemas of types, and their components by name: structs and dataclasses. What is said of a field in the
-    comment behind it is its description."""
+    """The schemas of types, and their components by name: structs and dataclasses. The comment behind a field is its
+    description."""
     found, components = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     classes = {one.__name__: one for kind in types.multi_type_info(kinds) for one in _classes(kind, set())}
     for name, component in components.items():

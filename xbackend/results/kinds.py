@@ -20,8 +20,8 @@ class _Named(msgspec.Struct):
 
 
 def read(path: Path) -> Stored:
-    """The content of a file, whatever kind its ``format`` says. Raises as `schema.read`; a file of no kind is refused
-    as one of a comparison."""
+    """The content of a file, of the kind that its ``format`` names. Raises as `schema.read`; a file of no kind is
+    refused as one of a comparison."""
     with refused(f"results cannot be read from {path}"):
         data = read_file(path)
     try:

@@ -22,5 +22,5 @@ def described(workload: str, parameters: Mapping[str, Any]) -> str:
 
 
 def names(backend: str, environment: str) -> list[str]:
-    """What a reader may call it by: the backend, the environment, or both as in its label."""
+    """The names that a reader may use for it: the backend, the environment, or both as in its label."""
     return [backend, *([environment, label(backend, environment)] if environment else [])]

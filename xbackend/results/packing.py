@@ -15,7 +15,7 @@ _MAGIC = b"\x1f\x8b"
 
 
 def packed(data: bytes) -> bytes:
-    """The same data give the same bytes: neither a time nor a name is in them."""
+    """The packed data, without a time or a name in them: the same data give the same bytes."""
     file = BytesIO()
     with GzipFile("", "wb", 9, file, mtime=0) as stream:
         stream.write(data)

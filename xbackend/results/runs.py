@@ -1,9 +1,9 @@
 """The store: a folder with a file of runs, each named by the time of its start, so that the newest is the last.
 
-`Store.create` begins a run, `Run.record` and `Run.visited` keep what its processes measure, and `Run.finish` puts the
-results in the place of all that. What a call was given is on disk when it returns. An unfinished run is being measured
-or was cut off: it is its plan with the recorded processes, and not complete. A row that differs from what was written
-is damage: its run cannot be read, and no older one stands in for it.
+`Store.create` begins a run, `Run.record` and `Run.visited` keep its processes and their visits, and `Run.finish`
+replaces all of these by the results. When a call returns, its data is on disk. An unfinished run is being measured or
+was cut off: it is its plan with the recorded processes, and not complete. A row that differs from the written one is
+damage: its run cannot be read, and no older one stands in for it.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class _Candidate(_Record, frozen=True, kw_only=True):
 
 
 class _Process(_Record, frozen=True, kw_only=True):
-    candidate: Count  # the place of that
+    candidate: Count  # its place
     label: str
     process: dict[str, Any]  # without its visits
 
 
 class _Visit(_Record, frozen=True, kw_only=True):
-    number: Count  # among those of its process
+    number: Count  # among the visits of its process
     visit: Visit
 
 
@@ -69,7 +69,7 @@ class Run:
         self._release = weakref.finalize(self, _ended, marker, hold(marker))
 
     def record(self, measurement: Measurement, label: str = "") -> None:
-        """Keep a candidate and its processes, replacing what was known; ``label`` names it in the order of
+        """Keep a candidate and its processes, in the place of earlier data; ``label`` names it in the order of
         processes."""
         known = schema.plain(measurement, f"a measurement cannot be kept in {self.path}")
         place, processes = self._places[schema.key(measurement)], known.pop("processes")

@@ -1,4 +1,4 @@
-"""What became of a program that was to be made as small as it can be and still differ."""
+"""The outcome of making a program that differs as small as possible."""
 
 from __future__ import annotations
 

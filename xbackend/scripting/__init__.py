@@ -1,1 +1,1 @@
-"""What scripts and notebooks call: `comparing`, a session as the command measures it, and `compared`, what it gives."""
+"""For scripts and notebooks: `comparing`, a session as the command measures it, and `compared`, its results."""

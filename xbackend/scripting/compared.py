@@ -1,4 +1,4 @@
-"""What a session measured, for scripts and notebooks: its answer, its rows as numbers, tables and pictures."""
+"""The results of a session, for scripts and notebooks: its answer, its rows as numbers, tables and pictures."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from xbackend.scripting.tabled import Picture, Tabled, alike
 class Compared(Tabled):
     """The results of a session, as `xbackend.compare` and the command ``xbackend compare`` give them.
 
-    ``results`` is what the store holds of it, ``baseline`` what ratios are taken to: numpy if it is `None`. Raises
-    `UsageError` for a baseline that was not measured.
+    ``results`` are the data as they are stored, ``baseline`` is the backend or environment that ratios are taken to:
+    numpy if it is `None`. Raises `UsageError` for a baseline that was not measured.
 
     >>> import tempfile
     >>> found = xb.load_results("reports/matpow-devices")
@@ -79,8 +79,8 @@ class Compared(Tabled):
         return Picture(pictures[images[0].file], images[0].alt)
 
     def lines(self, width: int | None = None, wide: bool = False) -> list[str]:
-        """What the command prints, in lines of at most ``width``: the answer, the table, doubts; ``wide`` with all
-        columns."""
+        """The lines that the command prints, of at most ``width`` each: the answer, the table, doubts; ``wide`` with
+        all columns."""
         from xbackend.report.written.terminal import lines
 
         return [*lines(self.results, self.baseline, width, wide), *quiet(self.results)]
@@ -97,7 +97,7 @@ class Compared(Tabled):
         return f"<compared {self.results.run or self.results.name}: {self.answer}>"
 
     def _blocks(self) -> list[b.Block]:
-        """The answer, and the tables of up to `APART` comparisons, else their matrix; then what makes them doubtful."""
+        """The answer, and the tables of up to `APART` comparisons, else their matrix; then reasons and doubts."""
         asked, found = self.baseline is not None, self._comparisons
         blocks: list[b.Block] = [b.paragraph(b.Bold(self.answer))]
         if len(found) > APART and (whole := matrix(found, asked)) is not None:

@@ -118,7 +118,7 @@ def compare(
 def load_results(
     path: str | Path = "latest", *, store: str | Path = FOLDER, baseline: str | None = None
 ) -> Compared | Concluded:
-    """What a session, a training or a job on a cluster stored.
+    """The stored results of a session, of a training or of a job on a cluster.
 
     ``path`` is the folder of a report or the file in it (``results.json.gz``, ``training.json.gz``,
     ``cluster.json.gz``), a folder of runs, of which the newest is read, or a run of ``store`` as the commands name it:

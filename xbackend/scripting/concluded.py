@@ -1,4 +1,4 @@
-"""What a training, or a job on a cluster, came to, for scripts and notebooks."""
+"""The outcomes of trainings, or of jobs on clusters, for scripts and notebooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from xbackend.scripting.tabled import Picture, Tabled, alike
 class Concluded(Tabled):
     """The outcomes of `xbackend train`, or of `xbackend cluster run`, as `xbackend.load_results` reads them.
 
-    ``results`` is what is stored of them: the losses and seconds of each step, epochs, lost tasks.
+    ``results`` are the data as they are stored: the losses and seconds of each step, epochs, lost tasks.
 
     >>> import tempfile
     >>> found = xb.load_results("reports/digits")
@@ -66,7 +66,7 @@ class Concluded(Tabled):
         return Picture(pictures[images[0].file], images[0].alt)
 
     def lines(self, width: int | None = None) -> list[str]:
-        """What the command prints, in lines of at most ``width``: the answer, the table, what failed."""
+        """The lines that the command prints, of at most ``width`` each: the answer, the table, the failures."""
         from xbackend.report.written.terminal import outcomes as lines
 
         return lines(self._said, width)

@@ -42,7 +42,7 @@ class Beating:
         self._show(text)
 
     def watched(self, watch: Watch) -> Watch:
-        """The same watcher of a session. Where no candidate compiles, the last line is not what is waited for."""
+        """The same watcher of a session. Where no candidate compiles, the last line does not come again."""
         from xbackend.measure.standing import STARTING  # what a terminal needs for any message stays small
 
         def show(task: str, rows: Sequence[Standing]) -> None:

@@ -1,4 +1,4 @@
-"""What scripts and notebooks have of stored results: an answer, rows as numbers, tables and pictures."""
+"""Stored results for scripts and notebooks: an answer, rows as numbers, tables and pictures."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Tabled(abc.ABC):
 
     @abc.abstractmethod
     def lines(self, width: int | None = None) -> list[str]:
-        """What the command prints, in lines of at most ``width``."""
+        """The lines that the command prints, of at most ``width`` each."""
 
     @abc.abstractmethod
     def _blocks(self) -> list[Block]:
-        """What a notebook shows."""
+        """The blocks for a notebook."""
 
     def to_pandas(self) -> Any:
         """`rows` as a pandas ``DataFrame``. Raises `UsageError` without pandas."""

@@ -1,1 +1,1 @@
-"""What a report shows: its pictures, as SVG."""
+"""The pictures of a report, as SVG."""

@@ -1,4 +1,4 @@
-"""What pictures are drawn on: SVG, the same bytes for the same data, readable on light and dark pages, self-contained.
+"""The canvas of pictures: SVG, the same bytes for the same data, readable on light and dark pages, self-contained.
 
 matplotlib is imported when the first plot is drawn. Text stays text: it can be searched and takes the reader's font.
 The background is transparent; text and axes are a grey that stands out from white and from black.

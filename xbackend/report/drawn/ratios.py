@@ -40,7 +40,7 @@ class Panel(Struct, frozen=True):
 
 
 class Ratios(Struct, frozen=True):
-    """What the first picture shows: its axis in words, and whether more is better."""
+    """The data of the first picture: its axis in words, whether more is better, its panels, and the number left out."""
 
     axis: str
     more_is_better: bool

@@ -1,4 +1,4 @@
-"""Timelines: what each device did in one profiled execution, and whether devices worked at once."""
+"""Timelines: the spans of each device in one profiled execution, which show whether devices worked at once."""
 
 from __future__ import annotations
 

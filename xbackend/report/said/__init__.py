@@ -1,1 +1,1 @@
-"""What a report says: sentences and tables, as blocks."""
+"""The sentences and tables of a report, as blocks."""

@@ -21,7 +21,7 @@ READING_MEANS = (
 
 
 def reading(matrix: Matrix) -> str:
-    """What a number and a mark mean."""
+    """The meaning of the numbers and the marks."""
     to = "that of the baseline" if matrix.to_baseline else "the smallest one of its line"
     return f"Times over {to}. {_MEANING}; without a mark the two are shown to differ."
 

@@ -78,14 +78,14 @@ class Folded(Struct, frozen=True):
 
 
 class OnPage(Struct, frozen=True):
-    """Blocks that the page has and the markdown leaves to it; ``what`` they are, in words."""
+    """Blocks of the page, which the markdown leaves out; ``what``: their name, in words."""
 
     what: str
     blocks: Sequence[Block]
 
 
 class Pointer(Struct, frozen=True):
-    """Where the markdown says what it leaves to the page, a file beside it."""
+    """The place where the markdown names the blocks that it leaves out, and the page's ``file`` beside it."""
 
     file: str
 

@@ -43,7 +43,7 @@ _WORDS = ("backend", "verdict", "profiled call", "idle", "devices are")  # colum
 
 
 def verdict(s: Scaling, cores: int) -> str:
-    """What the numbers of a scaling say, and why; ``cores`` is how many the machine has."""
+    """The verdict of a scaling in words, and why; ``cores`` is how many the machine has."""
     said = f"{text.verdict(s.ratio)}, {text.ratio(s.ratio.inverse)} times as fast as one device: {_why(s, cores)}."
     if s.foreign_cores is not None and s.foreign_cores > FOREIGN:
         busy = text.number(s.foreign_cores, 2)

@@ -41,7 +41,7 @@ class Ended(Struct, Generic[Ran], frozen=True):
 
     @property
     def failures(self) -> list[str]:
-        """A line for each that did not end, or was not checked to the end."""
+        """A line for each run that did not end, or was not checked to the end."""
         return [f"{self.name(run)}: {plain(run.reason)}" for run in self.runs if run.reason or run.status != "ok"]
 
     def rest(self, other: str) -> str:
@@ -59,7 +59,7 @@ class Ended(Struct, Generic[Ran], frozen=True):
 
 
 class Said(Struct, Generic[Ran], frozen=True):
-    """What a report and a terminal say of runs; columns in ``right`` are numbers, ``reading`` explains the words."""
+    """The words of a report and of a terminal; columns in ``right`` are numbers, ``reading`` explains the words."""
 
     ended: Ended[Ran]
     answer: str

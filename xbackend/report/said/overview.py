@@ -96,7 +96,7 @@ def _of(runs: Sequence[Measurement | Outcome]) -> str:
     return f"{sum(run.status == 'ok' for run in runs)} of {len(runs)}"
 
 
-# Of each kind its title, and what a row says.
+# The title of each kind, and the cells of its rows.
 _TOLD: dict[kinds.ReportKind, tuple[str, Callable[[Any], dict[str, Inline]]]] = {
     kinds.COMPARISON: ("Comparisons", _comparison),
     kinds.TRAINING: ("Trainings", _training),

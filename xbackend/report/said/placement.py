@@ -36,7 +36,7 @@ def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Bloc
     """Differences from the placement asked for, in words and drawn; on the page, tables of all. Empty without any."""
     blocks: list[Block] = []
     lines: list[list[Inline]] = []  # of comparisons without a drawing
-    drawn: dict[str, str] = {}  # what a drawing shows, sizes aside -> the comparison where it stands
+    drawn: dict[str, str] = {}  # the shape of a drawing, without sizes -> its comparison
     right = total = 0
     for comparison in comparisons:
         shown = [(row, row.measurement.evidence) for row in comparison.rows if row.measurement.placement]

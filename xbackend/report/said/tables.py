@@ -1,4 +1,4 @@
-"""The tables of a comparison: the one that is read first, all figures, phases, memory, parity, and what has no time."""
+"""The tables of a comparison: the first one, all figures, phases, memory, parity, and the rows without a time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def judged(comparison: Comparison, header: str) -> list[tuple[Row, str, str, Rat
 
 
 def ranking(comparison: Comparison, asked: bool) -> list[Block]:
-    """The table of a comparison that is read first, as a terminal shows it."""
+    """The first table of a comparison, as a terminal shows it."""
     header, unit = against([comparison], asked), text.time_unit(row.time for row in comparison.rows)
     several, rows = len({row.devices for row in comparison.rows}) > 1, list[dict[str, Inline]]()
     for row, ratio, verdict, _ in judged(comparison, header):
@@ -149,7 +149,7 @@ def parities(comparison: Comparison) -> list[Block]:
 
 
 def checks(comparison: Comparison) -> list[Block]:
-    """What the checks of the timing itself found, the worst over the processes; empty where none was recorded."""
+    """The checks of the timing itself, the worst over the processes; empty where none was recorded."""
     rows = []
     for row in comparison.rows:
         kept = [(process.checks, process.compiled or []) for process in row.processes if process.checks]
@@ -199,7 +199,7 @@ def memory_unknown(comparisons: Sequence[Comparison]) -> list[Block]:
 
 
 def not_ok(comparisons: Sequence[Comparison]) -> list[Block]:
-    """Everything that was not measured, each whole reason once; empty where all is well."""
+    """The rows that were not measured, each whole reason once; empty where all were."""
     bad = [(c.label, row, row.measurement) for c in comparisons for row in c.rows if row.measurement.status != "ok"]
     where = grouped(((row.label, m.status, reason(m) + _left(m)), (label, str(row.devices))) for label, row, m in bad)
     rows = []

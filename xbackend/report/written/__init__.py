@@ -1,1 +1,1 @@
-"""How a report is written: as markdown, as HTML, in a terminal."""
+"""The writers of a report: markdown, HTML, a terminal."""

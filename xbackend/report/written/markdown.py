@@ -17,14 +17,14 @@ from xbackend.wording import plain
 # `&` comes as an entity, so that the text's own entities are shown and not decoded; the angle brackets too, so that the
 # document holds none that a lenient parser could take for a tag.
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-# What has a meaning inside of a line: code, emphasis, links, images, footnotes, cells, strike-through, mathematics, the
-# end of a heading.
+# Characters with a meaning inside of a line: code, emphasis, links, images, footnotes, cells, strike-through,
+# mathematics, the end of a heading.
 _INLINE = re.compile(r"[\\`*\[\]|~$^{}#]|(?<![^\W_])_|_(?![^\W_])|!(?=\[)")
-# What begins a list, an underline or a rule at the start of a line.
+# The beginnings of a list, an underline or a rule at the start of a line.
 _START = re.compile(r"^(?:[-+](?= |$)|[-=](?=[-= ]*$)|\d+[.)](?= |$))")
 
 
-# What a forge may make a link of though nobody wrote one: addresses, names with a full stop that end like a domain
+# Text of which a forge makes a link that nobody wrote: addresses, names with a full stop that end like a domain
 # (`tf.distribute`, `model.py`), four numbers with full stops, `@name`, `#123`, `GH-123`, `owner/name#1`, commits.
 _WORD = re.compile(r"[\w@#./:+=?&%~-]*[\w/]")
 _LINKED = re.compile(

@@ -1,4 +1,4 @@
-"""What a terminal shows of results: the answer, tables that fit 80 columns, and doubts."""
+"""Results for a terminal: the answer, tables that fit 80 columns, and doubts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xbackend.report.written.columns import wrapped
 from xbackend.results.schema import Results
 from xbackend.wording import grouped, plain
 
-_REASON = 300  # characters of why something has no time; the report has all of them
+_REASON = 300  # characters of the reason of a missing time; the report has all of them
 _GAP, _HEAD, _LONGEST = 2, 10, 20  # characters: between columns, of a line of a header, of its longest part
 
 
@@ -77,7 +77,7 @@ def _table(found: Sequence[Comparison], against: str, width: int) -> list[str]:
 
 
 def _title(comparison: Comparison, found: Sequence[Comparison], ratios: Sequence[Ratio | None]) -> str:
-    """What was compared, the baseline if the header lacks it, and the smallest difference that would be shown."""
+    """The comparison, its baseline if the header lacks it, and the smallest difference that would be shown."""
     said = []
     if comparison.baseline is not None and len({each.baseline and each.baseline.name for each in found}) > 1:
         said.append(f"baseline: {named(comparison.baseline, comparison)}")

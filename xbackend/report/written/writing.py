@@ -56,7 +56,7 @@ def _address(target: str) -> Markup:
 
 
 def flat(blocks: Sequence[b.Block], page: bool) -> list[b.Written]:
-    """One block after the other; all for a ``page``, the markdown only says what it leaves to that."""
+    """One block after the other: all for a ``page``; the markdown only names the blocks that it leaves out."""
     written: list[b.Written] = []
     for block in blocks:
         match block:
