@@ -1,11 +1,11 @@
-"""What the GPUs themselves can do, by CuPy: copies, A^10 + B^10 by cuBLAS, all-reduce by NCCL, as one JSON object.
+"""The speed of the GPUs themselves, by CuPy: copies, A^10 + B^10 by cuBLAS, all-reduce by NCCL, as one JSON object.
 
     /opt/cupy/bin/python bench/gpu_limits.py --size 1024,4096
 
 The interpreter has CuPy (``pip install 'cupy-cuda13x[ctk]' nvidia-nccl-cu13``); xbackend is not needed. Each part runs
 in a process of its own: an error, a crash or a hang costs that part alone, and a reason stands in place of its figures.
 A figure is the median of the repetitions, with their 2.5 % and 97.5 % quantiles. Times are by CUDA events, after a
-warm-up; what a part measures takes turns. No kernel is compiled: the driver copies, cuBLAS multiplies and adds.
+warm-up; the tasks of a part take turns. No kernel is compiled: the driver copies, cuBLAS multiplies and adds.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Task:
 
 
 def in_turn(makers: Mapping[Any, Callable[[], Task]], budget: float) -> dict[Any, Any]:
-    """Of each task its times and what its check found, or the reason for none; taking turns for ``budget`` seconds."""
+    """The times of each task and its check's result, or the reason for none. All take turns for ``budget`` seconds."""
     tasks: dict[Any, Task] = {}
     found: dict[Any, Any] = {key: [] for key in makers}
 
@@ -130,7 +130,7 @@ def _reason(error: Exception) -> str:
 
 
 def figure(found: Any, of: Callable[[Any], Any] = np.array) -> Any:
-    """The median and the quantiles of what is computed of the times, or the reason that there are none."""
+    """The median and the quantiles of ``of(times)``, or the reason for none."""
     if isinstance(found, str):
         return found
     low, median, high = map(float, np.quantile(of(found[0]), [0.025, 0.5, 0.975]))
@@ -143,7 +143,7 @@ def rate(found: Any, size: int) -> Any:
 
 
 def every_gpu() -> list[Gpu]:
-    cupy.cuda.set_allocator(None)  # no pool: what is not used any more is free
+    cupy.cuda.set_allocator(None)  # no pool: memory is free as soon as nothing uses it
     cupy.cuda.set_pinned_memory_allocator(None)
     found = []
     for index in range(cupy.cuda.runtime.getDeviceCount()):
@@ -311,7 +311,7 @@ PARTS: dict[str, Callable[[list[int]], Any]] = {f.__name__: f for f in (gpus, pa
 
 
 def apart(part: str, sizes: str) -> Any:
-    """What a part finds in a process of its own, or the reason that it finds nothing."""
+    """The figures of a part, from a process of its own, or the reason for none."""
     command, exact = [sys.executable, __file__, "--part", part, "--size", sizes], os.environ | EXACT
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=exact, check=False)

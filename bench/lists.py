@@ -28,7 +28,7 @@ def _table() -> str:
 
 
 def _options() -> str:
-    """The table of what can stand in brackets behind a backend's name."""
+    """The table of the options, which stand in brackets behind a backend's name."""
     of: dict[tuple[str, str], list[str]] = {}
     for entry in registry.entries():
         for option in entry.options:
@@ -40,7 +40,7 @@ def _options() -> str:
 
 
 def _extras() -> str:
-    """What ``pip install 'xbackend[name]'`` brings."""
+    """The packages of each extra: ``pip install 'xbackend[name]'``."""
     environments = registry.ENVIRONMENTS.values()
     rows = [f"{e.name} = {json.dumps(e.extra)}\n" for e in environments]
     together = ",".join(e.name for e in environments if e.together)
@@ -49,7 +49,7 @@ def _extras() -> str:
 
 
 def _untyped() -> str:
-    """The frameworks, which mypy does not look into."""
+    """The frameworks, which mypy skips."""
     packages = dict.fromkeys(f"{p}.*" for e in registry.entries() for p in e.packages if p != "numpy")
     modules = json.dumps([*packages])
     return f'[[tool.mypy.overrides]]\nmodule = {modules}\nignore_missing_imports = true\nfollow_imports = "skip"\n'

@@ -4,7 +4,7 @@
     pytest bench/test_cluster_scaling.py --full    # nine, some minutes
     pytest bench/test_cluster_scaling.py --full --scaling reports/cluster_scaling
 
-writes what was found into a folder: the table, the pictures, the data. Where the system does not permit network
+writes the results into a folder: the table, the pictures, the data. Where the system does not permit network
 namespaces the tests are skipped with the reason.
 """
 
@@ -32,7 +32,7 @@ MORE = [
 
 @pytest.fixture(scope="module")
 def found() -> list[predictions.Found]:
-    """What the links gave so far."""
+    """The results of the links so far."""
     return []
 
 
@@ -43,7 +43,7 @@ def plan(choices: Any) -> list[measured.Asked]:
 
 @pytest.fixture
 def over(plan: list[measured.Asked], say: Callable[[str], None]) -> Callable[..., list[measured.Rounds]]:
-    """What two ranks measure over a link of a delay and a rate."""
+    """The measurements of two ranks over a link of a delay and a rate."""
 
     def measure(delay: float, rate: float) -> list[measured.Rounds]:
         name = predictions.name(delay, rate)

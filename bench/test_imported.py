@@ -1,5 +1,5 @@
-"""Graphs of a framework that came in, on its own framework, over the framework's own compiled function of the same
-graph, in turn in one process.
+"""Brought graphs on their own framework, over the framework's own compiled functions of the same graphs, in turn in one
+process.
 
 The framework's function also stands beside itself, compiled twice: the two differ by noise. A figure that is not
 reached is shown as such and fails nothing; one that cannot be measured fails.

@@ -16,7 +16,7 @@ Found = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def ask(choices: Any, say: Callable[[str], None]) -> Callable[[str, str], Found]:
-    """What a process gave for a part, asked once."""
+    """The answer of a process for a part, asked once."""
     asked: dict[tuple[str, str], Found | str] = {}
 
     def answer(backend: str, part: str) -> Found:

@@ -1,4 +1,4 @@
-"""Training beside what the frameworks have for it. Not reached is shown, not measured fails."""
+"""Training beside the frameworks' own strategies and loops. Not reached is shown, not measured fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.only_full
 
 @pytest.fixture
 def ask(choices: Any, say: Callable[[str], None]) -> Callable[[str, str], Found]:
-    """What a process gave for a part."""
+    """The answer of a process for a part."""
 
     def answer(backend: str, part: str) -> Found:
         found = measure(backend, part, targets.parts(choices.quick)[part], on_progress=say)

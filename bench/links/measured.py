@@ -1,4 +1,4 @@
-"""What two ranks of MPI measure, each a process on its own host, over the link between the hosts."""
+"""The measurements of two ranks of MPI, each a process on its own host, over the link between the hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A link of a given delay and rate between two network interfaces: what comes in on one goes out on the other later.
+"""A link of a given delay and rate between two network interfaces: frames from one leave by the other, later.
 
     python relay.py PARENT DELAY RATE INTERFACE INTERFACE
 

@@ -1,7 +1,7 @@
 """The growth of a step with n workers, the cost of faults, and so the speed-up of n workers over one.
 
 Everything is a formula of a few measured numbers: a link's latency and bandwidth, a worker's compute and its spread,
-how often something dies and what that costs. Nothing is fitted to what it predicts. The workers do equal shares, as
+how often something dies and the cost of that. Nothing is fitted to the predicted steps. The workers do equal shares, as
 much as one alone does (give `Compute` of the smaller share where a fixed batch is divided among them); a step computes
 first and then exchanges, as the engines do.
 

@@ -1,4 +1,4 @@
-"""What a fresh process is asked for, and its answer."""
+"""The request to a fresh process, and its answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def measure(
     on_progress: Callable[[str], None] = lambda _: None,
     opener: Callable[..., Worker] = open_worker,
 ) -> dict[str, Any] | str:
-    """What a fresh process gave for the part, or why it gave nothing."""
+    """The answer of a fresh process for the part, or why there is none."""
     on_progress(f"{backend}: {name}")
     try:
         worker = opener(

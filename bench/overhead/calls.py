@@ -118,9 +118,9 @@ def of_suite(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def imported(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of a graph of the framework that came in: the program's call, and the framework's own compiled function
-    of the same graph, twice. ``job`` and result as of `of_suite`, whose hand-written version the graph is. Raises
-    `ParityError`, `GraphError`.
+    """Seconds of a brought graph: the program's call, and the framework's own compiled function of the same graph,
+    twice. ``job`` and result as of `of_suite`; the graph is its hand-written version. Raises `ParityError`,
+    `GraphError`.
     """
     workload = workloads.get(job["workload"])
     given = workload.resolve(**job["parameters"])
@@ -137,7 +137,7 @@ def _three_sides(
     dtype: str,
     job: dict[str, Any],
 ) -> dict[str, Any]:
-    """Seconds of ours and of two by hand, in turn, once the results are equal."""
+    """Seconds of ours and of two by hand, in turn, after a check that the results are equal."""
     backend = executable.backend
     theirs = [[each.place(array) for array in arrays] for each in both]
     _check_equal(executable(*arrays), both[0].call(*theirs[0]), dtype)

@@ -326,7 +326,7 @@ def exact(case: Case, say: Callable[[str], None]) -> tuple[Figure, Run]:
 
 
 def _in_graph(backend: str, replicas: int, steps: int) -> dict[str, Any]:
-    """What `cluster_replicas.replicas` found."""
+    """The answer of `cluster_replicas.replicas`."""
     pinned = replicas <= 2
     part = Part(
         "overhead.cluster_replicas:replicas", replicas, None if pinned else 1, {"steps": steps}, 1 if pinned else None

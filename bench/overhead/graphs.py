@@ -38,8 +38,8 @@ def counts(backend: Backend, job: dict[str, Any]) -> list[dict[str, int]]:
 
 @contextmanager
 def _noted(backend: Any, note: Callable[[Iterable[str]], None]) -> Iterator[Callable[[Any, Sequence[Any]], object]]:
-    """A context that notes the ops of what xbackend compiles in it. Its value notes those of a function by hand and its
-    arguments, unless making the function compiled it."""
+    """A context that notes the ops of xbackend's compilations in it. Its value is a function of a call by hand and its
+    arguments, which notes the ops of that call unless they were noted when it was made."""
 
     def of_hlo(text: str) -> None:
         note(re.findall(r" = (?:\(.*?\)|\S+) ([a-z][\w-]*)\(", text))
@@ -78,7 +78,7 @@ def _noted(backend: Any, note: Callable[[Iterable[str]], None]) -> Iterator[Call
 
 @contextmanager
 def _seen(home: Any, name: str, see: Callable[..., object]) -> Iterator[None]:
-    """A context in which ``see`` gets what a function of ``home`` returns, and what it was given."""
+    """A context in which ``see`` gets the result and the arguments of each call of a function of ``home``."""
     theirs = getattr(home, name)
 
     def watched(*given: Any, **options: Any) -> Any:

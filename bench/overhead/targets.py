@@ -39,7 +39,7 @@ SUITE_LIMIT = 1.02  # our workload of the suite over the same as users of the fr
 TAKES = 1e-3  # seconds
 LOOP_LIMIT = 1.02  # our loop of 10 000 small steps over the framework's own
 STEP_LIMIT = 1.02  # our step of training over the one by hand
-IMPORTED_LIMIT = 1.02  # a graph that came in over the framework's own compiled function of it
+IMPORTED_LIMIT = 1.02  # a brought graph over the framework's own compiled function of it
 BUILDING_LIMIT = 1.1  # ours over the framework's graph of 5 000 operations built by hand, to the first result
 
 OF_SUITE = {name: f"{name} by hand" for name in handwritten.SUITE}
@@ -58,7 +58,7 @@ CHAINS = {4096: "chain of 4096", 65536: "chain of 65536"}  # elements
 
 
 def parts(quick: bool) -> dict[str, tuple[str, dict[str, Any]]]:
-    """What a worker is asked for: the function and its job, by name."""
+    """The requests to a worker: a function and its job, by the name of the part."""
     tax, blas = "overhead.calls:tax", "overhead.calls:blas"
     chain, sizes = "overhead.calls:chain", {"rounds": 40 if quick else 100, "round_seconds": 0.02}
     suite = {"rounds": 20 if quick else 60, "round_seconds": 0.02}
@@ -86,7 +86,7 @@ def parts(quick: bool) -> dict[str, tuple[str, dict[str, Any]]]:
 
 @dataclass
 class Collected:
-    """What the processes of one backend gave for each part, or why they gave nothing."""
+    """The answers of one backend's processes for each part, or why there are none."""
 
     backend: str
     found: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ def collect(
     on_progress: Callable[[str], None] = lambda _: None,
     opener: Callable[..., Worker] = open_worker,
 ) -> dict[str, Collected]:
-    """Ask fresh processes, backends in shuffled blocks. What fails becomes a reason, and the rest goes on."""
+    """Ask fresh processes, backends in shuffled blocks. A failure becomes a reason, and the rest goes on."""
     from xbackend.measure.runner import shuffler
 
     collected = {name: Collected(name) for name in backends}

@@ -1,4 +1,4 @@
-"""In PyMC's interpreter: the program of a model, points, and what PyTensor computes there."""
+"""In PyMC's interpreter: the program of a model, points, and PyTensor's own numbers there."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pytensor
 import xbackend as xb
 from xbackend.bring.lineage.pymc import log_density
 
-MOVED = (0.0, 0.1, 0.3)  # the standard deviation of what is added to the initial point
+MOVED = (0.0, 0.1, 0.3)  # standard deviations of the numbers added to the initial point
 STEP = 2.0**-52  # a relative change of the free numbers by as little as float64 has
 
 
 def write(file: Path, folder: Path) -> None:
     """Write the program of a model as ``program.json``. ``own.npz`` has for each point k: ``point{k}``, the log-density
     ``own{k}``, its gradient ``slopes{k}``, and ``near{k}``, by how much changes of the last digit move the gradient.
-    The latter two are left out for models with whole numbers."""
+    ``slopes{k}`` and ``near{k}`` are left out for models with whole numbers."""
     made = runpy.run_path(str(file))["build_model"]()
     model, point = made if isinstance(made, tuple) else (made, None)
     program, logp, theta, start = log_density(model, point, "stabilize", file.stem)

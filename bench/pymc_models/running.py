@@ -17,7 +17,7 @@ from xbackend.workloads.agreement import Agreement, Verified, verified
 
 RESULTS = "results.jsonl"
 TOLERANCE = 1e-8  # of the largest number
-MARGIN = 100  # times what one change of the last digits moves a gradient by: it is determined no better
+MARGIN = 100  # times the change of a gradient by one change of the input's last digits: it is determined no better
 MODULES = {"pymc_models": str(Path(__file__).parent)}
 
 
@@ -80,6 +80,6 @@ def _slopes(found: Any, own: Any, near: float) -> Verified:
 
 
 def results(folder: Path) -> Iterator[dict[str, Any]]:
-    """What was found so far."""
+    """The results so far."""
     if (folder / RESULTS).is_file():
         yield from map(json.loads, (folder / RESULTS).read_text().splitlines())

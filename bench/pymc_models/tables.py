@@ -1,4 +1,4 @@
-"""What was found, as the tables of docs/bring_models.md."""
+"""The results as the tables of docs/bring_models.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``xbackend``: one file a command, found by its name, which leaves the work to another room.
+"""The command ``xbackend``: each command is a file, found by its name, and leaves the work to another room.
 
 A command is imported when it is typed or completed, so that ``xbackend --help`` imports neither NumPy nor a report.
 """
@@ -29,7 +29,7 @@ _ABOUT = (
     "proof where each op ran, whether the numbers agree and which is faster."
 )
 
-# What `--help` says of each command: the first line in the list of all of them, the rest in its own.
+# The words of `--help` for each command: the first line in the list of all commands, the rest in its own help.
 COMMANDS = {
     "compare": "run a workload on backends and write a report",
     "bench": (
@@ -61,7 +61,7 @@ COMMANDS = {
     "cluster": "run your own function as the step of every task of a cluster",
 }
 
-# A command line that says what each is for.
+# A typical command line of each.
 EXAMPLES = {
     "compare": "xbackend compare model.py:f --input 'float64[3]' --quick",
     "bench": "xbackend bench --quick --backends numpy,jax",
@@ -106,7 +106,7 @@ def application() -> App:
 
 
 def _version() -> str:
-    """The version, and what is here: the Python, the cores, and which environments are ready."""
+    """The version, the Python, the number of cores, and which environments are ready."""
     import platform
 
     from xbackend import cores, environments
@@ -194,9 +194,9 @@ def _refused(command: str, why: str, code: int, as_json: bool) -> int:
     return code
 
 
-# Options of environments, and the variables that say the same to all that this process starts.
+# Options of environments, and the variables that pass them on to the processes that this one starts.
 _OF_ENVIRONMENTS = {"python": "XBACKEND_PYTHON", "accelerator": "XBACKEND_ACCELERATOR"}
-# What is typed by habit, and how it is said here: in commands that have the named option, if one is named.
+# Options that are typed by habit, and the hint for each: in commands that have the named option, if one is named.
 _FILE = ("What it prints goes to a file with > FILE; reports to --reports DIR", "")
 _INSTEAD = {
     **dict.fromkeys(("-o", "--output", "--out"), _FILE),
@@ -221,7 +221,7 @@ def _unknown(error: wrong.UnknownOptionError) -> str:
 
 
 def _words(error: CycloptsError) -> str:
-    """What is wrong with a command line, beginning with the option."""
+    """The fault of a command line in words, which begin with the option."""
     if isinstance(error, wrong.UnknownOptionError):
         return _unknown(error)
     if isinstance(error, wrong.RepeatArgumentError):

@@ -210,7 +210,7 @@ def _check_file(folder: Path, place: str) -> None:
 
 
 def _before(folder: Path) -> str:
-    """What is said of the report that a folder has and that the new one takes the place of; empty without one."""
+    """The words about the report in a folder, which the new one replaces; empty without one."""
     with suppress(StoreError):
         earlier = schema.load(folder / REPORTED)
         back = f"; xbackend report --run {earlier.run} writes that one again" if earlier.run else ""

@@ -25,9 +25,10 @@ taken: dict[str, str] = {}  # the options of this command line that came from th
 def applied(
     words: Sequence[str], commands: Sequence[str], options_of: Callable[[str], set[str]]
 ) -> tuple[list[str], tuple[Callable[..., None]]]:
-    """The words of a command line without its ``--no-SWITCH``, and what cyclopts calls with the arguments of the rest.
+    """The words of a command line without its ``--no-SWITCH``, and the function that cyclopts calls with the arguments
+    of the rest; it raises `UsageError`.
 
-    ``commands`` are those that there are, ``options_of`` gives the options of one. What it raises is `UsageError`.
+    ``commands`` are the names of all commands, ``options_of`` gives the options of one.
     """
     taken.clear()
     off = {f"--{word.removeprefix(_NO)}" for word in words if word.startswith(_NO)}
@@ -106,7 +107,7 @@ def _tokens(argument: Any, option: str, value: Any, place: str) -> list[Token]:
 
 
 def _words(value: Any, assigns: bool) -> Iterator[str]:
-    """The words of a value; an empty one of what is none."""
+    """The words of a value; an empty word for an item that is no text and no number."""
     if isinstance(value, dict) and assigns:
         for name, each in value.items():
             yield f"{name}={','.join(map(str, each if isinstance(each, list) else [each]))}"

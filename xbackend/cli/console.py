@@ -1,4 +1,4 @@
-"""What the commands print: tables on standard output, progress on standard error."""
+"""The output of commands: tables on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME = 24  # letters of a name that is not broken to make a table narrower
 
 @dataclass
 class Shown:
-    """What is printed: ``text``, the result as a reader reads it, and ``progress``."""
+    """Which output is printed: ``text``, the result for a reader, and ``progress``."""
 
     text: bool = True
     progress: bool = True

@@ -1,4 +1,4 @@
-"""``doctor --gpu-check``: what is to be run once on a machine with GPUs, by the other commands, and one file of it."""
+"""``doctor --gpu-check``: runs other commands once on a machine with GPUs, and packs their results into one file."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ Step = Callable[[], Output]
 def run(backends: Sequence[str], asked: Checking, doctor: Step) -> output.Doctor:
     """Run the steps, the first of which is ``doctor``, and write the file: their JSON, and the reports.
 
-    A step that fails is told, and the next one is run. Raises `StoreError` where nothing can be written.
+    After a step that fails the next one is run. Raises `StoreError` where nothing can be written.
     """
     options.check_places(asked.reports, None)
     asked.of(backends)  # an environment that is none is refused before anything runs
@@ -214,7 +214,7 @@ def _placed(names: Sequence[str], where: Sequence[str], asked: Checking) -> Outp
 
 
 def bundle(done: Mapping[str, Output], folder: Path) -> bytes:
-    """A zip file of what each step printed as JSON, and of the reports."""
+    """A zip file of the steps' outputs as JSON, and of the reports."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as file:
         told = {name: json.loads(output.written(each)) for name, each in done.items()}

@@ -1,4 +1,4 @@
-"""The step ``limits`` of ``doctor --gpu-check``: what the GPUs themselves can do, beside what backends took there."""
+"""The step ``limits`` of ``doctor --gpu-check``: the speed of the GPUs themselves, beside the times of backends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def interpreter(place: str) -> Path:
 
 
 def limits(python: Path, sizes: Sequence[int], matpow: Output, folder: Path) -> Output:
-    """Run the program, keep what it prints in ``folder``, and say what cuBLAS took beside the rows of ``matpow``.
+    """Run the program, keep its output in ``folder``, and print the times of cuBLAS beside the rows of ``matpow``.
 
     Raises `UsageError` without a clone, `EnvironmentFailed` where the interpreter does not run it, `StoreError`.
     """

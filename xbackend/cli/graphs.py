@@ -1,5 +1,5 @@
-"""``--from`` and its options: ``FILE.py:NAME``, that of each file in a folder, or what a framework wrote to disk, is a
-graph that becomes a program."""
+"""``--from`` and its options: graphs that become programs. They are ``FILE.py:NAME``, the ``NAME`` of each file in a
+folder, or the files of a framework."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xbackend.results.naming import FILE
 from xbackend.workers.bringing import bring
 from xbackend.workloads.brought import apart, workload_of
 
-MODEL = "model"  # what is brought of each file of a folder, unless FOLDER:NAME says another name
+MODEL = "model"  # the graph of each file of a folder, unless FOLDER:NAME says another name
 
 _KIND = option(
     str,
@@ -58,12 +58,12 @@ class Graph:
         return self.kind is not None
 
     def _stored(self, target: str) -> Target | None:
-        """The target, where it is what a framework wrote to disk."""
+        """The target, where a framework wrote it to disk."""
         parts = target_of(target, kind(self.kind.partition("=")[0])) if self.kind else None
         return parts if parts and parts.stored else None
 
     def named(self, target: str) -> str:
-        """``PATH:NAME`` for what a framework wrote, with a name for reports; another target as it is."""
+        """``PATH:NAME`` for a framework's file, with a name for reports; another target as it is."""
         stored = self._stored(target)
         return f"{stored.path}:{stored.label}" if stored else target
 

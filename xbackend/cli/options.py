@@ -1,4 +1,4 @@
-"""The options that commands share: how each is read, what ``--help`` says of it and what a shell completes."""
+"""The options that commands share: how each is read, its words in ``--help``, and its completion by a shell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xbackend.results.runs import Store as StoreOfRuns
 
 Assignments = list[tuple[str, Any]] | None  # of names and values, each name once
 Lists = list[tuple[str, list[Any]]] | None  # of names and values, each name once
-Names = Callable[[Any], Iterable[str]]  # what can be typed, from the other words of the command line
+Names = Callable[[Any], Iterable[str]]  # the names that can be typed, given the other words of the command line
 
 
 def option(read: Callable[[str], Any], metavar: str | None, text: str, complete: Names | None = None) -> Parameter:

@@ -130,7 +130,7 @@ def _say_smaller(smaller: Sequence[Any], shrinks: Shrinks) -> None:
 
 
 def _called(backend: Any, executable: Any, made: Traced, listed: bool) -> tuple[list[np.ndarray], dict[str, Any], str]:
-    """What a call returned, how long further ones took, and where they ran, ``listed`` op by op."""
+    """The results of a call, the seconds of further calls, and where they ran, ``listed`` op by op."""
     leaves, _ = flatten(executable(*made.arrays), np.asarray)
     timed = backend.call("xbackend.measure.loop:look", executable, executable.put(*made.arrays))
     return leaves, timed, executable.placement.listing() if listed else str(executable.placement)
@@ -202,7 +202,7 @@ def answer(found: Mapping[str, Verified], failed: Collection[str], without: str 
 
 
 def _shrunk(smaller: Sequence[Shrunk]) -> Iterator[str]:
-    """What became of each program that was to be made smaller."""
+    """The outcome of making each program smaller."""
     if not smaller:
         yield "nothing is made smaller: no result differs by more than is allowed"
     for one in smaller:
@@ -240,7 +240,7 @@ def _say(first: str, rows: list[list[str]], right: Expected | str) -> None:
 
 
 def _besides(said: Sequence[str], count: int, right: Expected | str, warnings: Sequence[str]) -> None:
-    """Notes below the table: where it ran, what failed, what the table means, and what not."""
+    """Notes below the table: where it ran, what failed, and how to read the table."""
     notes = list(said)
     if not isinstance(right, str) and not right.undetermined:
         notes.append(

@@ -1,4 +1,4 @@
-"""``runs``: what the store holds."""
+"""``runs``: the runs of the store."""
 
 from __future__ import annotations
 

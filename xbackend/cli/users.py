@@ -108,7 +108,7 @@ class Traced:
     origin: Origin | None = None
 
     def apart(self, right: Expected | str) -> list[str]:
-        """That the expected results, where there are any, are not the framework's own of a graph."""
+        """A warning where the expected results of a graph are not the framework's own."""
         if self.origin is None or isinstance(right, str):
             return []
         found = apart(self.origin, list(right.expected), self.program)
@@ -268,7 +268,7 @@ def case(
 
 
 def _each(target: str, made: Sequence[Case]) -> Iterator[str]:
-    """What to write for each of the cases of a target."""
+    """The words to type for each case of a target."""
     of_file = target.endswith(".py")
     several = [name for name in made[0].parameters if len({repr(one.parameters.get(name)) for one in made}) > 1]
     for one in made:

@@ -1,4 +1,4 @@
-"""What the launcher is asked for: a job, where it runs and how."""
+"""The request to the launcher: a job, where it runs and how."""
 
 from __future__ import annotations
 

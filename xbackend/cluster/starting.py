@@ -66,7 +66,7 @@ def on_hosts(hosts: Sequence[str], workers: int, servers: int, port: int = FIRST
 
 @dataclass
 class Starting:
-    """What starts the tasks of one attempt."""
+    """Starts the tasks of one attempt."""
 
     asked: JobSpec
     engine: type[Engine]
@@ -163,7 +163,7 @@ def first_ports(first: int, count: int) -> Iterator[int]:
 
 
 def bound(said: Announced) -> Iterator[str]:
-    """What to type where a launcher bound this process to fewer cores than its host's tasks need."""
+    """Advice where a launcher bound this process to fewer cores than its host's tasks need."""
     hosts = [split(said.spec.address(task))[0] for task in said.spec.tasks]
     here, usable, all_cores = sum(is_here(host, said.host) for host in hosts), cores.count(), os.cpu_count() or 1
     if usable < min(here, all_cores):
@@ -175,7 +175,7 @@ def bound(said: Announced) -> Iterator[str]:
 
 @contextmanager
 def started(asked: JobSpec, engine: type[Engine], spec: ClusterSpec, layouts: Sequence[Layout]) -> Iterator[Starting]:
-    """What starts the tasks. It must outlive them."""
+    """The `Starting` of an attempt. It must outlive the tasks."""
     with contextlib.ExitStack() as stack:
         own = Starting(asked, engine, spec, layouts)
         away = [host for host in spec.hosts() if not is_here(host, asked.here)]

@@ -1,4 +1,4 @@
-"""Whose wheels an environment takes: those for CPUs, or those for the GPUs that this machine's driver can run.
+"""Which wheels an environment takes: those for CPUs, or those for the GPUs that this machine's driver can run.
 
 `requirements/jax+cuda13.in` and its lock are those of environment ``jax`` for CUDA 13. A driver runs wheels for its own
 CUDA version and for older ones (https://docs.nvidia.com/deploy/cuda-compatibility).

@@ -133,7 +133,7 @@ def _distributions(path: Path) -> list[importlib.metadata.Distribution]:
 
 
 def _name(distribution: importlib.metadata.Distribution) -> str:
-    """Its name; its folder's name if its metadata are damaged."""
+    """The name of a distribution; that of its folder if its metadata are damaged."""
     folder = Path(str(distribution._path)).name  # type: ignore[attr-defined]  # the public ways read the damaged file
     return str(distribution.metadata["Name"] or folder).lower().replace("_", "-")
 

@@ -26,7 +26,7 @@ def lock(wanted: Recipe) -> None:
     """
     options = ["--universal", *wanted.building, "--python-version", f"{LOWEST[0]}.{LOWEST[1]}"]
     options += ["--custom-compile-command", COMMAND]
-    # A row on a GPU has the versions of that on CPUs.
+    # Rows on GPUs have the versions of rows on CPUs.
     like = RECIPES[wanted.framework].lock if wanted.accelerator else None
     resolve(wanted.source, wanted.lock, options, f"lock {wanted.name}", print, like=like)
 

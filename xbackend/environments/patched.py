@@ -16,7 +16,7 @@ from xbackend.environments.recipes import Recipe, recipe
 from xbackend.errors import EnvironmentFailed
 from xbackend.files import make_own, new_folder
 
-_WRONG = (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, tarfile.TarError)  # of an archive
+_WRONG = (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, tarfile.TarError)  # of a bad archive
 _ARCHIVES = (".whl", ".zip", ".tar.gz")
 
 

@@ -31,12 +31,12 @@ class Recipe:
     """How one environment is made.
 
     Attributes:
-        name: that of its framework, and behind it what is chosen: a kind of accelerator, a version, a path.
+        name: that of its framework, and behind it a kind of accelerator, a version or a path, where one is chosen.
         newest_python: the newest (major, minor) for which every locked package has a wheel.
         sources: packages without a wheel, built here with locked tools.
         folder: the user's package of the framework, imported in place of the locked one.
         interpreter: the user's interpreter with the framework, used in place of an environment.
-        accelerator: whose wheels it has: a kind in `accelerators.KINDS`; empty for those for CPUs.
+        accelerator: the kind in `accelerators.KINDS` that its wheels are for; empty for CPUs.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Recipe:
         return ["--only-binary", ":all:", *(option for name in self.sources for option in ("--no-binary", name))]
 
     def identity(self) -> list[str]:
-        """The texts that its packages depend on: the locked requirements."""
+        """The texts that determine its packages: the locked requirements."""
         return [self.read(self.lock)]
 
     def directory_name(self) -> str:
@@ -139,7 +139,7 @@ RECIPES = {e.name: Recipe(e.name, e.newest_python, e.sources) for e in registry.
 
 
 def every() -> list[Recipe]:
-    """The recipes of all locks: of each framework that for CPUs, and those for accelerators."""
+    """The recipes of all locks: one for CPUs for each framework, then those for accelerators."""
     accelerated = (
         replace(own, name=f"{own.name}+{kind}", accelerator=kind)
         for own, kind in product(RECIPES.values(), accelerators.KINDS)

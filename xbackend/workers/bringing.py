@@ -32,8 +32,8 @@ def bring(
     """The graph that ``FILE.py:NAME`` is, or that its framework wrote to disk.
 
     ``said`` is its kind, ``pymc``, or with the interpreter (or the folder of its virtual environment) that has the
-    framework: ``pymc=PATH``. ``options`` are what is chosen of its kind (`Kind.options`). The file imports modules from
-    its own folder, and from ``folders``.
+    framework: ``pymc=PATH``. ``options`` are those of its kind (`Kind.options`). The file imports modules from its own
+    folder, and from ``folders``.
 
     Raises `UsageError`, `GraphError`, `EnvironmentFailed`.
     """

@@ -15,7 +15,7 @@ _CRASHES = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGS
 
 
 def exhausted(operation: str, error: str, accelerated: bool) -> str:
-    """A worker that ran out of memory, its own or that of a device, and what to do: one line, as for a table."""
+    """The words for a worker that ran out of memory, its own or a device's, and what to do: one line for a table."""
     of_others = "see in nvidia-smi who has the memory of the GPU, and end what is not needed" if accelerated else ""
     return (
         f"its worker ran out of memory while it did {operation!r} and was ended. {_short(error)} Use smaller inputs, "
@@ -24,7 +24,7 @@ def exhausted(operation: str, error: str, accelerated: bool) -> str:
 
 
 def lost(operation: str, error: str, _: bool) -> str:
-    """A worker whose GPU failed, and what to do."""
+    """The words for a worker whose GPU failed, and what to do."""
     return (
         f"the driver of its GPU failed while its worker did {operation!r}, which was ended. {_short(error)} See "
         "whether nvidia-smi still lists the GPU, and what the kernel says of it (sudo dmesg | grep Xid); then open the "

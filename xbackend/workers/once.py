@@ -1,4 +1,4 @@
-"""A process that does one thing, in an interpreter that has what this one lacks, and ends."""
+"""A process for one call, in an interpreter that has packages which this one lacks."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def made(name: str, on_progress: Callable[[str], None]) -> Path:
 
 
 def run(python: Path, module: str, asked: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> None:
-    """Call ``main`` of a module of xbackend with what is asked as JSON, in a session of its own, which ends with this
-    call, and with this process. Raises `GraphError`."""
+    """Call ``main`` of a module of xbackend with ``asked`` as JSON, in a new process. It has a session of its own,
+    which ends with this call, or with this process. Raises `GraphError`."""
     bootstrap = PACKAGE / "workers" / "bootstrap.py"
     with tempfile.TemporaryFile() as printed:  # a pipe would stay open as long as a process of the user's has it
         process = subprocess.Popen(

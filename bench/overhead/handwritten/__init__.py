@@ -38,7 +38,7 @@ SUITE = {
     "seir": {"size": 1000},
     "kalman": {"size": 500},
 }
-# What users of a framework cannot write: Aesara's JAX mode has no Scan over an argument
+# Programs that users of a framework cannot write: Aesara's JAX mode has no Scan over an argument
 # ("JAX does not support slicing arrays with a dynamic slice length", aesara/link/jax/dispatch/subtensor.py), PyTensor's
 # MLX mode none at all. XLA has no determinants for TensorFlow.
 NOT_WRITABLE = {
@@ -50,8 +50,8 @@ NOT_WRITABLE = {
 @dataclass(frozen=True, slots=True)
 class ByHand:
     """``call`` is the user's function, ``place`` converts an array to that user's values, ``wait`` returns when a
-    result is computed. ``graph`` is what it was compiled of, inputs and outputs, where ``call`` does not have it as it
-    was written."""
+    result is computed. ``graph``: the inputs and outputs that it was compiled from, where ``call`` does not keep them
+    as they were written."""
 
     call: Callable[..., Any]
     place: Callable[[np.ndarray], Any]
@@ -60,7 +60,7 @@ class ByHand:
 
 
 def exists(entry: Entry, what: str = "") -> bool:
-    """Whether somebody wrote ``what``, or anything, by hand for the backend's framework, which has no options."""
+    """Whether somebody wrote ``what``, or anything, by hand for the backend; never for a backend with options."""
     written = not entry.chosen and what not in NOT_WRITABLE.get(entry.name, ())
     return written and find_spec(_module(entry, what)) is not None
 

@@ -17,7 +17,7 @@ def _theirs(device: Device) -> Any:
 
 
 def sum_of_powers(n: int, devices: Sequence[Device]) -> tuple[ByHand, Callable[[np.ndarray], Any]]:
-    """A^n on the first device, B^n on the second, their sum on the first; and what places B."""
+    """A^n on the first device, B^n on the second, their sum on the first; and the function that places B."""
     first, second = map(_theirs, devices)
     power = jax.jit(lambda x: chain(x, n, jax.numpy.matmul))
     add = jax.jit(lambda x, y: x + y)

@@ -100,8 +100,8 @@ class Update:
         return UpdateLowering(tf, self.program, {Device("cpu", 0): device}).whole(given)[0]
 
     def message(self, step: int, read: Sequence[int], pushed: Sequence[np.ndarray]) -> np.ndarray:
-        """What a task sends for a step, as bytes: its marks, then the pushed arrays. Each argument of a session's call
-        costs as much as several ops."""
+        """The message of a task for a step, as bytes: its marks, then the pushed arrays. Each argument of a session's
+        call costs as much as several ops."""
         layout = self.layout
         begin = layout.entry_at(self.worker, step)
         places = range(begin, begin + layout.entry)

@@ -1,4 +1,4 @@
-"""What each process of a program is told, its share of the rows, its clock, and where it writes what it found."""
+"""The instructions of each process of a program, its share of the rows, its clock, and the file of its answer."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def views_of(held: np.ndarray, zeros: dict[str, np.ndarray], copies: int) -> lis
 
 
 def on_a_window(own: Told) -> None:
-    """``add_rank`` and ``served``: what the server holds is one array of a window."""
+    """``add_rank`` and ``served``: the server's variables are one array of a window."""
     comm = MPI.COMM_WORLD
     zeros = {"total": np.zeros(())} if own.program == "add_rank" else own.zeros()
     dtype = next(iter(zeros.values())).dtype

@@ -4,7 +4,7 @@
 and labels, the loss; the weights and their velocities are updated, as each framework has state.
 
 ``spread(weights, count)`` is the same on so many devices by the framework's own strategy: a `Spread`.
-``fitted(weights, x, labels, batch)`` is the same by what trains whole epochs: a `Fitted`.
+``fitted(weights, x, labels, batch)`` is the same by the framework's own loop over epochs: a `Fitted`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ RATE, MOMENTUM = 0.0625, 0.875
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A step under a framework's own strategy: ``call`` takes what ``place`` makes of rows and labels, ``wait`` returns
-    when a result is computed, ``weights`` are the current ones."""
+    """A step under a framework's own strategy: ``call`` takes the values that ``place`` makes of rows and labels,
+    ``wait`` returns when a result is computed, ``weights`` are the current ones."""
 
     call: Callable[..., Any]
     place: Callable[[np.ndarray, np.ndarray], tuple[Any, ...]]
@@ -34,7 +34,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Training by what makes epochs: ``call`` makes so many, ``weights`` are the current ones."""
+    """Training by a framework's own loop: ``call`` trains so many epochs, ``weights`` are the current ones."""
 
     call: Callable[[int], None]
     weights: Callable[[], Mapping[str, np.ndarray]]
