@@ -87,8 +87,7 @@ def compare(
         quick, thorough, processes, minutes: how much is measured; see docs/measurement.md.
         limit: seconds that a process may take for one request. wait: seconds in all until others leave the cores alone.
         settings: keyword arguments of the function; for a workload without arrays each may have several values.
-        gradient: `True` measures the value with its gradient, `False` the value; `None` both where there is a gradient,
-            but with ``arrays`` the value.
+        gradient: `True`: the value with its gradient, `False`: the value, `None`: both, but with ``arrays`` the value.
         reuse: take rows from the store that an earlier session measured; they say so (docs/measurement.md).
         name: what the run is called, the function's name if not given.
         store: the folder that keeps the run; `None` keeps it nowhere.
