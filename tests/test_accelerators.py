@@ -14,9 +14,10 @@ from xbackend import environments
 from xbackend.analysis.answer import answer
 from xbackend.analysis.comparison import comparisons
 from xbackend.cli import main
-from xbackend.environments import accelerators, recipes
+from xbackend.environments import accelerators, recipes, releases, versions
+from xbackend.environments.versions import VersionRecipe
 from xbackend.errors import EnvironmentFailed
-from xbackend.measure import gpus, machine
+from xbackend.measure import gpus, machine, matrix
 from xbackend.report.written import terminal
 from xbackend.workers.remote import RemoteBackend, ready_environment
 
@@ -108,12 +109,43 @@ def test_environments_are_made_for_what_the_driver_runs(
     assert (environments.get("jax").name, environments.get("tensorflow").name) == (jax, tensorflow)
     assert environments.get("numpy").name == "numpy" and environments.get("theano").name == "theano"
     assert environments.get("jax==0.11.2").name == "jax==0.11.2"
+    assert matrix.runs(["jax"], ["jax"]) == matrix.runs(["jax"]), "the locked environment, named or not"
     monkeypatch.setenv(accelerators.VARIABLE, "none")
     assert environments.get("jax").name == "jax"
     assert environments.get("jax+cuda12").name == "jax+cuda12", "a name that is written out is that"
     monkeypatch.setenv(accelerators.VARIABLE, "cuda11")
     with pytest.raises(EnvironmentFailed, match="'cuda11' is no kind of accelerator: write cuda13, cuda12, none"):
         environments.get("jax")
+
+
+@pytest.mark.parametrize(
+    ("version", "named", "line"),
+    [
+        (13010, "jax==0.11.2", "jax[cuda13]==0.11.2"),
+        (13010, "tensorflow==2.21.0", "tensorflow[and-cuda]==2.21.0"),
+        (11040, "jax==0.11.2", "jax==0.11.2"),
+    ],
+)
+def test_a_named_version_has_the_wheels_of_the_locked_one(
+    version: int, named: str, line: str, driver: Callable[[int], None]
+) -> None:
+    driver(version)
+    recipe = versions.find(named)
+    locked = recipes.recipe(recipe.framework)
+    assert isinstance(recipe, VersionRecipe) and line in recipe.text().splitlines()
+    assert recipe.accelerator == locked.accelerator
+    python = Path(recipe.directory_name(), "bin", "python")
+    assert accelerators.of_interpreter(python) == locked.accelerator
+    assert versions.of_stem(recipe.stem) == recipe
+
+
+def test_the_index_is_asked_for_the_framework_where_a_driver_is(
+    driver: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(releases, "_pip", lambda package, *_: asked.append(package) or {"0.11.2"})
+    driver(13010)
+    assert releases.releases("jax>=0.10") == ["jax==0.11.2"] and set(asked) == {"jax"}
 
 
 def test_without_a_driver_they_are_for_cpus(monkeypatch: pytest.MonkeyPatch, driver: Callable[[int], None]) -> None:

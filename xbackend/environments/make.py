@@ -98,22 +98,22 @@ def remove(name: str, on_progress: Progress = silent) -> list[Path]:
         EnvironmentFailed: there is no such name, or something could not be deleted.
     """
     wanted = versions.find(name)
-    name = wanted.name
     if wanted.folder or wanted.interpreter:
         raise EnvironmentFailed(
             f"{name!r} has no environment of its own, and what is there is yours. xbackend env remove "
             f"{wanted.framework} removes the locked one, and what was unpacked of wheels and source distributions"
         )
     removed = []
-    with _writing(name, folders.directory()):
+    with _writing(wanted.name, folders.directory()):
         for environment in [places.inspect(wanted), *places.others(wanted)]:
             if environment.path.is_dir():
-                with _lock(environment.path.name, f"environment {name}", on_progress):
+                with _lock(environment.path.name, f"environment {wanted.name}", on_progress):
                     _sweep(environment.path.parent, environment.path.name)
                     _discard(environment.path)
                 removed.append(environment.path)
         wanted.forget()
-        for path in filter(Path.is_dir, [*patched.unpacked_of(name), folders.compiled() / name]):
+        unpacked = patched.unpacked_of(wanted.framework) if "=" not in wanted.name else []
+        for path in filter(Path.is_dir, [*unpacked, folders.compiled() / wanted.name]):
             _discard(path)
             removed.append(path)
     return removed

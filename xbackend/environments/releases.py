@@ -38,7 +38,7 @@ def releases(asked: str) -> list[str]:
     if wanted.extras or wanted.marker or wanted.url:
         raise EnvironmentFailed(f"{asked!r} says more than a framework and its versions: write {EXAMPLE}")
     there = chosen(listed(recipe), wanted.specifier)
-    return [f"{recipe.name}=={version}" for version in there]
+    return [f"{recipe.framework}=={version}" for version in there]
 
 
 def chosen(there: set[str], specifier: SpecifierSet) -> list[str]:
@@ -53,9 +53,9 @@ def chosen(there: set[str], specifier: SpecifierSet) -> list[str]:
 def listed(recipe: Recipe) -> set[str]:
     """The versions of a framework in the index for a Python of this machine."""
     if recipe.sources:
-        return _pip(recipe.name, "--ignore-requires-python")
+        return _pip(recipe.framework, "--ignore-requires-python")
     pythons = interpreters.choices(recipe.newest_python)
-    return set().union(*(_pip(recipe.name, "--python-version", str(p), "--only-binary=:all:") for p in pythons))
+    return set().union(*(_pip(recipe.framework, "--python-version", str(p), "--only-binary=:all:") for p in pythons))
 
 
 def _pip(package: str, *options: str) -> set[str]:

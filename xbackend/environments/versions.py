@@ -39,7 +39,12 @@ class VersionRecipe(Recipe):
 
     @property
     def stem(self) -> str:
-        return self.name.replace("==", "-")
+        return f"{self.base.stem}-{self.version}"
+
+    @property
+    def version(self) -> str:
+        """The version of the framework."""
+        return self.name.partition("==")[2]
 
     @property
     def source(self) -> Path:
@@ -50,10 +55,13 @@ class VersionRecipe(Recipe):
         return folders.requirements() / f"{self.directory_name()}.txt"
 
     def text(self) -> str:
-        """The recipe's requirements, with this one in place of those about the framework."""
+        """The recipe's requirements, with the version in those about the framework. Extras stay, as jax[cuda13]."""
         lines = self.base.read(self.base.source).splitlines()
-        kept = [line for line in lines if _package(line) not in ("", self.framework)]
-        return "\n".join([*kept, self.name, ""])
+        asked = {line: Requirement(text) for line in lines if (text := line.partition("#")[0].strip())}
+        own = [line for line, one in asked.items() if canonicalize_name(one.name) == self.framework]
+        extras = ",".join(sorted(set().union(*(asked[line].extras for line in own))))
+        kept = [line for line in asked if line not in own]
+        return "\n".join([*kept, f"{self.framework}{extras and f'[{extras}]'}=={self.version}", ""])
 
     def identity(self) -> list[str]:
         """The requirements, and the recipe's lock, the source of the other versions."""
@@ -118,22 +126,33 @@ def find(name: str) -> Recipe:
             f"{name!r} does not name one version of {base.framework}, and nothing else: write "
             f"{base.framework}==VERSION, as in {EXAMPLE}"
         )
-    named = [
-        VersionRecipe(f"{base.framework}=={version}", base.newest_python, base.sources, base=base, chosen=python)
-        for python in interpreters.choices(base.newest_python)
-    ]
-    return next((recipe for recipe in named if recipe.lock.exists()), named[0])
+    return _version_of(base, version)
 
 
 def of_stem(stem: str) -> Recipe | None:
     """The recipe of a directory's name without digest and Python; `None` if it names no version."""
-    framework, _, version = stem.rpartition("-")
-    if framework not in recipes.RECIPES:
-        return None
+    locked, _, version = stem.rpartition("-")
+    base = next((recipe for recipe in recipes.every() if recipe.stem == locked), None)
     try:
-        return find(f"{framework}=={version}")
-    except EnvironmentFailed:
+        return None if base is None else _version_of(base, str(Version(version)))
+    except InvalidVersion:
         return None
+
+
+def _version_of(base: Recipe, version: str) -> VersionRecipe:
+    """The recipe of a version, for the Python that it was resolved for, else for the newest."""
+    named = [
+        VersionRecipe(
+            f"{base.framework}=={version}",
+            base.newest_python,
+            base.sources,
+            accelerator=base.accelerator,
+            base=base,
+            chosen=python,
+        )
+        for python in interpreters.choices(base.newest_python)
+    ]
+    return next((recipe for recipe in named if recipe.lock.exists()), named[0])
 
 
 def _version(asked: Requirement) -> str:
@@ -145,9 +164,3 @@ def _version(asked: Requirement) -> str:
         return str(Version(specifiers[0].version))
     except InvalidVersion:  # 2.38.*
         return ""
-
-
-def _package(line: str) -> str:
-    """The package of a line of requirements; empty if it names none."""
-    text = line.partition("#")[0].strip()
-    return canonicalize_name(Requirement(text).name) if text else ""

@@ -34,7 +34,7 @@ def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> li
     """
     rooms.directory()  # before anything is computed or waited for
     each = map(rooms.get, dict.fromkeys(environments))
-    wanted = grouped((one.framework, "" if one.name == one.framework else one.name) for one in each)
+    wanted = grouped((one.framework, "" if one.name == rooms.get(one.framework).name else one.name) for one in each)
     if backends is not None and not (backends := list(backends)):
         raise ArgumentError(f"no backend is named: there is {', '.join(registry.names())}; None is all of them")
     entries = [registry.get(b) for b in dict.fromkeys(registry.names() if backends is None else backends)]
