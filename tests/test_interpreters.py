@@ -80,6 +80,22 @@ def test_what_is_no_python_of_that_version_is_passed_over(machine: Path, wrong: 
     assert found is not None and found.path == str(behind)
 
 
+def test_folders_of_somebody_else_are_passed_over(machine: Path) -> None:
+    """As where a teacher made the environments: the variables of a shell may name a folder of root's."""
+    closed = machine / "PYENV_ROOT"
+    (closed / "versions").mkdir(parents=True)
+    closed.chmod(0)
+    root = os.geteuid() == 0  # root may read everything
+    if root:
+        os.seteuid(65534)
+    try:
+        assert interpreters.find((3, 94)) is None
+    finally:
+        if root:
+            os.seteuid(0)
+        closed.chmod(0o700)
+
+
 def test_the_newest_that_is_covered_is_taken_whatever_runs_xbackend(machine: Path) -> None:
     for minor in (12, 14, 98):
         python(machine / f"bin/python3.{minor}", (3, minor))

@@ -7,6 +7,7 @@ are not switched on), and the folder of uv's versions.
 from __future__ import annotations
 
 import functools
+import glob
 import json
 import os
 import re
@@ -105,8 +106,8 @@ def _candidates(version: Version) -> Iterator[str]:
     data = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
     managed = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or data / "uv" / "python")
     pattern = f"*{version[0]}.{version[1]}.*/bin/{name}"
-    for versions in (pyenv, managed):
-        yield from sorted(map(str, versions.glob(pattern)), key=_patch, reverse=True)
+    for versions in (pyenv, managed):  # glob.glob passes over a folder that this user may not read
+        yield from sorted(glob.glob(os.path.join(glob.escape(str(versions)), pattern)), key=_patch, reverse=True)
 
 
 def _patch(path: str) -> tuple[int, ...]:
