@@ -1,4 +1,4 @@
-"""The house rules of docs/architecture.md and STYLE.md, read from the source itself."""
+"""The house rules of docs/architecture.md, read from the source itself."""
 
 from __future__ import annotations
 
