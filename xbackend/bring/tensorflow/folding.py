@@ -1,7 +1,7 @@
-"""What is computed while walking, by TensorFlow's own code for one operation, on the CPU.
+"""Constant folding: an operation on known values is executed while walking, by TensorFlow, on the CPU.
 
-Only operations with a row are: they have no side effect. What would have more than `FOLDED` elements, and comes of
-fewer, is left to the program.
+Only operations whose row folds are executed: they have no side effect. Results of more than `FOLDED` elements, and of
+more than their operands have, are left to the program.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from xbackend.errors import GraphError
 
 FOLDED = 1 << 16
-# No shape depends on them: they are the work of a script whose numbers are all constants.
+# No shape depends on products. In a script of constants only they are the work to be measured.
 _LEFT = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 
-# The same numbers as TensorFlow's, at a tenth of the time: whole numbers and bools of counters and shapes.
+# For integers and bools, as of counters and shapes, NumPy gives TensorFlow's numbers in a tenth of the time.
 _NUMPY: dict[str, Callable[..., Any]] = {
     **{"AddV2": np.add, "Add": np.add, "Sub": np.subtract, "Mul": np.multiply},
     **{"Less": np.less, "LessEqual": np.less_equal, "Greater": np.greater, "GreaterEqual": np.greater_equal},
@@ -28,7 +28,8 @@ _NUMPY: dict[str, Callable[..., Any]] = {
 
 
 def computed(operation: Any, values: Sequence[Any], limit: int = FOLDED) -> list[Any] | None:
-    """The values of an operation's outputs, where all inputs are known; else `None`."""
+    """The values of an operation's outputs; `None` unless all inputs are known and the outputs small enough. Raises
+    `GraphError`."""
     if not values or not all(isinstance(one, np.ndarray) for one in values) or not operation.outputs:
         return None
     kind = operation.type
@@ -48,7 +49,7 @@ def computed(operation: Any, values: Sequence[Any], limit: int = FOLDED) -> list
 
 
 def _size(operation: Any, values: Sequence[np.ndarray]) -> int:
-    """A bound of the number of elements of all results."""
+    """The number of elements of all results; an estimate where TensorFlow does not know the shapes."""
     kind = operation.type
     if kind in _GROWING:
         return _GROWING[kind](*values)
@@ -83,7 +84,7 @@ _GROWING: dict[str, Callable[..., int]] = {
 
 
 def _executed(operation: Any, values: Sequence[np.ndarray]) -> list[Any]:
-    """The results of one operation. In TensorFlow 1's mode, too, it is executed at once."""
+    """The results of one operation, executed eagerly, in TensorFlow 1's mode, too. Raises `GraphError`."""
     tensorflow = import_module("tensorflow")
     context = import_module("tensorflow.python.eager.context")
     execute = import_module("tensorflow.python.eager.execute")
@@ -100,7 +101,7 @@ def _executed(operation: Any, values: Sequence[np.ndarray]) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """An attribute as TensorFlow executes with: dtypes as their numbers."""
+    """An attribute as eager execution takes it: a dtype is a number."""
     if isinstance(value, list):
         return [_plain(one) for one in value]
     return getattr(value, "as_datatype_enum", value)

@@ -1,5 +1,5 @@
-"""A name of the user's file: a function that TensorFlow can trace, or what a session of TensorFlow 1 fetches; or what
-TensorFlow wrote to disk."""
+"""An object of the user's file, which is a function for TensorFlow to trace or fetches of a session of TensorFlow 1; or
+a file of TensorFlow."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from xbackend.errors import GraphError
 
 
 def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -> Origin:
-    """The function's program, TensorFlow's own results and, for a scalar of floating-point arrays without assignments,
-    its own gradients. Raises `GraphError`."""
+    """The program, and TensorFlow's own results; of a floating-point scalar its own gradients, too. A function that
+    assigns has neither. Raises `GraphError`."""
     import tensorflow as tf
 
     if isinstance(found, Path):
@@ -33,7 +33,7 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
     program = from_tensorflow(found, *(tf.constant(one) for one in arrays), name=name)
     names = [program.values[i].params["name"] for i in program.inputs]
     facts = {"graph": f"TensorFlow {tf.__version__}"}
-    if program.updates:  # a call would move the user's variables
+    if program.updates:  # a call would assign the user's variables
         return Origin(program, arrays, facts=facts)
     given_ = [tf.constant(one) for one in arrays]
     with tf.GradientTape(persistent=False) as tape:

@@ -13,8 +13,8 @@ MOST = 1 << 21  # operations, when all functions are inlined
 
 
 def check_calls(library: Sequence[Any]) -> None:
-    """Raises `GraphError` where functions call themselves, or others in too long a row, or come to too many operations:
-    TensorFlow would run out of its stack, or not end."""
+    """Raises `GraphError` for recursion, for calls more than `DEEPEST` deep, and for more than `MOST` operations after
+    inlining. TensorFlow would run out of its stack, or not end."""
     calls = {one.signature.name: [name for node in one.node_def for name in _names(node)] for one in library}
     sizes: dict[str, int] = {}
     for _ in range(DEEPEST):
@@ -33,13 +33,13 @@ def too_many() -> GraphError:
 
 
 def _names(node: Any) -> list[str]:
-    """What may be names of functions that an operation calls."""
+    """The type of an operation and its function attributes: names of functions that it may call."""
     each = [one for value in node.attr.values() for one in (value.func, *value.list.func)]
     return [node.op, *(one.name for one in each if one.name)]
 
 
 class Functions:
-    """Finds a function where it was traced, with its user's lines, or makes its graph from a library."""
+    """Finds the graph of a function: the traced one, which knows its user's lines, or one made from a library."""
 
     def __init__(self, graph: Any = None, library: Iterable[Any] = ()) -> None:
         self.graph = graph
