@@ -141,7 +141,7 @@ def assigned(whole: Whole, graph: Any) -> set[int]:
 
 
 def behind(tensor: Any) -> Any:
-    """The operand at the begin of a chain of `Identity` operations."""
+    """The operand at the start of a chain of `Identity` operations."""
     while tensor.op.type == "Identity":
         tensor = tensor.op.inputs[0]
     return tensor
@@ -220,7 +220,7 @@ def _stays(body: Any, number: int) -> bool:
 
 
 def _first(value: Any, after: Any) -> Any:
-    """The initial carry. A list without a shape gets that of the elements which a step writes."""
+    """The initial carry. A list without a shape gets that of the elements that a step writes."""
     if not isinstance(value, TensorList) or value.items is not None or after.items is None:
         return value
     return TensorList(value.filled(after.items.shape[1:]), value.length, value.dtype)

@@ -28,7 +28,7 @@ def strided_slice(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def _key(walk: Walk, operation: Any, values: list[Any]) -> tuple[Any, ...]:
-    """What stands in the brackets."""
+    """The index: integers, slices, ``...``, `None`, and scalars of the program."""
     masks = {name: int(operation.get_attr(name)) for name in _MASKS.split()}
     begins, ends, steps = (_entries(walk, operation.inputs[i + 1], one) for i, one in enumerate(values))
     found: list[Any] = []
@@ -50,7 +50,7 @@ def _key(walk: Walk, operation: Any, values: list[Any]) -> tuple[Any, ...]:
 
 
 def _entries(walk: Walk, tensor: Any, value: Any) -> list[Any]:
-    """The elements of a vector of bounds: those that are known, and the others as arrays."""
+    """The elements of a vector of bounds: integers where they are known, else arrays."""
     if isinstance(value, np.ndarray):
         return [int(n) for n in value]
     if tensor.op.type == "Pack" and tensor.op.inputs:
@@ -61,7 +61,7 @@ def _entries(walk: Walk, tensor: Any, value: Any) -> list[Any]:
 
 @row("Slice")
 def slice_(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """A part of fixed size, whose begin may depend on the inputs."""
+    """A part of fixed size, whose begin may depend on the inputs' values."""
     x = array(values[0])
     begins = _entries(walk, operation.inputs[1], values[1])
     sizes = lengths(values[2], "the size of a slice")
@@ -91,7 +91,7 @@ row("GatherNd")(lambda walk, operation, values: array(values[0])[places(values[1
 
 
 def gathered(x: Any, where: Any, axis: int, batch: int) -> Any:
-    """The elements of an axis at indices, of the first ``batch`` axes each for itself."""
+    """The elements of an axis at the indices ``where``; the first ``batch`` axes are batch axes of both."""
     if not batch:
         return xb.take(x, where, axis=axis)
     where = array(where)
@@ -107,7 +107,7 @@ def gathered(x: Any, where: Any, axis: int, batch: int) -> Any:
 
 
 def places(where: Any) -> tuple[Any, ...]:
-    """The index that the last axis of an array of indices has."""
+    """The arrays along the last axis of an array of indices, one for each indexed axis. Raises `GraphError`."""
     count = where.shape[-1]
     if not count:
         raise GraphError("indices of no axis have no row")
@@ -128,7 +128,7 @@ def tensor_scatter(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def put_at(place: Any, how: str, new: Any) -> Any:
-    """The array with what a scatter puts to a place of it."""
+    """The array after a scatter, which sets, adds or subtracts ``new`` at a place."""
     if how == "Update":
         return place.set(new)
     return place.add(new if how == "Add" else xb.negative(new))
@@ -136,7 +136,7 @@ def put_at(place: Any, how: str, new: Any) -> Any:
 
 @row("DynamicStitch", "ParallelDynamicStitch")
 def stitch(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """Rows of several arrays at the places that are given; the last of the same place stays."""
+    """The rows of several arrays, put at known places. At a repeated place the last row stays."""
     count = operation.get_attr("N")
     where = [known(one, "the places of a stitch") for one in values[:count]]
     inner = array(values[count]).shape[where[0].ndim :]

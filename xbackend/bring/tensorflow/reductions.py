@@ -1,4 +1,4 @@
-"""Operations along axes: sums and their like, positions, running sums, sorts, sums of segments."""
+"""Operations along axes: reductions, argmax and argmin, cumulative sums, top k, sums of segments, searches."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def cumulative(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row("TopKV2", attributes="sorted")
 def top_k(walk: Walk, operation: Any, values: list[Any]) -> list[Any]:
-    """The largest elements, of equal ones the first, whether they have to be sorted or not."""
+    """The largest elements, always sorted; of equal ones the first."""
     x, count = array(values[0]), whole(values[1], "the number of the largest elements")
     where = xb.argsort(x, descending=True)[..., :count]
     return [xb.take_along_axis(x, where), xb.astype(where, held(operation.outputs[1].dtype))]
@@ -81,17 +81,17 @@ def segment_sum(walk: Walk, operation: Any, values: list[Any]) -> Any:
         count = int(numbers[-1]) + 1 if numbers.size else 0
     inner = x.shape[segments.ndim :]
     rows, where = xb.reshape(x, (prod(segments.shape), *inner)), xb.reshape(array(segments), (-1,))
-    # A negative number of a segment drops its row.
+    # Rows with a negative segment are dropped: they go to one more segment.
     where = xb.where(xb.less(where, 0), count, where)
     return xb.at(xb.zeros((count + 1, *inner), dtype=x.dtype))[where].add(rows)[:count]
 
 
-_MOST_ROWS = 64  # of a search
+_MOST_ROWS = 64  # of a search, which is one op for each row
 
 
 @row("LowerBound", "UpperBound")
 def searchsorted(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """Positions in the rows of a matrix, one row after the other."""
+    """Positions in the sorted rows of a matrix."""
     side, dtype = "left" if operation.type == "LowerBound" else "right", held(operation.get_attr("out_type"))
     rows, wanted = map(array, values)
     if rows.shape[0] > _MOST_ROWS:

@@ -1,4 +1,4 @@
-"""Operations that no program has, and what to write instead; and the check that names all of a graph at once."""
+"""Operations that no program has, what to write instead, and the check that lists all of a graph in one error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xbackend.bring.missing import Missing
 from xbackend.bring.tensorflow.calls import called
 from xbackend.bring.tensorflow.walk import ROWS, key, line_of, operations
 
-INSTEAD = {  # by a pattern of the type
+INSTEAD = {  # by a regular expression of the type
     r"(Ref)?(Switch|Merge|Enter|Exit|NextIteration|LoopCond)|ControlTrigger": (
         "it is a loop or a choice of TensorFlow 1: call tf.compat.v1.enable_control_flow_v2() before the graph is "
         "made, or write tf.while_loop and tf.cond in a tf.function"
@@ -56,9 +56,9 @@ def check_rows(
     *,
     executed: bool = False,
 ) -> None:
-    """Raises `GraphError` that names all operations, and attributes, without a row, those of functions included.
+    """Raises `GraphError`, which lists operations without a row and attributes that no row reads, also of functions.
 
-    With ``executed`` these are the operations that a session would run, also all of the body of a function.
+    With ``executed`` it is for a session's run: all operations of called functions are checked, and no attributes.
     """
     missing, entered = Missing("TensorFlow"), set[int]()
     todo = operations(outputs, controls, given)
@@ -77,7 +77,7 @@ def check_rows(
 
 
 def _inner(function: Callable[[Any, str], Any], operation: Any) -> list[Any] | None:
-    """The graphs of the functions that an operation calls, or is named after; `None` where it has no row either."""
+    """The graphs of the functions that an operation calls; `None` if its type is neither a row's nor a function."""
     if operation.type in ROWS:
         return [graph for graph, _ in called(function, operation)]
     try:
@@ -87,7 +87,7 @@ def _inner(function: Callable[[Any, str], Any], operation: Any) -> list[Any] | N
 
 
 def _unread(operation: Any) -> list[tuple[str, Any]]:
-    """The attributes that the row of an operation does not read, and that have another value than their default."""
+    """Attributes, with their values, that the operation's row does not read, and that are not their default."""
     if operation.type not in ROWS:
         return []
     read = ROWS[operation.type].attributes

@@ -1,4 +1,4 @@
-"""Variables that are read and assigned: handles of `tf.Variable`, and the references of TensorFlow 1."""
+"""Reads and assignments of variables: of the handles of `tf.Variable`, and of the references of TensorFlow 1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xbackend.bring.tensorflow.walk import Walk, array, held, is_handle, row
 from xbackend.errors import GraphError
 
 _NAMES = "container shared_name shape dtype debug_name allowed_devices"
-# Of the old value and those that are given.
+# The new value, from the old one and the operands.
 _ASSIGNED: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("AssignVariableOp", "Assign"), lambda old, new: new),
     **dict.fromkeys(("AssignAddVariableOp", "AssignAdd"), xb.add),
@@ -29,7 +29,7 @@ _SCATTERED = {
     for kind in ("ResourceScatter", "Scatter", "ResourceScatterNd")
     for how in ("Update", "Add", "Sub")
 }
-WRITES = dict.fromkeys((*_ASSIGNED, *_SCATTERED), 1)  # with the number of variables, the first inputs, that each writes
+WRITES = dict.fromkeys((*_ASSIGNED, *_SCATTERED), 1)  # the number of variables, the first inputs, that each writes
 
 
 @row("VarHandleOp", "VariableV2", "Variable", "TemporaryVariable", attributes=_NAMES, variables=True)
@@ -45,12 +45,12 @@ def of(value: Any) -> Variable:
 
 
 def seen_by(walk: Walk, operation: Any, value: Any) -> Any:
-    """The value of a variable for an operation."""
+    """The value of a variable that an operation reads."""
     return array(value_of(of(value), walk.seen[operation.name]))
 
 
 def put(walk: Walk, operation: Any, value: Any, new: Any) -> Any:
-    """Assign, and give what the operation gives: nothing for a handle, the reference for one."""
+    """Assign. The result is the operation's: none for a handle, the variable for a reference."""
     target = of(value)
     walk.seen[operation.name] = written(walk.seen[operation.name], target, array(new))
     return [] if is_handle(operation.inputs[0]) else target
@@ -72,7 +72,7 @@ def initialized(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def read_all(walk: Walk, operation: Any, values: list[Any]) -> list[Any]:
-    """The values, those of variables as the operation sees them."""
+    """The operands as arrays; of a variable the value that the operation reads."""
     seen = walk.seen[operation.name]
     return [array(value_of(v, seen) if isinstance(v, Variable) else v) for v in values]
 
