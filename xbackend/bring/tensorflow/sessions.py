@@ -51,8 +51,8 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
 
 def placeholders(graph: Any, fetched: Sequence[Any]) -> list[Any]:
     """The placeholders that the fetches depend on, in the order in which they were made."""
-    found = [one for one in operations(*parted(fetched), {}) if one.type == "Placeholder"]
-    return [one.outputs[0] for one in sorted(found, key=graph.get_operations().index)]
+    found = {one.name for one in operations(*parted(fetched), {}) if one.type == "Placeholder"}
+    return [one.outputs[0] for one in graph.get_operations() if one.name in found]
 
 
 def described(tensor: Any, name: str = "") -> Input:
@@ -94,13 +94,23 @@ def measured(
     slopes: list[Any] = []
     if floating and derived and not graph.finalized:
         with graph.as_default():
-            made = tf.gradients(fetched[0], list(floating.values()), unconnected_gradients="zero")
-        slopes = running.run(made, dict(fed))
+            slopes = running.run(_gradients(fetched[0], list(floating.values())), dict(fed))
     own = [program.values[i].params["name"] for i in program.inputs]
     targets = [label for label, name in zip(own, fed, strict=True) if name in floating]
     facts = {"graph": f"TensorFlow {tf.__version__}"}
     arrays = list(fed.values())
     return Origin(program, arrays, targets, list(map(np.asarray, results)), list(map(np.asarray, slopes)), facts)
+
+
+def _gradients(loss: Any, of: Sequence[Any]) -> list[Any]:
+    """The tensors of TensorFlow's gradients; none where an operation has no gradient in TensorFlow."""
+    import tensorflow as tf
+
+    try:
+        made = tf.gradients(loss, of, unconnected_gradients="zero")
+    except LookupError:
+        return []
+    return [tf.convert_to_tensor(one) for one in made]  # those of a gather are sparse
 
 
 @contextmanager
