@@ -12,29 +12,31 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.bring.arrays import parts
-from xbackend.bring.tensorflow import folding
 from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole
 from xbackend.errors import GraphError
 
 
 def _shape_of(value: Any) -> tuple[int, ...]:
-    return tuple(value.shape) if isinstance(value, np.ndarray) else array(value).shape
+    return value.shape if isinstance(value, np.ndarray) else array(value).shape
 
 
 @row("Const", attributes="value")
 def const(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """The constant. TensorFlow may store fewer numbers than elements: the last number fills the rest. A large constant
-    of one number is a `full` op."""
-    said = operation.get_attr("value")
+    """The constant. TensorFlow may store fewer numbers than elements: the last one, or 0, fills the rest, which is a
+    `full` op in a large constant."""
+    said, make = operation.get_attr("value"), import_module("tensorflow").make_ndarray
     shape = [int(one.size) for one in said.tensor_shape.dim]
     given = next((each for field, each in said.ListFields() if field.name.endswith("_val")), ())
-    if prod(shape) <= max(folding.FOLDED, len(given)) or said.tensor_content:
-        return np.asarray(import_module("tensorflow").make_ndarray(said))
-    if len(given) != 1:
-        raise GraphError(f"{len(given)} numbers stand for an array of shape {shape}: write all, or one")
+    if prod(shape) <= max(walk.limit, len(given)) or said.tensor_content:
+        return np.asarray(make(said))
+    dtype = held(operation.outputs[0].dtype)
     del said.tensor_shape.dim[:]
-    one = import_module("tensorflow").make_ndarray(said).item()
-    return xb.full(shape, one, dtype=held(operation.outputs[0].dtype))
+    said.tensor_shape.dim.add().size = max(len(given), 1)
+    first = make(said)
+    if len(first) == 1:
+        return xb.full(shape, first.item(), dtype=dtype)
+    rest = xb.full((prod(shape) - len(first),), first[-1].item(), dtype=dtype)
+    return xb.reshape(xb.concat([xb.asarray(first), rest]), shape)
 
 
 row("NoOp")(lambda walk, operation, values: [])
@@ -131,7 +133,12 @@ def range_(walk: Walk, operation: Any, values: list[Any]) -> Any:
     start, stop, step = (known(one, "the bound of a range").item() for one in values)
     if operation.type == "LinSpace":
         return xb.linspace(start, stop, int(step), dtype=held(operation.get_attr("T")))
-    return xb.arange(start, stop, step, dtype=held(operation.get_attr("Tidx")))
+    dtype = held(operation.get_attr("Tidx"))
+    if dtype.is_floating:  # TensorFlow counts in the dtype
+        own = np.dtype(dtype.value).type
+        count = int(np.ceil(np.abs((own(stop) - own(start)) / own(step))))
+        stop = start + (count - 0.5) * step
+    return xb.arange(start, stop, step, dtype=dtype)
 
 
 @row("Pack", attributes="axis")

@@ -17,10 +17,11 @@ from xbackend.api.control_flow import scan as xb_scan
 from xbackend.api.control_flow import while_loop as xb_while_loop
 from xbackend.api.tracing.array import Array
 from xbackend.bring.choices import chosen
+from xbackend.bring.tensorflow.functions import effects
 from xbackend.bring.tensorflow.lists import TensorList
 from xbackend.bring.tensorflow.state import Seen, Variable, value_of, written
 from xbackend.bring.tensorflow.variables import WRITES
-from xbackend.bring.tensorflow.walk import Walk, Whole, array, key, on, operations, row, spelled
+from xbackend.bring.tensorflow.walk import ANYWHERE, ROWS, Walk, Whole, array, key, on, operations, row, spelled
 from xbackend.errors import GraphError
 
 _CALLED = {  # the attributes that name functions, and the number of the first input passed to them
@@ -33,7 +34,13 @@ MOST_STEPS = 1 << 14  # of a loop, counted while walking
 
 
 def called(walk_function: Any, operation: Any) -> list[tuple[Any, int]]:
-    """The graphs of the functions that an operation calls, each with the number of the first input passed to it."""
+    """The graphs of the functions that an operation calls, each with the number of the first input passed to it. The
+    type of an operation may be the name of a function."""
+    if operation.type not in ROWS:
+        try:
+            return [(walk_function(operation.graph, operation.type), 0)]
+        except LookupError:  # the type of no function: `check_rows` lists it
+            return []
     names, first = _CALLED.get(operation.type, ((), 0))
     values = [operation.get_attr(name) for name in names]
     each = [one for value in values for one in (value if isinstance(value, list) else [value])]
@@ -43,7 +50,7 @@ def called(walk_function: Any, operation: Any) -> list[tuple[Any, int]]:
 def _done(walk: Walk, graph: Any, values: Sequence[Any], *before: Any) -> tuple[list[Any], Seen]:
     """The results of a function, and the assignments at its end. ``before`` are further arguments of `Walk.inner`."""
     inner = walk.inner({key(tensor): value for tensor, value in zip(graph.inputs, values, strict=True)}, *before)
-    return inner.results(graph.outputs, graph.control_outputs), inner.final()
+    return inner.results(graph.outputs, effects(graph)), inner.final()
 
 
 def _inlined(walk: Walk, operation: Any, graph: Any, values: Sequence[Any]) -> list[Any]:
@@ -53,8 +60,8 @@ def _inlined(walk: Walk, operation: Any, graph: Any, values: Sequence[Any]) -> l
 
 @row("PartitionedCall", "StatefulPartitionedCall", attributes="f config config_proto executor_type", folds=False)
 def call(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    named = operation.get_attr("f").name if operation.type in _CALLED else operation.type
-    return _inlined(walk, operation, walk.whole.function(operation.graph, named), values)
+    ((graph, _),) = called(walk.whole.function, operation)
+    return _inlined(walk, operation, graph, values)
 
 
 _BRANCHES = "then_branch else_branch branches output_shapes"
@@ -159,7 +166,7 @@ def _device(walk: Walk, operation: Any, graphs: Sequence[Any]) -> tuple[str | No
             continue
         entered.add(id(graph))
         for inner in graph.get_operations():
-            if inner.type not in ("Const", "NoOp", "Placeholder", "ReadVariableOp", *WRITES):
+            if inner.type not in (*ANYWHERE, "ReadVariableOp", *WRITES):
                 found.add(spelled(inner.device))
             todo += [called_graph for called_graph, _ in called(walk.whole.function, inner)]
     asked = sorted(one for one in found if one)

@@ -32,11 +32,11 @@ def _mul_no_nan(x: Any, y: Any) -> Any:
 
 
 def _where_x(of: Scalar) -> Scalar:
-    """``x * of(y)``. Where x is 0, the result and its gradient are 0."""
+    """``of(x, y)``. Where x is 0, the result and its gradient are 0."""
 
     def function(x: Any, y: Any) -> Any:
         zero = xb.equal(x, 0.0)
-        return xb.where(zero, 0, xb.multiply(x, of(xb.where(zero, 1.0, y))))
+        return xb.where(zero, 0, of(x, xb.where(zero, 1.0, y)))
 
     return function
 
@@ -90,7 +90,9 @@ FUNCTIONS: dict[str, Scalar] = {
     "FloorDiv": lambda x, y: xb.floor(xb.divide(x, y)) if x.dtype.is_floating else xb.floor_divide(x, y),
     **{"FloorMod": xb.remainder, "TruncateDiv": quotient, "TruncateMod": remainder, "Mod": remainder},
     **{"DivNoNan": _div_no_nan, "MulNoNan": _mul_no_nan},
-    **{"Xdivy": _where_x(xb.reciprocal), "Xlogy": _where_x(xb.log), "Xlog1py": _where_x(xb.log1p)},
+    "Xdivy": _where_x(xb.divide),
+    "Xlogy": _where_x(lambda x, y: xb.multiply(x, xb.log(y))),
+    "Xlog1py": _where_x(lambda x, y: xb.multiply(x, xb.log1p(y))),
     "SquaredDifference": lambda x, y: xb.square(xb.subtract(x, y)),
     **{"LessEqual": xb.less_equal, "GreaterEqual": xb.greater_equal},
     **{"LogicalAnd": xb.logical_and, "LogicalOr": xb.logical_or},

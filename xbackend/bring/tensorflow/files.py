@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from xbackend.bring.inputs import arrays_of
+from xbackend.bring.kinds import KINDS
 from xbackend.bring.origin import Origin
 from xbackend.bring.tensorflow.calls import behind, called
-from xbackend.bring.tensorflow.functions import Functions
+from xbackend.bring.tensorflow.functions import Functions, effects
 from xbackend.bring.tensorflow.given import fetched_by, graph_of, of_graph
 from xbackend.bring.tensorflow.refused import check_rows
 from xbackend.bring.tensorflow.sessions import described, is_scalar, measured, placeholders, session
@@ -25,7 +26,7 @@ from xbackend.errors import GraphError
 from xbackend.wording import join
 
 LARGEST, LARGEST_TEXT = 1 << 31, 1 << 26  # bytes of a file: protobuf reads no more, and text takes a second a megabyte
-_SAVED = ("saved_model.pb", "saved_model.pbtxt")
+_SAVED = KINDS["tensorflow"].folders
 _SERVE, _DEFAULT = "serve", "serving_default"
 _INFOS = {"coo_sparse": "is sparse", "composite_tensor": "is ragged, or of several tensors"}
 
@@ -66,7 +67,8 @@ def brought(path: Path, given: Any, name: str, generator: np.random.Generator) -
     needed = [getattr(one, "op", one) for one in (*fetched, *(one for _, one in fed), *assigned)]
     check_rows(own, (), needed, {}, functions, executed=True)
     # TensorFlow has gradients of a call only in the process that traced the function.
-    derived = scalar and not any("PartitionedCall" in one.type for one in operations(fetched, (), {}))
+    bodies = [definition.node, *(one.node_def for one in definition.library.function)]
+    derived = scalar and not any("PartitionedCall" in one.op for body in bodies for one in body)
     with session(graph, own) as running:
         _assign(running, {one.name: one.value for one in program.shared.values()})
         fed_by_name = {one.name: array for _, one, array in inputs}
@@ -211,7 +213,7 @@ def _keys(
         for inner, first in called(functions, operation):
             taken = zip(inner.inputs, operation.inputs[first:], strict=False)
             own = {key(one): variable(tensor) for one, tensor in taken}
-            yield from _keys(functions, inner.outputs, inner.control_outputs, own)
+            yield from _keys(functions, inner.outputs, effects(inner), own)
         if operation.type in ("Assign", "AssignVariableOp"):
             assigned, read = variable(operation.inputs[0]), behind(operation.inputs[1])
             reshaped = read.op.type == "Reshape"  # of Saver(reshape=True)

@@ -49,38 +49,38 @@ def computed(operation: Any, values: Sequence[Any], limit: int = FOLDED) -> list
 
 
 def _size(operation: Any, values: Sequence[np.ndarray]) -> int:
-    """The number of elements of all results; an estimate where TensorFlow does not know the shapes."""
-    kind = operation.type
-    if kind in _GROWING:
-        return _GROWING[kind](*values)
+    """The number of elements of all results; an estimate where TensorFlow does not know the shapes of the values."""
     shapes = [one.shape for one in operation.outputs]
+    if not all(shape.is_fully_defined() for shape in shapes):
+        shapes = _inferred(operation, values)
     if all(shape.is_fully_defined() for shape in shapes):
         return sum(int(shape.num_elements()) for shape in shapes)
+    if operation.type in ("SegmentSum", "SparseSegmentSum"):  # the last segment says how many there are
+        return (int(values[-1].max(initial=-1)) + 1) * prod(values[0].shape[1:])
     return prod(max(one.size, 1) for one in values)
 
 
-def _product(lengths: np.ndarray) -> int:
-    return prod(int(n) for n in np.ravel(lengths))
+def _inferred(operation: Any, values: Sequence[np.ndarray]) -> list[Any]:
+    """The shapes of the results, which TensorFlow infers of these values. Raises `GraphError`."""
+    tensorflow = import_module("tensorflow")
+    attributes = {name: one for name, one in operation.node_def.attr.items() if not name.startswith("_")}
+    with tensorflow.Graph().as_default() as graph:
+        inputs = []
+        for one, tensor in zip(values, operation.inputs, strict=True):
+            # No shape depends on the numbers of large arrays.
+            make = tensorflow.constant if one.size <= FOLDED else _shaped
+            inputs.append(make(one, tensor.dtype.base_dtype))
+        try:
+            made = graph.create_op(
+                operation.type, inputs, [one.dtype.base_dtype for one in operation.outputs], attrs=attributes
+            )
+        except (tensorflow.errors.OpError, ValueError) as error:
+            raise GraphError(f"TensorFlow refuses it: {str(error).splitlines()[0]:.200}") from None
+    return [one.shape for one in made.outputs]
 
 
-def _range(start: Any, limit: Any, delta: Any) -> int:
-    return int(abs((float(limit) - float(start)) / float(delta))) + 1 if delta else 0
-
-
-def _padded(array: np.ndarray, padding: np.ndarray, *_: Any) -> int:
-    return prod(n + int(sum(pair)) for n, pair in zip(array.shape, padding, strict=True))
-
-
-_GROWING: dict[str, Callable[..., int]] = {
-    "Fill": lambda shape, value: _product(shape),
-    "BroadcastTo": lambda x, shape: _product(shape),
-    "Tile": lambda x, counts: x.size * _product(counts),
-    "Range": _range,
-    "LinSpace": lambda start, stop, count: int(count),
-    **dict.fromkeys(("Pad", "PadV2", "MirrorPad"), _padded),
-    "OneHot": lambda where, depth, *_: where.size * int(depth),
-    "ScatterNd": lambda where, values, shape: _product(shape),
-}
+def _shaped(value: np.ndarray, dtype: Any) -> Any:
+    return import_module("tensorflow").compat.v1.placeholder(dtype, value.shape)
 
 
 def _executed(operation: Any, values: Sequence[np.ndarray]) -> list[Any]:

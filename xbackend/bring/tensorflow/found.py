@@ -59,8 +59,8 @@ def _called(found: Any, given: Sequence[Any]) -> Any:
 
 
 def _slopes(found: Any, given: Sequence[Any], floating: Sequence[int]) -> list[np.ndarray]:
-    """TensorFlow's gradients of a scalar by the arrays numbered ``floating``; none where an operation has no gradient in
-    TensorFlow."""
+    """TensorFlow's gradients of a scalar by the arrays numbered ``floating``; none where TensorFlow lacks that of an
+    operation."""
     import tensorflow as tf
 
     with tf.GradientTape() as tape:

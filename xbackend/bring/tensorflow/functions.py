@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 from xbackend.errors import GraphError
 
 DEEPEST = 64  # calls of functions in functions
+_QUIET = re.compile(
+    r"Var\w+|ReadVariableOp|IsVariableInitialized|ResourceGather\w*|Random\w+|\w*TruncatedNormal|Multinomial"
+)
 MOST = 1 << 21  # operations, when all functions are inlined
 
 
@@ -38,12 +42,24 @@ def _names(node: Any) -> list[str]:
     return [node.op, *(one.name for one in each if one.name)]
 
 
+def effects(graph: Any) -> list[Any]:
+    """The operations of a function that TensorFlow runs whether or not a result depends on them: those that it names,
+    and stateful ones, but for reads and draws, which change nothing (function.cc, PruneFunctionBody)."""
+    named = list(graph.control_outputs)
+    stateful = (one for one in graph.get_operations() if one.op_def.is_stateful and not _QUIET.fullmatch(one.type))
+    return list({one.name: one for one in (*named, *stateful)}.values())
+
+
 class Functions:
     """Finds the graph of a function: the traced one, which knows its user's lines, or one made from a library."""
 
-    def __init__(self, graph: Any = None, library: Iterable[Any] = ()) -> None:
+    def __init__(self, graph: Any = None, library: Any = None) -> None:
         self.graph = graph
-        self.library = {one.signature.name: one for one in library}
+        self.library = {one.signature.name: one for one in library.function} if library else {}
+        # The functions with a gradient of their own: one of the library, or one in Python, which only a `tf.Graph` has.
+        self.derived = {one.function_name for one in library.gradient} if library else set[str]()
+        own = getattr(graph, "_functions", {}).items()
+        self.derived |= {name for name, one in own if getattr(one, "python_grad_func", None)}
         self.made: dict[str, Any] = {}
 
     def __call__(self, graph: Any, name: str) -> Any:

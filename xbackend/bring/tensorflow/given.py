@@ -20,6 +20,7 @@ from xbackend.bring.tensorflow.walk import Key, Walk, Whole, array, held, key, s
 from xbackend.bring.tracing import program_of
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
+from xbackend.wording import join
 
 Spec = tuple[str, tuple[int, ...], DType]
 _LARGEST = 1 << 28  # elements of a variable's initial value
@@ -259,7 +260,7 @@ def graph_of(given: Any) -> tuple[Any, Functions]:
     """The graph, and the functions of its library. Nothing is executed. Raises `GraphError`."""
     tensorflow = import_module("tensorflow")
     if isinstance(given, tensorflow.Graph):
-        return given, Functions(given, given.as_graph_def().library.function)
+        return given, Functions(given, given.as_graph_def().library)
     definition = given
     if isinstance(given, bytes):
         definition = tensorflow.compat.v1.GraphDef()
@@ -282,7 +283,7 @@ def graph_of(given: Any) -> tuple[Any, Functions]:
             tensorflow.import_graph_def(definition, name="")
     except (ValueError, tensorflow.errors.OpError) as error:
         raise GraphError(f"TensorFlow does not take the GraphDef: {str(error).splitlines()[0]:.200}") from None
-    return graph, Functions(graph, definition.library.function)
+    return graph, Functions(graph, definition.library)
 
 
 def _tensor(graph: Any, name: str) -> Any:
@@ -312,18 +313,33 @@ def fetched_by(graph: Any, name: str) -> Any:
 def _variables(graph: Any, whole: Whole, first: dict[str, Any]) -> dict[Key, Variable]:
     """The variables of a graph. Initial values are those given, or the initializers'. Raises `GraphError`."""
     found: dict[Key, Variable] = {}
-    named: dict[str, Variable] = {}  # by shared_name, which several operations may have
+    named: dict[tuple[Any, ...], list[Any]] = {}  # operations of one name in a container are one variable
     for operation in graph.get_operations():
         if operation.type in ("VariableV2", "Variable", "VarHandleOp"):
-            given = first.pop(operation.name, None)
-            own_first = partial(_initial, graph, whole, operation, found)
-            initial = own_first if given is None else partial(np.asarray, given)
-            one = Variable(operation.name, initial, spelled(operation.device))
-            own = operation.get_attr("shared_name").decode()
-            found[operation.name, 0] = named.setdefault(own, one) if own else one
+            container, own = (operation.get_attr(one).decode() for one in ("container", "shared_name"))
+            named.setdefault((operation.type == "VarHandleOp", container, own or operation.name), []).append(operation)
+    for each in named.values():
+        given = [_given(one, first.pop(one.name)) for one in each if one.name in first]
+        if any(not np.array_equal(one, given[0]) for one in given[1:]):
+            raise GraphError(f"{join([one.name for one in each])} are one variable, and were given several values")
+        initial = (lambda value=given[0]: value) if given else partial(_initial, graph, whole, each[0], found)
+        one = Variable(each[0].name, initial, spelled(each[0].device))
+        found.update({(operation.name, 0): one for operation in each})
     if first:
         raise GraphError(f"the graph has no variable {', '.join(map(repr, first))}")
     return found
+
+
+def _given(operation: Any, value: Any) -> np.ndarray:
+    """The value given for a variable. Raises `GraphError` where it has another dtype or shape."""
+    dtype = operation.get_attr("dtype").as_numpy_dtype
+    made = np.asarray(value, None if hasattr(value, "dtype") else dtype)
+    shape = import_module("tensorflow").TensorShape(operation.get_attr("shape"))
+    if made.dtype != dtype or not shape.is_compatible_with(made.shape):
+        raise GraphError(
+            f"the variable {operation.name!r} is {np.dtype(dtype)}{shape}, was given {made.dtype}{made.shape}"
+        )
+    return made
 
 
 def _initial(graph: Any, whole: Whole, operation: Any, found: Mapping[Key, Variable]) -> np.ndarray:
@@ -336,7 +352,7 @@ def _initial(graph: Any, whole: Whole, operation: Any, found: Mapping[Key, Varia
     if assign.type not in ("Assign", "AssignVariableOp") or assign.inputs[0].op is not operation:
         raise GraphError(refused)
     try:
-        check_rows(refused, [assign.inputs[1]], (), found, whole.function)
+        check_rows(f"the first value of {own!r}", [assign.inputs[1]], (), found, whole.function)
         made = Walk(whole, dict(found), limit=_LARGEST).results([assign.inputs[1]])[0]
     except GraphError as error:
         raise GraphError(f"{refused} ({error})") from None

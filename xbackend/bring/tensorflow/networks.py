@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 import xbackend.api.functions as xb
+from xbackend.api.functions.convolution import zeros_around
 from xbackend.api.tracing.gradient import grad
 from xbackend.bring.scalars import log_softmax, softmax
 from xbackend.bring.tensorflow.arrays import padded
-from xbackend.bring.tensorflow.walk import Walk, array, lengths, other_gradient, row
+from xbackend.bring.tensorflow.elementwise import FUNCTIONS
+from xbackend.bring.tensorflow.walk import Walk, array, lengths, other_gradient, row, within
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
@@ -41,15 +43,17 @@ def _channels_first(operation: Any) -> bool:
 @row("SoftmaxCrossEntropyWithLogits")
 def cross_entropy(walk: Walk, operation: Any, values: list[Any]) -> Any:
     """The loss, and softmax minus labels. A label of 0 adds nothing to the loss, whatever its logit is."""
+    if walk.whole.gradients and isinstance(values[1], np.ndarray) and not np.allclose(values[1].sum(-1), 1.0, 1e-3):
+        other_gradient(values, "labels do not sum to 1, and TensorFlow's gradient is then not that of the loss")
     logits, labels = xb.broadcast_arrays(*map(array, values))
-    zero = xb.equal(labels, 0.0)
-    each = xb.where(zero, 0.0, xb.multiply(labels, log_softmax(logits)))
+    each = FUNCTIONS["MulNoNan"](log_softmax(logits), labels)
     return [xb.negative(xb.sum(each, axis=-1)), xb.subtract(softmax(logits), labels)]
 
 
 @row("SparseSoftmaxCrossEntropyWithLogits")
 def sparse_cross_entropy(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    logits, labels = map(array, values)
+    logits = array(values[0])
+    labels = array(within(values[1], logits.shape[-1], "the labels"))
     where = xb.expand_dims(xb.astype(labels, DType.int64), axis=-1)
     loss = xb.negative(xb.squeeze(xb.take_along_axis(log_softmax(logits), where), axis=-1))
     own = xb.equal(xb.arange(logits.shape[-1], dtype=DType.int64), where)
@@ -192,13 +196,11 @@ def _pooled(operation: Any, x: Any, largest: bool) -> Any:
 def _seen(operation: Any, x: Any, window: tuple[int, ...], value: float) -> Iterator[Any]:
     """For each position in the window, the pixels of all windows there. Images are padded with ``value``."""
     steps, same = _of_pixels(operation, "strides"), operation.get_attr("padding") == b"SAME"
-    totals = [
-        max((-(-n // s) - 1) * s + k - n, 0) if same else 0 for n, k, s in zip(x.shape[1:3], window, steps, strict=True)
-    ]
-    around = [(0, 0), *((total // 2, total - total // 2) for total in totals), (0, 0)]
+    zeros = zeros_around("SAME" if same else "VALID", x.shape[1:3], window, steps)
+    around = [(0, 0), zeros[:2], zeros[2:], (0, 0)]
     if isinstance(x, np.ndarray):
         x = np.pad(x, around, constant_values=value)
-    elif any(totals):
+    elif any(zeros):
         x = padded(x, around, value)
     rows, columns = ((n - k) // s + 1 for n, k, s in zip(x.shape[1:3], window, steps, strict=True))
     for i in range(window[0]):

@@ -8,6 +8,7 @@ from typing import Any
 
 from xbackend.bring.missing import Missing
 from xbackend.bring.tensorflow.calls import called
+from xbackend.bring.tensorflow.functions import effects
 from xbackend.bring.tensorflow.walk import ROWS, key, line_of, operations
 
 INSTEAD = {  # by a regular expression of the type
@@ -24,11 +25,11 @@ INSTEAD = {  # by a regular expression of the type
     r"(Mutable)?(Anonymous)?(Mutable)?(HashTable|DenseHashTable).*|LookupTable.*|InitializeTable.*": (
         "it looks up in a table: look it up before, and give the numbers as an input, for tf.gather"
     ),
-    r"(Stateless)?(Random|Truncated|Parameterized|Multinomial|Stateful).*|RngReadAndSkip|RngSkip|Multinomial": (
+    r"(Stateless)?(Random|Truncated|Parameterized|Multinomial|Stateful).*|RngReadAndSkip|RngSkip": (
         "it draws random numbers: give the draws as an input"
     ),
     r".*Ragged.*": "it is ragged: pad it, with a mask (RaggedTensor.to_tensor)",
-    r"Sparse.*|.*Sparse.*": "it is sparse: use tf.sparse.to_dense before, or tf.gather and tf.scatter_nd",
+    r".*Sparse.*": "it is sparse: use tf.sparse.to_dense before, or tf.gather and tf.scatter_nd",
     r".*String.*|Decode.*|Encode.*|Parse.*|AsString|Substr.*|Regex.*|Unicode.*": (
         "it works on text: do it before, and give numbers as an input"
     ),
@@ -65,25 +66,15 @@ def check_rows(
     for operation in todo:
         for attribute, value in () if executed else _unread(operation):
             missing.add(f"{operation.type} with {attribute}={value!r:.40}", line_of(operation))
-        inner = _inner(function, operation)
-        if inner is None:
+        inner = [graph for graph, _ in called(function, operation)]
+        if not inner and operation.type not in ROWS:
             missing.add(operation.type, line_of(operation), instead(operation.type))
-        for one in inner or ():
+        for one in inner:
             if id(one) not in entered:
                 entered.add(id(one))
                 own = {key(tensor): None for tensor in one.inputs}
-                todo += one.get_operations() if executed else operations(one.outputs, one.control_outputs, own)
+                todo += one.get_operations() if executed else operations(one.outputs, effects(one), own)
     missing.check(name)
-
-
-def _inner(function: Callable[[Any, str], Any], operation: Any) -> list[Any] | None:
-    """The graphs of the functions that an operation calls; `None` if its type is neither a row's nor a function."""
-    if operation.type in ROWS:
-        return [graph for graph, _ in called(function, operation)]
-    try:
-        return [function(operation.graph, operation.type)]
-    except LookupError:
-        return None
 
 
 def _unread(operation: Any) -> list[tuple[str, Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.bring.tensorflow.indexing import gathered, places, put_at
 from xbackend.bring.tensorflow.state import Variable, value_of, written
-from xbackend.bring.tensorflow.walk import Walk, array, held, is_handle, row
+from xbackend.bring.tensorflow.walk import Walk, array, held, is_handle, row, within
 from xbackend.errors import GraphError
 
 _NAMES = "container shared_name shape dtype debug_name allowed_devices"
@@ -87,7 +87,9 @@ def assign(walk: Walk, operation: Any, values: list[Any]) -> Any:
 @row(*_SCATTERED, attributes="use_locking", variables=True)
 def scatter(walk: Walk, operation: Any, values: list[Any]) -> Any:
     where, new = values[1], read_all(walk, operation, values[2:3])[0]
-    place = xb.at(seen_by(walk, operation, values[0]))[places(where) if "Nd" in operation.type else array(where)]
+    old = seen_by(walk, operation, values[0])
+    one = () if "Nd" in operation.type else within(where, old.shape[0], "the indices of a scatter")
+    place = xb.at(old)[places(where, old.shape) if "Nd" in operation.type else one]
     return put(walk, operation, values[0], put_at(place, _SCATTERED[operation.type], new))
 
 
@@ -99,4 +101,5 @@ def resource_gather(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row("ResourceGatherNd", variables=True)
 def resource_gather_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return seen_by(walk, operation, values[0])[places(values[1])]
+    x = seen_by(walk, operation, values[0])
+    return x[places(values[1], x.shape)]

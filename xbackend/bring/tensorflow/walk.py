@@ -21,7 +21,7 @@ from xbackend.api.tracing.tracer import current
 from xbackend.bring import dtypes
 from xbackend.bring.lines import is_users
 from xbackend.bring.tensorflow import folding
-from xbackend.bring.tensorflow.functions import MOST, too_many
+from xbackend.bring.tensorflow.functions import MOST, Functions, too_many
 from xbackend.bring.tensorflow.state import Seen, Variable, merged, value_of
 from xbackend.devices import canonical
 from xbackend.errors import DeviceSpellingError, GraphError, XBackendError
@@ -49,6 +49,7 @@ class Row:
     folds: bool = True
 
 
+ANYWHERE = ("Const", "NoOp", "Placeholder")  # whose device does not say where a loop or a choice is
 ROWS: dict[str, Row] = {}  # by the type of the operation
 
 
@@ -75,7 +76,7 @@ class Whole:
         assigned: the numbers of the inputs that a function assigns, by the id of its graph.
     """
 
-    function: Callable[[Any, str], Any]
+    function: Functions
     gradients: bool = True
     lines: dict[int, tuple[Any, str]] = field(default_factory=dict)
     left: int = MOST
@@ -107,13 +108,13 @@ class Walk:
         """The values of ``outputs``. The operations ``controls`` are walked, too. Raises `GraphError`."""
         for operation in operations(outputs, controls, self.values, data_only):
             self._operation(operation)
-        return [self._read(one, self.seen.get(one.op.name, self.start)) for one in outputs]
+        return [self.read(one, self.seen.get(one.op.name, self.start)) for one in outputs]
 
     def final(self) -> Seen:
         """The assignments at the end."""
         return merged([self.start, *self.seen.values()])
 
-    def _read(self, tensor: Any, seen: Seen) -> Any:
+    def read(self, tensor: Any, seen: Seen) -> Any:
         """The value of a tensor whose operation was walked; for a reference of TensorFlow 1 that of the variable."""
         value = self.values[key(tensor)]
         return value_of(value, seen) if isinstance(value, Variable) and not is_handle(tensor) else value
@@ -126,27 +127,37 @@ class Walk:
         before += [self.seen.get(one.name, self.start) for one in operation.control_inputs]
         seen = self.seen[operation.name] = merged(before or [self.start])
         found = ROWS.get(operation.type) or ROWS["PartitionedCall"]  # its type may be the name of a function
-        values = [self.values[key(one)] if found.variables else self._read(one, seen) for one in operation.inputs]
+        values = [self.values[key(one)] if found.variables else self.read(one, seen) for one in operation.inputs]
         line = self.line(operation)
-        current().source = line
+        calling, current().source = current().source, line
         try:
             made: Any = folding.computed(operation, values, self.limit) if found.folds else None
             if made is None:
                 self._check_gradient(operation, values)
                 with self._scope(operation, found):
                     made = found.function(self, operation, values)
-            each = made if isinstance(made, list | tuple) else [made] if operation.outputs else []
+            each = made if isinstance(made, list | tuple) else [made]
             for one, tensor in zip(each, operation.outputs, strict=False):
                 if isinstance(one, Array):
                     dtypes.check(one, lengths_of(tensor), tensor.dtype.base_dtype.name)
         except XBackendError as error:
             where = f" (at {line})" if line and line not in str(error) else ""
             raise GraphError(f"{operation.type} {operation.name}{where}: {error}") from error
-        self.values.update({(operation.name, i): one for i, one in enumerate(each)})
+        finally:
+            current().source = calling  # the ops behind an inner walk are those of the call
+        for i, one in enumerate(each):
+            self.values.setdefault((operation.name, i), one)  # a result that is fed keeps its value
 
     def _check_gradient(self, operation: Any, values: Sequence[Any]) -> None:
-        """Raises `GraphError` for an operation with a custom gradient. Calls have one that TensorFlow itself made."""
-        if not self.whole.gradients or operation.type not in ROWS or "Call" in operation.type:
+        """Raises `GraphError` for an operation with a custom gradient, and for a call of a function with one. The
+        attribute of other calls says a gradient that TensorFlow itself made."""
+        if not self.whole.gradients:
+            return
+        is_call = operation.type in ("PartitionedCall", "StatefulPartitionedCall")
+        named = operation.get_attr("f").name if is_call else operation.type
+        if named in self.whole.function.derived:
+            other_gradient(values, "the function has a gradient of its own (Defun with grad_func or python_grad_func)")
+        if is_call:
             return
         try:
             operation.get_attr("_gradient_op_type")
@@ -158,7 +169,7 @@ class Walk:
         asked = spelled(operation.device)
         if self.within is None:
             return on(asked)
-        if asked not in (None, self.within[0]) and not found.variables:
+        if asked not in (None, self.within[0]) and not found.variables and operation.type not in ANYWHERE:
             raise GraphError(
                 f"it is on {asked}, in a loop or a choice on {self.within[0] or 'the default device'}: a program has "
                 "one on one device, so move arrays before or behind it"
@@ -211,7 +222,7 @@ def operations(
     stack = [*reversed([*(one.op for one in outputs if key(one) not in given), *controls])]
     while stack:
         operation = stack[-1]
-        if operation.name in left or (operation.name, 0) in given:
+        if operation.name in left or _is_given(operation, given):
             stack.pop()
         elif operation.name in entered:
             left.add(operation.name)
@@ -223,6 +234,11 @@ def operations(
             needed = (one.op for one in reversed(operation.inputs) if key(one) not in given)
             stack += [one for one in needed if one.name not in left]
     return found
+
+
+def _is_given(operation: Any, given: Mapping[Key, Any]) -> bool:
+    """Whether all results of an operation are given."""
+    return (operation.name, 0) in given and all((operation.name, i) in given for i in range(len(operation.outputs)))
 
 
 def on(device: str | None) -> AbstractContextManager[Any]:
@@ -264,6 +280,13 @@ def whole(value: Any, what: str) -> int:
 def lengths(value: Any, what: str) -> tuple[int, ...]:
     """Known integers, flattened. Raises `GraphError`."""
     return tuple(int(n) for n in np.ravel(known(value, what)))
+
+
+def within(where: Any, length: int, what: str) -> Any:
+    """The indices. Raises `GraphError` where known ones are not from 0 to the length, which TensorFlow refuses."""
+    if isinstance(where, np.ndarray) and where.size and not 0 <= where.min() <= where.max() < length:
+        raise GraphError(f"{what} go from {where.min()} to {where.max()}, and TensorFlow takes 0 to {length - 1}")
+    return where
 
 
 def array(value: Any) -> Array:
