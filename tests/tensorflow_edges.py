@@ -102,6 +102,16 @@ def no_gradient_of_a_session() -> Brought:
     return own(tf.reduce_sum(tf.truncatemod(x, 2.0)), V)
 
 
+@in_graph
+def no_gradient_of_an_old_function() -> Brought:
+    @old_function.Defun(tf.float64)
+    def old(x: Any) -> Any:
+        return tf.nn.softplus(x)
+
+    x = tf1.placeholder(tf.float64, [], "x")
+    return own(tf.reshape(old(x), []), 0.5)
+
+
 @case
 def signature() -> Brought:
     module = tf.Module()
@@ -362,7 +372,7 @@ def gradient_of_a_branch() -> Brought:
     """A scalar, a branch of which calls a function. TensorFlow has its gradient only where the function was traced."""
     tf1.enable_control_flow_v2()
     x = tf1.placeholder(tf.float64, [], "x")
-    tf.identity(tf.cond(x > 0.0, lambda: tf.function(lambda a: a * a)(x), lambda: x), name="y")
+    tf.identity(tf.cond(x > 0.0, lambda: tf.function(tf.nn.softplus)(x), lambda: x), name="y")
     path = Path(sys.argv[1]) / "branch.pb"
     text = tf1.get_default_graph().as_graph_def().SerializeToString()
     path.write_bytes(text.replace(b"PartitionedCall-", b"PartitionedCall_"))  # as in a process that traced nothing

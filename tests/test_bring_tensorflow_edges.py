@@ -37,7 +37,7 @@ class Anywhere:
 
 VALUES = [
     *("sparse_gradient", "sparse_gradient_of_a_session", "signature"),
-    *("no_gradient", "no_gradient_of_a_plain_function", "no_gradient_of_a_session"),
+    *("no_gradient", "no_gradient_of_a_plain_function", "no_gradient_of_a_session", "no_gradient_of_an_old_function"),
     *("second_result_fed", "first_result_fed"),
     *("begin_fed", "begin_fed_after_its_parts", "begin_of_a_reference"),
     *("second_of_one_name", "first_as_list", "large_first"),
@@ -56,7 +56,7 @@ def test_values_and_gradients_are_those_of_tensorflow(graphs: dict[str, Brought]
 def test_gradients_of_tensorflow_are_there_or_not(graphs: dict[str, Brought]) -> None:
     for name in ("sparse_gradient", "sparse_gradient_of_a_session", "signature", "gradient_by_labels"):
         assert graphs[name].gradients
-    for name in ("no_gradient", "no_gradient_of_a_session", "gradient_of_a_branch"):
+    for name in ("no_gradient", "no_gradient_of_a_session", "no_gradient_of_an_old_function", "gradient_of_a_branch"):
         assert not graphs[name].gradients
 
 

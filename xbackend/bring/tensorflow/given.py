@@ -320,7 +320,7 @@ def _variables(graph: Any, whole: Whole, first: dict[str, Any]) -> dict[Key, Var
             named.setdefault((operation.type == "VarHandleOp", container, own or operation.name), []).append(operation)
     for each in named.values():
         given = [_given(one, first.pop(one.name)) for one in each if one.name in first]
-        if any(not np.array_equal(one, given[0]) for one in given[1:]):
+        if any(one.tobytes() != given[0].tobytes() for one in given):
             raise GraphError(f"{join([one.name for one in each])} are one variable, and were given several values")
         initial = (lambda value=given[0]: value) if given else partial(_initial, graph, whole, each[0], found)
         one = Variable(each[0].name, initial, spelled(each[0].device))

@@ -94,7 +94,7 @@ def measured(
     slopes: list[Any] = []
     if floating and derived and not graph.finalized:
         with graph.as_default():
-            slopes = running.run(_gradients(fetched[0], list(floating.values())), dict(fed))
+            slopes = _slopes(running, fetched[0], list(floating.values()), fed)
     own = [program.values[i].params["name"] for i in program.inputs]
     targets = [label for label, name in zip(own, fed, strict=True) if name in floating]
     facts = {"graph": f"TensorFlow {tf.__version__}"}
@@ -102,15 +102,18 @@ def measured(
     return Origin(program, arrays, targets, list(map(np.asarray, results)), list(map(np.asarray, slopes)), facts)
 
 
-def _gradients(loss: Any, of: Sequence[Any]) -> list[Any]:
-    """The tensors of TensorFlow's gradients; none where an operation has no gradient in TensorFlow."""
+def _slopes(running: Any, loss: Any, of: Sequence[Any], fed: Mapping[str, np.ndarray]) -> list[Any]:
+    """TensorFlow's gradients; none where TensorFlow lacks that of an operation."""
     import tensorflow as tf
 
     try:
         made = tf.gradients(loss, of, unconnected_gradients="zero")
-    except LookupError:
+        dense = [tf.convert_to_tensor(one) for one in made]  # those of a gather are sparse
+        return list(running.run(dense, dict(fed)))
+    except (LookupError, tf.errors.OpError) as error:  # the second of a function, which a session derives
+        if "radient" not in str(error):
+            raise
         return []
-    return [tf.convert_to_tensor(one) for one in made]  # those of a gather are sparse
 
 
 @contextmanager
