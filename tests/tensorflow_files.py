@@ -1,4 +1,4 @@
-"""What users write to disk with TensorFlow: `tensorflow_graphs` writes it to a folder, and brings it in by name."""
+"""Files that users write with TensorFlow, and files to be refused: `write_all` writes them and brings them in."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ class Fitted(tf.Module):
 
 
 def _keep(folder: Path, function: Callable[..., Any], **inputs: tf.TensorSpec) -> None:
-    """A SavedModel of one function."""
+    """Write a SavedModel of one function."""
     module = tf.Module()
     module.f = tf.function(function, input_signature=list(inputs.values()))
     tf.saved_model.save(module, str(folder), signatures=module.f)
 
 
 def _old(folder: Path) -> np.ndarray:
-    """Files of TensorFlow 1, whose variables were trained: a SavedModel, a MetaGraphDef with its checkpoint, and of the
-    same graph a GraphDef as text and a frozen one. What its session computes."""
+    """Write files of TensorFlow 1 with trained variables: a SavedModel, a MetaGraphDef with its checkpoint, a frozen
+    GraphDef. Write the untrained graph as text. Return the session's ``y``, (4, 2)."""
     with tf1.Graph().as_default() as graph, tf1.Session(graph=graph) as running:
         x = tf1.placeholder(tf.float32, [None, 3], "x")
         w = tf1.get_variable("w", initializer=tf.ones([3, 2]), use_resource=False)
@@ -114,8 +114,8 @@ def _damaged(folder: Path, of: Path) -> None:
 
 
 def _run(folder: Path) -> None:
-    """Graphs of TensorFlow 1 that would write a file when their session runs: before a variable, and
-    in a function that does not wait for it. And signatures that no session feeds, or that have no output."""
+    """Write SavedModels of TensorFlow 1 whose session would write a file: as a control input of a variable, and in the
+    body of a function. Write signatures that no session feeds, and one without outputs."""
 
     @tf.function
     def called(x):
@@ -153,7 +153,7 @@ def _run(folder: Path) -> None:
 
 
 def _checkpoints(folder: Path) -> None:
-    """MetaGraphDefs whose variables are restored in other ways, or whose checkpoint is gone."""
+    """Write MetaGraphDefs whose variables are restored in other ways, or whose checkpoint is gone."""
     for name in ("reshaped", "cast", "lost"):
         with tf1.Graph().as_default() as graph, tf1.Session(graph=graph) as running:
             v = tf1.get_variable("v", initializer=tf.zeros([2]), use_resource=False)
@@ -179,7 +179,7 @@ def bring(path: Path, name: str, *inputs: Any) -> Origin:
 
 
 def said(path: Path, name: str, *inputs: Any) -> Brought:
-    """Why it is refused."""
+    """The error of a refused file."""
     try:
         bring(path, name, *inputs)
     except GraphError as error:
@@ -197,7 +197,7 @@ def _written(folder: Path, name: str, origin: Origin, *expected: Any, slopes: An
 
 
 def write_all(folder: Path, there: Path) -> None:
-    """Bring what is written to the folder ``there``."""
+    """Write the files to ``there``, bring them, and write programs, results and errors to ``folder``."""
     there.mkdir()
     fitted = Fitted()
     signatures = {name: getattr(fitted, name).get_concrete_function() for name in ("predict", "loss", "rows", "step")}

@@ -1,6 +1,7 @@
-"""Functions that users of TensorFlow write, each with examples as its defaults: `test_bring_tensorflow` brings them in.
+"""Functions as users of TensorFlow write them. The defaults are the example arguments.
 
-It runs in an environment of TensorFlow and writes programs, inputs, results and gradients of each function.
+`test_bring_tensorflow` runs this script in an environment of TensorFlow. It writes the program, inputs, results and
+gradients of each function, or the error.
 """
 
 from __future__ import annotations
@@ -498,7 +499,7 @@ NO_GRADIENT = (
 
 
 def graph_of(function: Callable[..., Any]) -> Brought:
-    """The program of a function, and what TensorFlow computes."""
+    """The program of a function, and TensorFlow's results and gradients."""
     inputs = [np.asarray(one.default) for one in inspect.signature(function).parameters.values()]
     traced = tf.function(function)
     program = from_tensorflow(traced, *inputs).to_json()
@@ -519,7 +520,7 @@ def graph_of(function: Callable[..., Any]) -> Brought:
 
 
 def session(make: Callable[[], tuple[list[str], dict[str, np.ndarray]]]) -> Brought:
-    """The program of a graph of TensorFlow 1, and what a session computes."""
+    """The program of a graph of TensorFlow 1, and a session's results."""
     with tf1.Graph().as_default() as graph:
         fetches, feeds = make()
         with tf1.Session(graph=graph, config=tf1.ConfigProto(allow_soft_placement=True)) as running:
@@ -532,7 +533,7 @@ def session(make: Callable[[], tuple[list[str], dict[str, np.ndarray]]]) -> Brou
 
 
 def towers():
-    """In-graph replication, as the tutorials of TensorFlow 1 have it."""
+    """In-graph replication, as in tutorials of TensorFlow 1."""
     x = tf1.placeholder(tf.float64, [6, 4], "x")
     w = tf1.get_variable("w", initializer=B, use_resource=False)
     losses, gradients = [], []
@@ -563,7 +564,7 @@ def powers():
 
 
 def momentum():
-    """A step with a velocity, of a loss with a choice: functions in the GraphDef's library."""
+    """A step with momentum, and a loss with a `tf.cond`, whose branches are in the GraphDef's library."""
     tf1.enable_control_flow_v2()
     x = tf1.placeholder(tf.float64, [None], "x")
     v = tf1.get_variable("v", initializer=V, use_resource=True)
@@ -610,7 +611,7 @@ def updates(x=PAIR):
 
 
 def twice_called(function: Callable[..., Any], **options: bool) -> Brought:
-    """What two calls give that update variables."""
+    """The results of two calls that assign variables."""
     inputs = [np.asarray(one.default) for one in inspect.signature(function).parameters.values()]
     traced = tf.function(function)
     program = from_tensorflow(traced, *inputs, **options).to_json()
@@ -619,7 +620,7 @@ def twice_called(function: Callable[..., Any], **options: bool) -> Brought:
 
 
 def trained(make: Callable[[], tuple[list[str], dict[str, np.ndarray]]]) -> Brought:
-    """What two runs of a session give that train."""
+    """The results of two training steps of a session."""
     with tf1.Graph().as_default() as graph:
         fetches, feeds = make()
         fetches = [fetches[0], "train", *fetches[1:]]
@@ -695,7 +696,7 @@ REFUSED = [
 
 
 def refusal(bring: Callable[[], Any]) -> Brought:
-    """Why a graph is refused."""
+    """The error of a refused graph."""
     try:
         return Brought(bring().to_json(), [], [], [], [], [])
     except GraphError as error:
@@ -736,7 +737,7 @@ def calls_itself() -> Any:
 
 
 def too_many_calls() -> Any:
-    """A GraphDef of functions that call another one twice, which does so, too."""
+    """A GraphDef of 30 functions, each of which calls the next twice."""
     definition = tf1.GraphDef()
     for number in range(30):
         function = definition.library.function.add()
@@ -747,7 +748,7 @@ def too_many_calls() -> Any:
 
 
 def fetched(make: Callable[[Any], Any]) -> Callable[[], Any]:
-    """What is said of a name that is not what a session fetches, or not with the inputs drawn for it."""
+    """Brings an object that a session does not fetch, or not with the inputs that are drawn."""
 
     def bring() -> Any:
         with tf1.Graph().as_default():

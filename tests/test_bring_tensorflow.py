@@ -1,4 +1,4 @@
-"""Functions and graphs of TensorFlow that come in: values and gradients are TensorFlow's own."""
+"""Imported functions, graphs and files of TensorFlow: values and gradients are TensorFlow's own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEVICES = {"gpu:0": "cpu:0", "gpu:1": "cpu:1"}
 
 
 def listed(name: str) -> list[str]:
-    """The functions in a list of the script, which cannot be imported here."""
+    """The names in a list of the script, which cannot be imported here."""
     tree = ast.parse(SCRIPT.read_text())
     (found,) = [n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == name]
     return [one.id for one in ast.walk(found) if isinstance(one, ast.Name)]
@@ -47,7 +47,7 @@ def graphs(folder: Path) -> dict[str, Brought]:
 
 
 class Bound:
-    """A backend that binds the devices of the graphs."""
+    """A backend that binds the logical devices of programs to `DEVICES`."""
 
     def __init__(self, backend: Any) -> None:
         self.backend = backend

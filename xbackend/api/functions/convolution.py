@@ -29,11 +29,11 @@ def conv2d(x: Any, kernel: Any, /, *, strides: Any = 1, padding: Any = "VALID") 
     steps = steps * 2 if len(steps) == 1 else steps
     if len(steps) != 2 or min(steps) < 1:
         raise ArgumentError(f"conv2d with the strides {strides!r:.40}: one number or two, from 1 up")
-    zeros = _padding(padding, images.shape[1:3], weights.shape[:2], steps)
+    zeros = zeros_around(padding, images.shape[1:3], weights.shape[:2], steps)
     return emitted("conv2d", images, weights, strides=steps, padding=zeros)
 
 
-def _padding(
+def zeros_around(
     padding: Any, lengths: tuple[int, ...], kernel: tuple[int, ...], steps: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Rows of zeros above and below, columns left and right."""

@@ -1,1 +1,1 @@
-"""Graphs of TensorFlow: of functions, and GraphDefs of TensorFlow 1."""
+"""Functions, files and graphs of TensorFlow become programs."""

@@ -12,28 +12,31 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.bring.arrays import parts
-from xbackend.bring.tensorflow import folding
 from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole
 from xbackend.errors import GraphError
 
 
 def _shape_of(value: Any) -> tuple[int, ...]:
-    return tuple(value.shape) if isinstance(value, np.ndarray) else array(value).shape
+    return value.shape if isinstance(value, np.ndarray) else array(value).shape
 
 
 @row("Const", attributes="value")
 def const(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """The array. A constant may be its shape and fewer numbers, of which the last one stands for the rest."""
-    said = operation.get_attr("value")
+    """The constant. TensorFlow may store fewer numbers than elements: the last one, or 0, fills the rest, which is a
+    `full` op in a large constant."""
+    said, make = operation.get_attr("value"), import_module("tensorflow").make_ndarray
     shape = [int(one.size) for one in said.tensor_shape.dim]
     given = next((each for field, each in said.ListFields() if field.name.endswith("_val")), ())
-    if prod(shape) <= max(folding.FOLDED, len(given)) or said.tensor_content:
-        return np.asarray(import_module("tensorflow").make_ndarray(said))
-    if len(given) != 1:
-        raise GraphError(f"{len(given)} numbers stand for an array of shape {shape}: write all, or one")
+    if prod(shape) <= max(walk.limit, len(given)) or said.tensor_content:
+        return np.asarray(make(said))
+    dtype = held(operation.outputs[0].dtype)
     del said.tensor_shape.dim[:]
-    one = import_module("tensorflow").make_ndarray(said).item()
-    return xb.full(shape, one, dtype=held(operation.outputs[0].dtype))
+    said.tensor_shape.dim.add().size = max(len(given), 1)
+    first = make(said)
+    if len(first) == 1:
+        return xb.full(shape, first.item(), dtype=dtype)
+    rest = xb.full((prod(shape) - len(first),), first[-1].item(), dtype=dtype)
+    return xb.reshape(xb.concat([xb.asarray(first), rest]), shape)
 
 
 row("NoOp")(lambda walk, operation, values: [])
@@ -43,14 +46,14 @@ row("PlaceholderWithDefault", attributes="shape", folds=False)(lambda walk, oper
 
 @row("Identity", "Snapshot", "DebugGradientIdentity")
 def identity(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """The value itself, or on the device that the operation asks for."""
+    """The value, on the device that the operation asks for. The body of a loop or a choice is on one device."""
     value = values[0]
     return xb.asarray(value) if isinstance(value, Array) and walk.within is None else value
 
 
 @row("Assert", attributes="summarize", folds=False)
 def check(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """A check of shapes, and of other values that are known. TensorFlow stops where one fails; no program does."""
+    """Check a known condition. A program cannot stop, so one that depends on the inputs' values is refused."""
     if not isinstance(values[0], np.ndarray):
         raise GraphError(
             "a check depends on the values of the inputs, and no program stops: take it out, or check the inputs before"
@@ -90,7 +93,7 @@ def of_shapes(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def _of(kind: str, what: str, function: Callable[[Any, tuple[int, ...]], Any]) -> None:
-    """The row of an operation that is a function of an array and of known whole numbers."""
+    """Add the row of an operation on an array and known integers, which errors call ``what``."""
     row(kind)(lambda walk, operation, values: function(array(values[0]), lengths(values[1], what)))
 
 
@@ -103,7 +106,7 @@ _of("ReverseV2", "the axes of a reverse", lambda x, axes: xb.flip(x, axis=axes))
 
 
 def _without_unknown(x: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape with its -1 as TensorFlow finds it, which leaves zeros out of both shapes where there are some."""
+    """The shape without -1. If it has zeros, TensorFlow infers the length from the other lengths of both shapes."""
     if -1 not in shape or 0 not in shape:
         return shape
     lengths_, wanted = ([n for n in one if n > 0] for one in (x.shape, shape))
@@ -130,7 +133,12 @@ def range_(walk: Walk, operation: Any, values: list[Any]) -> Any:
     start, stop, step = (known(one, "the bound of a range").item() for one in values)
     if operation.type == "LinSpace":
         return xb.linspace(start, stop, int(step), dtype=held(operation.get_attr("T")))
-    return xb.arange(start, stop, step, dtype=held(operation.get_attr("Tidx")))
+    dtype = held(operation.get_attr("Tidx"))
+    if dtype.is_floating:  # TensorFlow counts in the dtype
+        own = np.dtype(dtype.value).type
+        count = int(np.ceil(np.abs((own(stop) - own(start)) / own(step))))
+        stop = start + (count - 0.5) * step
+    return xb.arange(start, stop, step, dtype=dtype)
 
 
 @row("Pack", attributes="axis")
@@ -171,7 +179,7 @@ def pad(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def padded(x: Any, around: Sequence[Sequence[int]], value: Any) -> Any:
-    """An array with a value in front of and behind its elements, as many as each pair says."""
+    """The array padded with ``value``. ``around`` has a pair for each axis: the widths before and after."""
     shape = tuple(n + sum(pair) for n, pair in zip(x.shape, around, strict=True))
     inside = tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, around, strict=True))
     frame = xb.broadcast_to(value, shape) if isinstance(value, Array) else xb.full(shape, value, dtype=x.dtype)
@@ -181,7 +189,7 @@ def padded(x: Any, around: Sequence[Sequence[int]], value: Any) -> Any:
 @row("MirrorPad", attributes="mode")
 def mirror_pad(walk: Walk, operation: Any, values: list[Any]) -> Any:
     x, around = array(values[0]), known(values[1], "the width of a padding").tolist()
-    mode: Any = operation.get_attr("mode").decode().lower()  # as NumPy has it
+    mode: Any = operation.get_attr("mode").decode().lower()  # reflect or symmetric, as in NumPy
     for axis, pair in enumerate(around):
         if any(pair):
             x = xb.take(x, np.pad(np.arange(x.shape[axis]), pair, mode=mode), axis=axis)
@@ -198,7 +206,7 @@ def roll(walk: Walk, operation: Any, values: list[Any]) -> Any:
 def one_hot(walk: Walk, operation: Any, values: list[Any]) -> Any:
     where, depth, axis = array(values[0]), whole(values[1], "the depth of a one_hot"), operation.get_attr("axis")
     on, off = map(array, values[2:])
-    number, where = where.ndim if axis == -1 else axis, xb.astype(where, where.dtype.wider)  # uint8 has not all classes
+    number, where = where.ndim if axis == -1 else axis, xb.astype(where, where.dtype.wider)  # uint8 ends at 255
     classes = xb.arange(depth, dtype=where.dtype)
     own = xb.reshape(classes, tuple(depth if a == number else 1 for a in range(where.ndim + 1)))
     return xb.where(xb.equal(xb.expand_dims(where, axis=number), own), on, off)

@@ -1,7 +1,7 @@
-"""Functions that a graph calls: inlined, as choices, as loops.
+"""Operations that call functions: calls are inlined; choices are `cond`, loops `scan` or `while_loop`.
 
-A loop whose number of steps does not depend on the inputs is a `scan`, through which gradients go; others are a
-`while_loop`. Variables that are assigned inside are carried, and have their new value behind it.
+A loop is a `scan`, which has a gradient, if its number of steps is known and at most `MOST_STEPS`; else a `while_loop`.
+Assigned variables are carries of a loop and results of a choice.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from xbackend.api.control_flow import scan as xb_scan
 from xbackend.api.control_flow import while_loop as xb_while_loop
 from xbackend.api.tracing.array import Array
 from xbackend.bring.choices import chosen
+from xbackend.bring.tensorflow.functions import effects
 from xbackend.bring.tensorflow.lists import TensorList
 from xbackend.bring.tensorflow.state import Seen, Variable, value_of, written
 from xbackend.bring.tensorflow.variables import WRITES
-from xbackend.bring.tensorflow.walk import Walk, Whole, array, key, on, operations, row, spelled
+from xbackend.bring.tensorflow.walk import ANYWHERE, ROWS, Walk, Whole, array, key, on, operations, row, spelled
 from xbackend.errors import GraphError
 
-_CALLED = {  # where a function's name stands, and the number of the first input that it gets
+_CALLED = {  # the attributes that name functions, and the number of the first input passed to them
     **dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall"), (("f",), 0)),
     **dict.fromkeys(("If", "StatelessIf"), (("then_branch", "else_branch"), 1)),
     **dict.fromkeys(("Case", "StatelessCase"), (("branches",), 1)),
@@ -33,7 +34,13 @@ MOST_STEPS = 1 << 14  # of a loop, counted while walking
 
 
 def called(walk_function: Any, operation: Any) -> list[tuple[Any, int]]:
-    """The graphs of the functions that an operation calls, with the number of the first input that each gets."""
+    """The graphs of the functions that an operation calls, each with the number of the first input passed to it. The
+    type of an operation may be the name of a function."""
+    if operation.type not in ROWS:
+        try:
+            return [(walk_function(operation.graph, operation.type), 0)]
+        except LookupError:  # the type of no function: `check_rows` lists it
+            return []
     names, first = _CALLED.get(operation.type, ((), 0))
     values = [operation.get_attr(name) for name in names]
     each = [one for value in values for one in (value if isinstance(value, list) else [value])]
@@ -41,9 +48,9 @@ def called(walk_function: Any, operation: Any) -> list[tuple[Any, int]]:
 
 
 def _done(walk: Walk, graph: Any, values: Sequence[Any], *before: Any) -> tuple[list[Any], Seen]:
-    """The results of a function, and what was written when it is done. ``before``: as `Walk.inner` has it."""
+    """The results of a function, and the assignments at its end. ``before`` are further arguments of `Walk.inner`."""
     inner = walk.inner({key(tensor): value for tensor, value in zip(graph.inputs, values, strict=True)}, *before)
-    return inner.results(graph.outputs, graph.control_outputs), inner.final()
+    return inner.results(graph.outputs, effects(graph)), inner.final()
 
 
 def _inlined(walk: Walk, operation: Any, graph: Any, values: Sequence[Any]) -> list[Any]:
@@ -53,8 +60,8 @@ def _inlined(walk: Walk, operation: Any, graph: Any, values: Sequence[Any]) -> l
 
 @row("PartitionedCall", "StatefulPartitionedCall", attributes="f config config_proto executor_type", folds=False)
 def call(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    named = operation.get_attr("f").name if operation.type in _CALLED else operation.type
-    return _inlined(walk, operation, walk.whole.function(operation.graph, named), values)
+    ((graph, _),) = called(walk.whole.function, operation)
+    return _inlined(walk, operation, graph, values)
 
 
 _BRANCHES = "then_branch else_branch branches output_shapes"
@@ -95,7 +102,7 @@ def choice(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def _truth(value: Any) -> Any:
-    """The bool that TensorFlow takes a number for: whether it is not 0."""
+    """A condition as a bool. A number is true unless it is 0, an array of another rank if it has elements."""
     if value.ndim:
         return np.asarray(bool(value.size))
     if isinstance(value, np.ndarray):
@@ -120,13 +127,13 @@ def _put(walk: Walk, operation: Any, before: Seen, changed: Sequence[Variable], 
 
 
 def _changed(walk: Walk, graphs: Sequence[Any], values: Sequence[Any]) -> list[Variable]:
-    """The variables among the values that functions assign."""
+    """The variables among the operands ``values`` that functions assign."""
     numbers = sorted({number for graph in graphs for number in assigned(walk.whole, graph)})
     return [values[n] for n in numbers if isinstance(values[n], Variable)]
 
 
 def assigned(whole: Whole, graph: Any) -> set[int]:
-    """The numbers of the inputs of a function which are variables that it assigns."""
+    """The numbers of the inputs that a function assigns, itself or in functions that it calls."""
     if id(graph) in whole.assigned:
         return whole.assigned[id(graph)]
     inputs = {key(tensor): number for number, tensor in enumerate(graph.inputs)}
@@ -141,14 +148,14 @@ def assigned(whole: Whole, graph: Any) -> set[int]:
 
 
 def behind(tensor: Any) -> Any:
-    """The tensor that one is the same as."""
+    """The operand at the start of a chain of `Identity` operations."""
     while tensor.op.type == "Identity":
         tensor = tensor.op.inputs[0]
     return tensor
 
 
 def _device(walk: Walk, operation: Any, graphs: Sequence[Any]) -> tuple[str | None]:
-    """The one device of a loop or a choice. Raises `GraphError`."""
+    """The device of a loop or a choice. Raises `GraphError` where its operations ask for several."""
     if walk.within is not None:
         return walk.within
     found = {spelled(operation.device)}
@@ -159,7 +166,7 @@ def _device(walk: Walk, operation: Any, graphs: Sequence[Any]) -> tuple[str | No
             continue
         entered.add(id(graph))
         for inner in graph.get_operations():
-            if inner.type not in ("Const", "NoOp", "Placeholder", "ReadVariableOp", *WRITES):
+            if inner.type not in (*ANYWHERE, "ReadVariableOp", *WRITES):
                 found.add(spelled(inner.device))
             todo += [called_graph for called_graph, _ in called(walk.whole.function, inner)]
     asked = sorted(one for one in found if one)
@@ -181,7 +188,7 @@ def loop(walk: Walk, operation: Any, values: list[Any]) -> Any:
     within, steps = _device(walk, operation, [condition, body]), _steps(walk, condition, body, values)
     start = [values[i] for i in carried]
     if any(isinstance(one, TensorList) and one.items is None for one in start):
-        # A step shows the shape of the elements. Its ops are used by nothing.
+        # A step outside of the loop finds the shape of the elements. Pruning removes its ops.
         after, _ = _done(walk, body, values, before, within)
         start = [_first(values[i], after[i]) for i in carried]
     init = [*map(_packed, start), *(array(value_of(one, before)) for one in changed)]
@@ -215,19 +222,19 @@ def loop(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def _stays(body: Any, number: int) -> bool:
-    """Whether a loop leaves one of its values as it is."""
+    """Whether the body returns this input unchanged. Then it is no carry."""
     return key(behind(body.outputs[number])) == key(body.inputs[number])
 
 
 def _first(value: Any, after: Any) -> Any:
-    """The value that a loop begins with. A list gets its shape from what a step writes to it."""
+    """The initial carry. A list without a shape gets that of the elements that a step writes."""
     if not isinstance(value, TensorList) or value.items is not None or after.items is None:
         return value
     return TensorList(value.filled(after.items.shape[1:]), value.length, value.dtype)
 
 
 def _steps(walk: Walk, condition: Any, body: Any, values: Sequence[Any]) -> int | None:
-    """The number of steps of a loop whose condition depends on known values only; else `None`."""
+    """The number of steps; `None` if it depends on the inputs' values or is above `MOST_STEPS`."""
     needed, todo = set[int](), list(_used(condition, condition.outputs[0]))
     while todo:
         number = todo.pop()

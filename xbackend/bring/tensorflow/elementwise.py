@@ -1,4 +1,4 @@
-"""Elementwise operations: a row for each, by its type.
+"""Operations that are a function of their operands alone: elementwise, and some of rows and matrices.
 
 TensorFlow's operands have one dtype already, and their shapes broadcast.
 """
@@ -22,21 +22,21 @@ from xbackend.program.shapes import broadcast_shapes
 
 def _div_no_nan(x: Any, y: Any) -> Any:
     zero = xb.equal(y, 0)
-    return xb.where(zero, 0, xb.divide(x, xb.where(zero, 1, y)))  # there it has no gradient
+    return xb.where(zero, 0, xb.divide(x, xb.where(zero, 1, y)))  # the inner one keeps NaN out of the gradient
 
 
 def _mul_no_nan(x: Any, y: Any) -> Any:
-    # The gradient of y is x, where y is 0, too.
+    # Where y is 0, the gradient by y is x, if x is finite.
     none = xb.logical_and(xb.equal(y, 0), xb.logical_not(xb.isfinite(x)))
     return xb.multiply(xb.where(none, 0, x), y)
 
 
 def _where_x(of: Scalar) -> Scalar:
-    """``x * of(y)`` that is 0, with no gradient, where x is."""
+    """``of(x, y)``. Where x is 0, the result and its gradient are 0."""
 
     def function(x: Any, y: Any) -> Any:
         zero = xb.equal(x, 0.0)
-        return xb.where(zero, 0, xb.multiply(x, of(xb.where(zero, 1.0, y))))
+        return xb.where(zero, 0, of(x, xb.where(zero, 1.0, y)))
 
     return function
 
@@ -58,12 +58,12 @@ def _selu(x: Any) -> Any:
 
 
 def _grad(of: Scalar) -> Scalar:
-    """A gradient op that gets the result y and the gradient of it."""
+    """A gradient operation. Its operands are the result y and the gradient of y."""
     return lambda y, dy: xb.multiply(dy, of(y))
 
 
 def _select(condition: Any, x: Any, y: Any) -> Any:
-    # TensorFlow 1's condition may be a vector, a number for each row.
+    # TensorFlow 1's condition may be a vector, which chooses rows.
     if condition.ndim == 1 and x.ndim > 1:
         condition = xb.reshape(condition, (-1, *[1] * (x.ndim - 1)))
     return xb.where(condition, x, y)
@@ -90,14 +90,16 @@ FUNCTIONS: dict[str, Scalar] = {
     "FloorDiv": lambda x, y: xb.floor(xb.divide(x, y)) if x.dtype.is_floating else xb.floor_divide(x, y),
     **{"FloorMod": xb.remainder, "TruncateDiv": quotient, "TruncateMod": remainder, "Mod": remainder},
     **{"DivNoNan": _div_no_nan, "MulNoNan": _mul_no_nan},
-    **{"Xdivy": _where_x(xb.reciprocal), "Xlogy": _where_x(xb.log), "Xlog1py": _where_x(xb.log1p)},
+    "Xdivy": _where_x(xb.divide),
+    "Xlogy": _where_x(lambda x, y: xb.multiply(x, xb.log(y))),
+    "Xlog1py": _where_x(lambda x, y: xb.multiply(x, xb.log1p(y))),
     "SquaredDifference": lambda x, y: xb.square(xb.subtract(x, y)),
     **{"LessEqual": xb.less_equal, "GreaterEqual": xb.greater_equal},
     **{"LogicalAnd": xb.logical_and, "LogicalOr": xb.logical_or},
     **{"BitwiseAnd": xb.bitwise_and, "BitwiseOr": xb.bitwise_or, "BitwiseXor": xb.bitwise_xor},
     **{"LeftShift": xb.bitwise_left_shift, "RightShift": xb.bitwise_right_shift},
     "Cross": lambda x, y: linalg.cross(x, y, axis=-1),
-    # What TensorFlow's gradients are made of: of the result (or the argument) and the gradient.
+    # Gradient operations. Their operands are the result (or the argument) and the gradient of the result.
     "TanhGrad": _grad(lambda y: xb.subtract(1.0, xb.square(y))),
     "SigmoidGrad": _grad(lambda y: xb.multiply(y, xb.subtract(1.0, y))),
     "SqrtGrad": _grad(lambda y: xb.divide(0.5, y)),
@@ -107,7 +109,7 @@ FUNCTIONS: dict[str, Scalar] = {
     "Relu6Grad": lambda dy, x: xb.where(xb.logical_and(xb.greater(x, 0), xb.less(x, 6)), dy, 0),
     "SoftplusGrad": lambda dy, x: xb.multiply(dy, xb.expit(x)),
     "EluGrad": lambda dy, y: xb.where(xb.less(y, 0.0), xb.multiply(dy, xb.add(y, 1.0)), dy),
-    # Of three, and of more.
+    # Of three operands, and of more.
     **{"ClipByValue": clip, "Select": _select, "SelectV2": xb.where},
     "AddN": lambda *each: reduce(xb.add, each),
 }
@@ -131,7 +133,7 @@ def equality(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row("LeakyRelu", "LeakyReluGrad", attributes="alpha")
 def leaky_relu(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """The argument, or the gradient in front of it, which is scaled where the argument is not positive."""
+    """The first operand, times alpha where the argument x is not positive: x itself, or the gradient of the result."""
     scaled, x = array(values[0]), array(values[-1])
     slope = float(np.float32(operation.get_attr("alpha")))
     return xb.where(xb.greater(x, 0.0), scaled, xb.multiply(scaled, slope))

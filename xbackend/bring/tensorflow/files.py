@@ -1,7 +1,7 @@
-"""What TensorFlow writes to disk: a SavedModel's folder, a GraphDef, and a MetaGraphDef with its checkpoint.
+"""TensorFlow's files: the folder of a SavedModel, a GraphDef, and a MetaGraphDef with its checkpoint.
 
-Each is a graph, which is read as one of TensorFlow 1, with the values of its variables. It is not loaded as TensorFlow
-loads it, which executes what the file says. Only operations with a row are executed, for TensorFlow's own results.
+Each is read as a graph of TensorFlow 1, with the values of its variables. TensorFlow's own loaders are not used: they
+execute what the file says. Only operations with a row are executed, for TensorFlow's own results.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from xbackend.bring.inputs import arrays_of
+from xbackend.bring.kinds import KINDS
 from xbackend.bring.origin import Origin
 from xbackend.bring.tensorflow.calls import behind, called
-from xbackend.bring.tensorflow.functions import Functions
+from xbackend.bring.tensorflow.functions import Functions, effects
 from xbackend.bring.tensorflow.given import fetched_by, graph_of, of_graph
 from xbackend.bring.tensorflow.refused import check_rows
 from xbackend.bring.tensorflow.sessions import described, is_scalar, measured, placeholders, session
@@ -25,16 +26,16 @@ from xbackend.errors import GraphError
 from xbackend.wording import join
 
 LARGEST, LARGEST_TEXT = 1 << 31, 1 << 26  # bytes of a file: protobuf reads no more, and text takes a second a megabyte
-_SAVED = ("saved_model.pb", "saved_model.pbtxt")
+_SAVED = KINDS["tensorflow"].folders
 _SERVE, _DEFAULT = "serve", "serving_default"
 _INFOS = {"coo_sparse": "is sparse", "composite_tensor": "is ragged, or of several tensors"}
 
 
 def brought(path: Path, given: Any, name: str, generator: np.random.Generator) -> Origin:
-    """The program of a signature (SavedModels), or of outputs by name. Raises `GraphError`.
+    """The program of a signature of a SavedModel, or of outputs of another file. Raises `GraphError`.
 
-    The inputs are those of the signature, in the order of their names, or the placeholders. Several results of a
-    signature are a dictionary, those of outputs by name a tuple.
+    ``name`` is the signature, or the outputs with commas between them. The inputs are the signature's, in the order of
+    their names, or the placeholders. Several results are a dictionary for a signature, and a tuple for outputs.
     """
     definition, restore, checkpoint, signature = _read(path, name)
     graph, functions = graph_of(definition)
@@ -65,8 +66,9 @@ def brought(path: Path, given: Any, name: str, generator: np.random.Generator) -
     assigned = [graph.get_operation_by_name(one.name) for one in program.shared.values()]
     needed = [getattr(one, "op", one) for one in (*fetched, *(one for _, one in fed), *assigned)]
     check_rows(own, (), needed, {}, functions, executed=True)
-    # TensorFlow has gradients of a call only where the function was traced.
-    derived = scalar and not any("PartitionedCall" in one.type for one in operations(fetched, (), {}))
+    # TensorFlow has gradients of a call only in the process that traced the function.
+    bodies = [definition.node, *(one.node_def for one in definition.library.function)]
+    derived = scalar and not any("PartitionedCall" in one.op for body in bodies for one in body)
     with session(graph, own) as running:
         _assign(running, {one.name: one.value for one in program.shared.values()})
         fed_by_name = {one.name: array for _, one, array in inputs}
@@ -74,7 +76,7 @@ def brought(path: Path, given: Any, name: str, generator: np.random.Generator) -
 
 
 def _check_signature(fed: Sequence[tuple[str, Any]], outputs: Sequence[str]) -> None:
-    """Raises `GraphError` where a signature has no results, or inputs that no session feeds as they are."""
+    """Raises `GraphError` where a signature has no outputs, or an input that is no placeholder of its own."""
     if not outputs:
         raise GraphError("the signature has no outputs: save a function that returns arrays")
     labels: dict[str, str] = {}
@@ -88,8 +90,8 @@ def _check_signature(fed: Sequence[tuple[str, Any]], outputs: Sequence[str]) -> 
 
 
 def _read(path: Path, name: str) -> tuple[Any, str, Path, Any]:
-    """The GraphDef, the operation that restores variables (or no name), their checkpoint, and the signature, which
-    other files than a SavedModel have not. Raises `GraphError`."""
+    """The GraphDef, the name of the operation that restores variables (empty without one), their checkpoint, and the
+    signature (`None` without a SavedModel). Raises `GraphError`."""
     import tensorflow as tf
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
@@ -119,7 +121,7 @@ def _read(path: Path, name: str) -> tuple[Any, str, Path, Any]:
 
 
 def _message(path: Path, *kinds: Any) -> Any:
-    """The message in a file, of the first kind that fits. Raises `GraphError`."""
+    """The protobuf message in a file, of the first kind that it parses as. Raises `GraphError`."""
     text = path.suffix == ".pbtxt"
     size, most = path.stat().st_size, LARGEST_TEXT if text else LARGEST
     if size > most:
@@ -133,7 +135,7 @@ def _message(path: Path, *kinds: Any) -> Any:
                 import_module("google.protobuf.text_format").Parse(data.decode(), message)
             else:
                 message.ParseFromString(data)
-        except Exception as error:  # the parser's own kinds
+        except Exception as error:  # parsers have errors of their own
             said = said or f"{path.name} is no {kind.__name__}: {str(error).splitlines()[0]:.200}"
             continue
         return message
@@ -141,7 +143,7 @@ def _message(path: Path, *kinds: Any) -> Any:
 
 
 def _meta_graph(model: Any) -> Any:
-    """The graph for serving, or the only one. Raises `GraphError`."""
+    """The graph with the tag for serving, or the only one. Raises `GraphError`."""
     tags = {" ".join(sorted(one.meta_info_def.tags)): one for one in model.meta_graphs}
     if _SERVE not in tags and len(tags) != 1:
         raise GraphError(
@@ -151,7 +153,7 @@ def _meta_graph(model: Any) -> Any:
 
 
 def _signature(meta: Any, name: str) -> Any:
-    """The signature of that name; without one the default, or the only one. Raises `GraphError`."""
+    """The signature of that name; without a name the only one, else the default. Raises `GraphError`."""
     known = sorted(one for one in meta.signature_def if not one.startswith("__"))
     if not known:
         raise GraphError(
@@ -164,7 +166,7 @@ def _signature(meta: Any, name: str) -> Any:
 
 
 def _tensor_name(label: str, info: Any) -> str:
-    """The name of a tensor of a signature. Raises `GraphError`."""
+    """The name of the tensor behind a label of a signature. Raises `GraphError` for sparse and ragged ones."""
     kind = info.WhichOneof("encoding")
     if kind != "name":
         raise GraphError(f"{label} {_INFOS.get(kind, 'is no tensor')}: save a signature of dense tensors")
@@ -172,7 +174,8 @@ def _tensor_name(label: str, info: Any) -> str:
 
 
 def _restored(graph: Any, functions: Functions, restore: str, checkpoint: Path) -> dict[str, np.ndarray]:
-    """The values of the variables that the operation named ``restore`` assigns, by name. Raises `GraphError`."""
+    """The values in the checkpoint of the variables that the operation ``restore`` assigns, by the variables' names.
+    Raises `GraphError`."""
     tensorflow, values = import_module("tensorflow"), dict[str, np.ndarray]()
     try:
         operation = graph.get_operation_by_name(restore.partition(":")[0])
@@ -197,8 +200,10 @@ def _restored(graph: Any, functions: Functions, restore: str, checkpoint: Path) 
 def _keys(
     functions: Functions, outputs: Sequence[Any], controls: Sequence[Any], given: Mapping[Key, str]
 ) -> Iterator[tuple[str, str, bool]]:
-    """Each variable that is assigned from a checkpoint, with the name of its value there, and whether that gets the
-    variable's shape. ``given`` are the variables that inputs of a function are. Raises `GraphError`."""
+    """The name of each restored variable, its key in the checkpoint, and whether its value is reshaped to it.
+
+    ``given`` has the variables' names by the inputs of a function. Raises `GraphError`.
+    """
 
     def variable(tensor: Any) -> str:
         one = behind(tensor)
@@ -208,7 +213,7 @@ def _keys(
         for inner, first in called(functions, operation):
             taken = zip(inner.inputs, operation.inputs[first:], strict=False)
             own = {key(one): variable(tensor) for one, tensor in taken}
-            yield from _keys(functions, inner.outputs, inner.control_outputs, own)
+            yield from _keys(functions, inner.outputs, effects(inner), own)
         if operation.type in ("Assign", "AssignVariableOp"):
             assigned, read = variable(operation.inputs[0]), behind(operation.inputs[1])
             reshaped = read.op.type == "Reshape"  # of Saver(reshape=True)
@@ -226,7 +231,7 @@ def _keys(
 
 
 def _text(tensor: Any) -> list[str]:
-    """The text of a constant. Raises `GraphError`."""
+    """The strings of a constant. Raises `GraphError`."""
     if tensor.op.type != "Const":
         raise GraphError(f"{tensor.op.name} is no constant, and names what is read of a checkpoint")
     made = import_module("tensorflow").make_ndarray(tensor.op.get_attr("value"))
@@ -234,14 +239,14 @@ def _text(tensor: Any) -> list[str]:
 
 
 def _ends(graph: Any) -> str:
-    """What is named of a graph whose outputs are not said."""
+    """For the error that asks for outputs: up to ten operations whose results nothing uses."""
     used = {one.op.name for operation in graph.get_operations() for one in operation.inputs}
     ends = [one.name for one in graph.get_operations() if one.outputs and one.name not in used]
     return f"nothing else uses {join(ends[:10])}" if ends else "it has no operation with a result"
 
 
 def _assign(running: Any, values: Mapping[str, np.ndarray]) -> None:
-    """Give variables their first values in a session."""
+    """Assign initial values to variables in a session."""
     import tensorflow as tf
 
     with running.graph.as_default():

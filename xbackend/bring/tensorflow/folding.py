@@ -1,7 +1,7 @@
-"""What is computed while walking, by TensorFlow's own code for one operation, on the CPU.
+"""Constant folding: an operation on known values is executed while walking, by TensorFlow, on the CPU.
 
-Only operations with a row are: they have no side effect. What would have more than `FOLDED` elements, and comes of
-fewer, is left to the program.
+Only operations whose row folds are executed: they have no side effect. Results of more than `FOLDED` elements, and of
+more than their operands have, are left to the program.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from xbackend.errors import GraphError
 
 FOLDED = 1 << 16
-# No shape depends on them: they are the work of a script whose numbers are all constants.
+# No shape depends on products. In a script of constants only they are the work to be measured.
 _LEFT = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 
-# The same numbers as TensorFlow's, at a tenth of the time: whole numbers and bools of counters and shapes.
+# For integers and bools, as of counters and shapes, NumPy gives TensorFlow's numbers in a tenth of the time.
 _NUMPY: dict[str, Callable[..., Any]] = {
     **{"AddV2": np.add, "Add": np.add, "Sub": np.subtract, "Mul": np.multiply},
     **{"Less": np.less, "LessEqual": np.less_equal, "Greater": np.greater, "GreaterEqual": np.greater_equal},
@@ -28,7 +28,8 @@ _NUMPY: dict[str, Callable[..., Any]] = {
 
 
 def computed(operation: Any, values: Sequence[Any], limit: int = FOLDED) -> list[Any] | None:
-    """The values of an operation's outputs, where all inputs are known; else `None`."""
+    """The values of an operation's outputs; `None` unless all inputs are known and the outputs small enough. Raises
+    `GraphError`."""
     if not values or not all(isinstance(one, np.ndarray) for one in values) or not operation.outputs:
         return None
     kind = operation.type
@@ -48,42 +49,42 @@ def computed(operation: Any, values: Sequence[Any], limit: int = FOLDED) -> list
 
 
 def _size(operation: Any, values: Sequence[np.ndarray]) -> int:
-    """A bound of the number of elements of all results."""
-    kind = operation.type
-    if kind in _GROWING:
-        return _GROWING[kind](*values)
+    """The number of elements of all results; an estimate where TensorFlow does not know the shapes of the values."""
     shapes = [one.shape for one in operation.outputs]
+    if not all(shape.is_fully_defined() for shape in shapes):
+        shapes = _inferred(operation, values)
     if all(shape.is_fully_defined() for shape in shapes):
         return sum(int(shape.num_elements()) for shape in shapes)
+    if operation.type in ("SegmentSum", "SparseSegmentSum"):  # the last segment says how many there are
+        return (int(values[-1].max(initial=-1)) + 1) * prod(values[0].shape[1:])
     return prod(max(one.size, 1) for one in values)
 
 
-def _product(lengths: np.ndarray) -> int:
-    return prod(int(n) for n in np.ravel(lengths))
+def _inferred(operation: Any, values: Sequence[np.ndarray]) -> list[Any]:
+    """The shapes of the results, which TensorFlow infers of these values. Raises `GraphError`."""
+    tensorflow = import_module("tensorflow")
+    attributes = {name: one for name, one in operation.node_def.attr.items() if not name.startswith("_")}
+    with tensorflow.Graph().as_default() as graph:
+        inputs = []
+        for one, tensor in zip(values, operation.inputs, strict=True):
+            # No shape depends on the numbers of large arrays.
+            make = tensorflow.constant if one.size <= FOLDED else _shaped
+            inputs.append(make(one, tensor.dtype.base_dtype))
+        try:
+            made = graph.create_op(
+                operation.type, inputs, [one.dtype.base_dtype for one in operation.outputs], attrs=attributes
+            )
+        except (tensorflow.errors.OpError, ValueError) as error:
+            raise GraphError(f"TensorFlow refuses it: {str(error).splitlines()[0]:.200}") from None
+    return [one.shape for one in made.outputs]
 
 
-def _range(start: Any, limit: Any, delta: Any) -> int:
-    return int(abs((float(limit) - float(start)) / float(delta))) + 1 if delta else 0
-
-
-def _padded(array: np.ndarray, padding: np.ndarray, *_: Any) -> int:
-    return prod(n + int(sum(pair)) for n, pair in zip(array.shape, padding, strict=True))
-
-
-_GROWING: dict[str, Callable[..., int]] = {
-    "Fill": lambda shape, value: _product(shape),
-    "BroadcastTo": lambda x, shape: _product(shape),
-    "Tile": lambda x, counts: x.size * _product(counts),
-    "Range": _range,
-    "LinSpace": lambda start, stop, count: int(count),
-    **dict.fromkeys(("Pad", "PadV2", "MirrorPad"), _padded),
-    "OneHot": lambda where, depth, *_: where.size * int(depth),
-    "ScatterNd": lambda where, values, shape: _product(shape),
-}
+def _shaped(value: np.ndarray, dtype: Any) -> Any:
+    return import_module("tensorflow").compat.v1.placeholder(dtype, value.shape)
 
 
 def _executed(operation: Any, values: Sequence[np.ndarray]) -> list[Any]:
-    """The results of one operation. In TensorFlow 1's mode, too, it is executed at once."""
+    """The results of one operation, executed eagerly, in TensorFlow 1's mode, too. Raises `GraphError`."""
     tensorflow = import_module("tensorflow")
     context = import_module("tensorflow.python.eager.context")
     execute = import_module("tensorflow.python.eager.execute")
@@ -100,7 +101,7 @@ def _executed(operation: Any, values: Sequence[np.ndarray]) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """An attribute as TensorFlow executes with: dtypes as their numbers."""
+    """An attribute as eager execution takes it: a dtype is a number."""
     if isinstance(value, list):
         return [_plain(one) for one in value]
     return getattr(value, "as_datatype_enum", value)

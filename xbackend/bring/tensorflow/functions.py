@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 from xbackend.errors import GraphError
 
 DEEPEST = 64  # calls of functions in functions
+_QUIET = re.compile(
+    r"Var\w+|ReadVariableOp|IsVariableInitialized|ResourceGather\w*|Random\w+|\w*TruncatedNormal|Multinomial"
+)
 MOST = 1 << 21  # operations, when all functions are inlined
 
 
 def check_calls(library: Sequence[Any]) -> None:
-    """Raises `GraphError` where functions call themselves, or others in too long a row, or come to too many operations:
-    TensorFlow would run out of its stack, or not end."""
+    """Raises `GraphError` for recursion, for calls more than `DEEPEST` deep, and for more than `MOST` operations after
+    inlining. TensorFlow would run out of its stack, or not end."""
     calls = {one.signature.name: [name for node in one.node_def for name in _names(node)] for one in library}
     sizes: dict[str, int] = {}
     for _ in range(DEEPEST):
@@ -33,17 +37,29 @@ def too_many() -> GraphError:
 
 
 def _names(node: Any) -> list[str]:
-    """What may be names of functions that an operation calls."""
+    """The type of an operation and its function attributes: names of functions that it may call."""
     each = [one for value in node.attr.values() for one in (value.func, *value.list.func)]
     return [node.op, *(one.name for one in each if one.name)]
 
 
-class Functions:
-    """Finds a function where it was traced, with its user's lines, or makes its graph from a library."""
+def effects(graph: Any) -> list[Any]:
+    """The operations of a function that TensorFlow runs whether or not a result depends on them: those that it names,
+    and stateful ones, but for reads and draws, which change nothing (function.cc, PruneFunctionBody)."""
+    named = list(graph.control_outputs)
+    stateful = (one for one in graph.get_operations() if one.op_def.is_stateful and not _QUIET.fullmatch(one.type))
+    return list({one.name: one for one in (*named, *stateful)}.values())
 
-    def __init__(self, graph: Any = None, library: Iterable[Any] = ()) -> None:
+
+class Functions:
+    """Finds the graph of a function: the traced one, which knows its user's lines, or one made from a library."""
+
+    def __init__(self, graph: Any = None, library: Any = None) -> None:
         self.graph = graph
-        self.library = {one.signature.name: one for one in library}
+        self.library = {one.signature.name: one for one in library.function} if library else {}
+        # The functions with a gradient of their own: one of the library, or one in Python, which only a `tf.Graph` has.
+        self.derived = {one.function_name for one in library.gradient} if library else set[str]()
+        own = getattr(graph, "_functions", {}).items()
+        self.derived |= {name for name, one in own if getattr(one, "python_grad_func", None)}
         self.made: dict[str, Any] = {}
 
     def __call__(self, graph: Any, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What users have of TensorFlow: functions, and graphs of TensorFlow 1."""
+"""`from_tensorflow` and `from_graph_def`: programs of functions, and of graphs of TensorFlow 1."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from xbackend.bring.tensorflow.walk import Key, Walk, Whole, array, held, key, s
 from xbackend.bring.tracing import program_of
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
+from xbackend.wording import join
 
 Spec = tuple[str, tuple[int, ...], DType]
-_LARGEST = 1 << 28  # elements of a variable's first value
+_LARGEST = 1 << 28  # elements of a variable's initial value
 
 
 def from_tensorflow(function: Any, *examples: Any, name: str | None = None, gradients: bool = True) -> TracedProgram:
@@ -30,14 +31,14 @@ def from_tensorflow(function: Any, *examples: Any, name: str | None = None, grad
 
     Args:
         function: a `tf.function`, a ConcreteFunction (a signature of a SavedModel is one), or what `tf.function` takes.
-        examples: its arguments: arrays, or an `xbackend.ArraySpec` with the shape, alone or nested; anything else is
-            passed as it is. Of a ConcreteFunction whose shapes are fixed they may be left out.
-        name: of the program; the function's own if it is left out.
-        gradients: whether a gradient of the program may be asked for: what has another gradient than the operations
-            that it is made of (`tf.stop_gradient`, `tf.custom_gradient`) is refused then.
+        examples: the arguments, alone or nested. An array, a tensor, an `xbackend.ArraySpec` or a `tf.TensorSpec` gives
+            shape and dtype; other arguments are passed as they are. A ConcreteFunction of fixed shapes needs none.
+        name: the program's name; the function's own if it is left out.
+        gradients: whether a gradient of the program may be asked for. Then an operation with a gradient of its own
+            (`tf.custom_gradient`) is refused, and `tf.stop_gradient` has the gradient 0; else both are ignored.
 
-    Variables are shared variables of the program, with their present values, and assignments its updates. Raises
-    `GraphError` with all operations that have no row, or where a shape depends on values.
+    Variables are shared variables of the program, with their present values; assignments are its updates. Raises
+    `GraphError`, which lists all operations without a row, or says which shape depends on values.
 
     >>> import tensorflow as tf
     >>> program = xb.from_tensorflow(lambda x: tf.reduce_sum(x * x), np.ones(3))
@@ -68,7 +69,7 @@ def _program(
     *,
     packed: Callable[[list[Any]], Any],
 ) -> TracedProgram:
-    """The program of tensors and operations, the ``results``, for inputs that are ``fed``. Raises `GraphError`."""
+    """The program of the ``results`` (tensors, and operations), whose inputs are ``fed``. Raises `GraphError`."""
     check_rows(name, *results, {**values, **{key(tensor): None for tensor, _ in fed}}, whole.function)
 
     def walk(*traced: Any) -> Any:
@@ -81,7 +82,7 @@ def _program(
 
 
 def _concrete(function: Any, examples: Sequence[Any]) -> Any:
-    """The traced function. Raises `GraphError`."""
+    """The ConcreteFunction. Raises `GraphError`."""
     tensorflow = import_module("tensorflow")
     if hasattr(function, "captured_inputs") and hasattr(function, "graph"):
         return function
@@ -92,7 +93,7 @@ def _concrete(function: Any, examples: Sequence[Any]) -> Any:
     try:
         return traced.get_concrete_function(*specs)
     except TypeError as error:
-        if "Binding inputs" not in str(error):  # the user's own
+        if "Binding inputs" not in str(error):  # raised by the user's code
             raise
         raise GraphError(f"the examples are no arguments of the function: {str(error).splitlines()[0]:.200}") from None
 
@@ -145,7 +146,7 @@ def _spec(tensor: Any, example: Any, label: str = "") -> Spec:
 
 
 def _kept(concrete: Any) -> Sequence[Any]:
-    """The variables of a function. Raises `GraphError` where they are gone."""
+    """The variables of a function. Raises `GraphError` where one is deleted."""
     try:
         return tuple(concrete.variables)
     except AssertionError:
@@ -155,7 +156,7 @@ def _kept(concrete: Any) -> Sequence[Any]:
 
 
 def _captured(tensor: Any, value: Any, variables: Sequence[Any]) -> Any:
-    """What a function takes from outside: a variable, or a number that stays. Raises `GraphError`."""
+    """The value of a captured tensor: a variable, or a constant. Raises `GraphError`."""
     for one in variables:
         if one.handle is value:
             own = one.name.partition(":")[0]
@@ -171,7 +172,7 @@ def _captured(tensor: Any, value: Any, variables: Sequence[Any]) -> Any:
 
 
 def _chosen_device(text: str) -> str | None:
-    """The device of a variable; `None` for the one where TensorFlow puts all."""
+    """The device of a variable; `None` for TensorFlow's default device."""
     listed = import_module("tensorflow").config.list_logical_devices()
     default = next((one.name for one in listed if one.device_type == "GPU"), "/device:CPU:0")
     found = spelled(text)
@@ -179,9 +180,9 @@ def _chosen_device(text: str) -> str | None:
 
 
 def _packed(form: Any, values: Iterator[Any]) -> Any:
-    """The values in the form that the function returns them in: tuples, lists and dictionaries. Raises `GraphError`."""
+    """The results in the function's own tuples, lists and dictionaries. Raises `GraphError` for other types."""
     if isinstance(form, Mapping):
-        order = {name: _packed(form[name], values) for name in sorted(form)}  # as tf.nest has them
+        order = {name: _packed(form[name], values) for name in sorted(form)}  # in the order of tf.nest
         return {name: order[name] for name in form}
     if isinstance(form, tuple):
         return tuple(_packed(one, values) for one in form)
@@ -205,11 +206,11 @@ def from_graph_def(
 
     Args:
         graph_def: a GraphDef, its bytes, or a `tf.Graph`, which knows its user's lines.
-        outputs: the tensors that a session would fetch (``loss``, ``loss:0``), and operations without a result
-            (``train``, or ``^train`` for one whose result is not wanted), whose assignments are updates. One name gives
-            one array.
-        inputs: what a session would feed, with arrays or `xbackend.ArraySpec`.
-        variables: first values of variables, where their initializers do not say them (random ones).
+        outputs: names of tensors (``loss``, ``loss:0``), and of operations without a result (``train``, or ``^train``
+            to leave the result out), whose assignments are updates. One name gives one array.
+        inputs: arrays or `xbackend.ArraySpec` by the names of the tensors that a session would feed.
+        variables: initial values, of the variables' dtypes, where initializers do not give them (random ones).
+        name: the program's name.
         gradients: as for `from_tensorflow`.
 
     Raises `GraphError`.
@@ -241,8 +242,8 @@ def of_graph(
     name: str,
     gradients: bool,
 ) -> TracedProgram:
-    """As `from_graph_def`, of tensors and operations. ``fed`` has for each input a name (or its tensor's, if that is
-    empty), the tensor and an example; ``packed`` gives the form in which the program returns its arrays."""
+    """`from_graph_def` of tensors and operations. ``fed`` has for each input a name (empty for the tensor's own), the
+    tensor and an example; ``packed`` makes the structure of the results of their list."""
     whole = Whole(functions, gradients)
     given = [(tensor, _spec(tensor, example, label)) for label, tensor, example in fed]
     values = _variables(graph, whole, dict(variables))
@@ -250,22 +251,22 @@ def of_graph(
 
 
 def parted(fetched: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The tensors of what a session would fetch, and the operations."""
+    """The tensors among fetches, and the operations."""
     tensors = [one for one in fetched if hasattr(one, "value_index")]
     return tensors, [one for one in fetched if not hasattr(one, "value_index")]
 
 
 def graph_of(given: Any) -> tuple[Any, Functions]:
-    """The graph, with the functions of its library. Nothing of it is executed. Raises `GraphError`."""
+    """The graph, and the functions of its library. Nothing is executed. Raises `GraphError`."""
     tensorflow = import_module("tensorflow")
     if isinstance(given, tensorflow.Graph):
-        return given, Functions(given, given.as_graph_def().library.function)
+        return given, Functions(given, given.as_graph_def().library)
     definition = given
     if isinstance(given, bytes):
         definition = tensorflow.compat.v1.GraphDef()
         try:
             definition.ParseFromString(given)
-        except Exception as error:  # the parser's own kinds
+        except Exception as error:  # parsers have errors of their own
             raise GraphError(f"the bytes are no GraphDef: {error}") from None
     if type(definition).__name__ != "GraphDef":
         raise GraphError(f"{given!r:.60} is no GraphDef; of a function use from_tensorflow")
@@ -282,7 +283,7 @@ def graph_of(given: Any) -> tuple[Any, Functions]:
             tensorflow.import_graph_def(definition, name="")
     except (ValueError, tensorflow.errors.OpError) as error:
         raise GraphError(f"TensorFlow does not take the GraphDef: {str(error).splitlines()[0]:.200}") from None
-    return graph, Functions(graph, definition.library.function)
+    return graph, Functions(graph, definition.library)
 
 
 def _tensor(graph: Any, name: str) -> Any:
@@ -293,7 +294,7 @@ def _tensor(graph: Any, name: str) -> Any:
 
 
 def fetched_by(graph: Any, name: str) -> Any:
-    """A tensor by its name, or an operation that has none. Raises `GraphError`."""
+    """The tensor of a name; the operation if it has no result, or the name begins with ``^``. Raises `GraphError`."""
     try:
         if ":" in name:
             return graph.get_tensor_by_name(name)
@@ -310,20 +311,35 @@ def fetched_by(graph: Any, name: str) -> Any:
 
 
 def _variables(graph: Any, whole: Whole, first: dict[str, Any]) -> dict[Key, Variable]:
-    """The variables of a graph. Their first values are those given, or what their initializers assign."""
+    """The variables of a graph. Initial values are those given, or the initializers'. Raises `GraphError`."""
     found: dict[Key, Variable] = {}
-    named: dict[str, Variable] = {}  # several operations may be of one variable
+    named: dict[tuple[Any, ...], list[Any]] = {}  # operations of one name in a container are one variable
     for operation in graph.get_operations():
         if operation.type in ("VariableV2", "Variable", "VarHandleOp"):
-            given = first.pop(operation.name, None)
-            own_first = partial(_initial, graph, whole, operation, found)
-            initial = own_first if given is None else partial(np.asarray, given)
-            one = Variable(operation.name, initial, spelled(operation.device))
-            own = operation.get_attr("shared_name").decode()
-            found[operation.name, 0] = named.setdefault(own, one) if own else one
+            container, own = (operation.get_attr(one).decode() for one in ("container", "shared_name"))
+            named.setdefault((operation.type == "VarHandleOp", container, own or operation.name), []).append(operation)
+    for each in named.values():
+        given = [_given(one, first.pop(one.name)) for one in each if one.name in first]
+        if any(one.tobytes() != given[0].tobytes() for one in given):
+            raise GraphError(f"{join([one.name for one in each])} are one variable, and were given several values")
+        initial = (lambda value=given[0]: value) if given else partial(_initial, graph, whole, each[0], found)
+        one = Variable(each[0].name, initial, spelled(each[0].device))
+        found.update({(operation.name, 0): one for operation in each})
     if first:
         raise GraphError(f"the graph has no variable {', '.join(map(repr, first))}")
     return found
+
+
+def _given(operation: Any, value: Any) -> np.ndarray:
+    """The value given for a variable. Raises `GraphError` where it has another dtype or shape."""
+    dtype = operation.get_attr("dtype").as_numpy_dtype
+    made = np.asarray(value, None if hasattr(value, "dtype") else dtype)
+    shape = import_module("tensorflow").TensorShape(operation.get_attr("shape"))
+    if made.dtype != dtype or not shape.is_compatible_with(made.shape):
+        raise GraphError(
+            f"the variable {operation.name!r} is {np.dtype(dtype)}{shape}, was given {made.dtype}{made.shape}"
+        )
+    return made
 
 
 def _initial(graph: Any, whole: Whole, operation: Any, found: Mapping[Key, Variable]) -> np.ndarray:
@@ -336,7 +352,7 @@ def _initial(graph: Any, whole: Whole, operation: Any, found: Mapping[Key, Varia
     if assign.type not in ("Assign", "AssignVariableOp") or assign.inputs[0].op is not operation:
         raise GraphError(refused)
     try:
-        check_rows(refused, [assign.inputs[1]], (), found, whole.function)
+        check_rows(f"the first value of {own!r}", [assign.inputs[1]], (), found, whole.function)
         made = Walk(whole, dict(found), limit=_LARGEST).results([assign.inputs[1]])[0]
     except GraphError as error:
         raise GraphError(f"{refused} ({error})") from None

@@ -9,7 +9,7 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
-from xbackend.bring.tensorflow.walk import Walk, array, key, known, lengths, row, whole
+from xbackend.bring.tensorflow.walk import Walk, array, known, lengths, row, whole, within
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
@@ -28,7 +28,7 @@ def strided_slice(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def _key(walk: Walk, operation: Any, values: list[Any]) -> tuple[Any, ...]:
-    """What stands in the brackets."""
+    """The index: integers, slices, ``...``, `None`, and scalars of the program."""
     masks = {name: int(operation.get_attr(name)) for name in _MASKS.split()}
     begins, ends, steps = (_entries(walk, operation.inputs[i + 1], one) for i, one in enumerate(values))
     found: list[Any] = []
@@ -50,18 +50,19 @@ def _key(walk: Walk, operation: Any, values: list[Any]) -> tuple[Any, ...]:
 
 
 def _entries(walk: Walk, tensor: Any, value: Any) -> list[Any]:
-    """The elements of a vector of bounds: those that are known, and the others as arrays."""
+    """The elements of a vector of bounds: integers where they are known, else arrays."""
     if isinstance(value, np.ndarray):
         return [int(n) for n in value]
-    if tensor.op.type == "Pack" and tensor.op.inputs:
-        each = [walk.values[key(one)] for one in tensor.op.inputs]
+    seen = walk.seen.get(tensor.op.name)  # of no operation whose result is fed
+    if tensor.op.type == "Pack" and tensor.op.inputs and seen is not None:
+        each = [walk.read(one, seen) for one in tensor.op.inputs]
         return [int(one) if isinstance(one, np.ndarray) else one for one in each]
     return [value[i] for i in range(value.shape[0])]
 
 
 @row("Slice")
 def slice_(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """A part of fixed size, whose begin may depend on the inputs."""
+    """A part of fixed size, whose begin may depend on the inputs' values."""
     x = array(values[0])
     begins = _entries(walk, operation.inputs[1], values[1])
     sizes = lengths(values[2], "the size of a slice")
@@ -84,14 +85,18 @@ def gather(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row("Gather", attributes="validate_indices")
 def gather_rows(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return xb.take(array(values[0]), values[1], axis=0)
+    return gathered(array(values[0]), values[1], 0, 0)
 
 
-row("GatherNd")(lambda walk, operation, values: array(values[0])[places(values[1])])
+@row("GatherNd")
+def gather_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
+    x = array(values[0])
+    return x[places(values[1], x.shape)]
 
 
 def gathered(x: Any, where: Any, axis: int, batch: int) -> Any:
-    """The elements of an axis at indices, of the first ``batch`` axes each for itself."""
+    """The elements of an axis at the indices ``where``; the first ``batch`` axes are batch axes of both."""
+    where = within(where, x.shape[axis], "the indices of a gather")
     if not batch:
         return xb.take(x, where, axis=axis)
     where = array(where)
@@ -106,29 +111,31 @@ def gathered(x: Any, where: Any, axis: int, batch: int) -> Any:
     return xb.moveaxis(found, source, tuple(n + len(between) for n in source))
 
 
-def places(where: Any) -> tuple[Any, ...]:
-    """The index that the last axis of an array of indices has."""
+def places(where: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """The arrays along the last axis of an array of indices, one for each indexed axis of an array of this shape.
+    Raises `GraphError`."""
     count = where.shape[-1]
     if not count:
         raise GraphError("indices of no axis have no row")
-    return tuple(where[..., i] for i in range(count))
+    return tuple(within(where[..., i], shape[i], f"the indices of axis {i}") for i in range(count))
 
 
 @row("ScatterNd")
 def scatter_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
     new = array(values[1])
     shape = lengths(values[2], "the shape of a scatter")
-    return xb.at(xb.zeros(shape, dtype=new.dtype))[places(values[0])].add(new)
+    return xb.at(xb.zeros(shape, dtype=new.dtype))[places(values[0], shape)].add(new)
 
 
 @row("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub")
 def tensor_scatter(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    place = xb.at(array(values[0]))[places(values[1])]
+    x = array(values[0])
+    place = xb.at(x)[places(values[1], x.shape)]
     return put_at(place, operation.type.removeprefix("TensorScatter"), array(values[2]))
 
 
 def put_at(place: Any, how: str, new: Any) -> Any:
-    """The array with what a scatter puts to a place of it."""
+    """The array after a scatter, which sets, adds or subtracts ``new`` at a place."""
     if how == "Update":
         return place.set(new)
     return place.add(new if how == "Add" else xb.negative(new))
@@ -136,7 +143,7 @@ def put_at(place: Any, how: str, new: Any) -> Any:
 
 @row("DynamicStitch", "ParallelDynamicStitch")
 def stitch(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """Rows of several arrays at the places that are given; the last of the same place stays."""
+    """The rows of several arrays, put at known places. At a repeated place the last row stays."""
     count = operation.get_attr("N")
     where = [known(one, "the places of a stitch") for one in values[:count]]
     inner = array(values[count]).shape[where[0].ndim :]

@@ -1,4 +1,4 @@
-"""Lists of tensors, which `tf.TensorArray`, `tf.scan` and `tf.map_fn` are made of: one array with an axis in front."""
+"""Lists of tensors, on which `tf.TensorArray`, `tf.scan` and `tf.map_fn` are built: one array, an element a row."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from xbackend.program.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class TensorList:
-    """``items`` is `None` while no element says the shape of all."""
+    """Elements of one shape, stacked in ``items``, which is `None` until that shape is known."""
 
     items: Array | None
     length: int
     dtype: DType
 
     def filled(self, shape: tuple[int, ...]) -> Array:
-        """The elements; zeros where there are none yet."""
+        """The elements; zeros of this shape before one is written."""
         return xb.zeros((self.length, *shape), dtype=self.dtype) if self.items is None else self.items
 
     def grown(self, length: int) -> TensorList:
-        """The list with zeros up to the length."""
+        """The list, extended with zeros to at least this length."""
         if length <= self.length or self.items is None:
             return TensorList(self.items, max(length, self.length), self.dtype)
         more = xb.zeros((length - self.length, *self.items.shape[1:]), dtype=self.dtype)
         return TensorList(xb.concat([self.items, more]), length, self.dtype)
 
     def there(self) -> Array:
-        """The elements. Raises `GraphError`."""
+        """The elements. Raises `GraphError` while their shape is unknown."""
         if self.items is None:
             raise GraphError(
                 "the shape of the list's elements is not known before one is written: give tf.TensorArray an "
@@ -44,7 +44,7 @@ class TensorList:
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """The shape of an element, where all lengths are said."""
+    """The shape of an element; `None` unless all lengths are given."""
     each = known(value, "the shape of a list's elements")
     return tuple(int(n) for n in each) if each.ndim and (each >= 0).all() else None
 

@@ -1,4 +1,4 @@
-"""Products, factorisations and equations of matrices, and their diagonals."""
+"""Products, factorisations and diagonals of matrices, and linear systems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xbackend.errors import GraphError
 
 
 def _turned(operation: Any, attribute: str, value: Any) -> Any:
-    """The matrices of an operand, transposed where an attribute says so."""
+    """The operand, with its matrices transposed if the attribute is true."""
     return xb.matrix_transpose(array(value)) if operation.get_attr(attribute) else array(value)
 
 
@@ -38,7 +38,7 @@ def einsum(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def _lower(x: Any) -> Any:
-    """The symmetric matrices of a lower triangle: the other one is not read."""
+    """Symmetric matrices with these lower triangles; the upper ones are not read."""
     return xb.add(xb.tril(x), xb.matrix_transpose(xb.tril(x, k=-1)))
 
 
@@ -73,7 +73,7 @@ def qr(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row("Svd", attributes="compute_uv full_matrices")
 def svd(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """TensorFlow has the right singular vectors as columns."""
+    """TensorFlow gives the singular values first, and the right vectors as columns."""
     x = array(values[0])
     if not operation.get_attr("compute_uv"):
         nothing = np.zeros((0,), x.dtype.value)
@@ -115,7 +115,7 @@ def diagonal_matrix(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def _diagonal_shape(length: int, k: int, given: list[Any]) -> tuple[int, int]:
-    """Rows and columns: those given, else the fewest; without any a square."""
+    """Rows and columns: as given, else the fewest; a square where neither is given."""
     rows, columns = [whole(one, "the shape of a diagonal matrix") for one in given] or [-1, -1]
     least = length + max(-k, 0), length + max(k, 0)
     if rows == columns == -1:

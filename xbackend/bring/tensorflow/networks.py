@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 import xbackend.api.functions as xb
+from xbackend.api.functions.convolution import zeros_around
 from xbackend.api.tracing.gradient import grad
 from xbackend.bring.scalars import log_softmax, softmax
 from xbackend.bring.tensorflow.arrays import padded
-from xbackend.bring.tensorflow.walk import Walk, array, lengths, other_gradient, row
+from xbackend.bring.tensorflow.elementwise import FUNCTIONS
+from xbackend.bring.tensorflow.walk import Walk, array, lengths, other_gradient, row, within
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
@@ -40,16 +42,18 @@ def _channels_first(operation: Any) -> bool:
 
 @row("SoftmaxCrossEntropyWithLogits")
 def cross_entropy(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """The loss, and its gradient with respect to the logits. Labels of 0 add nothing, whatever their logit is."""
+    """The loss, and softmax minus labels. A label of 0 adds nothing to the loss, whatever its logit is."""
+    if walk.whole.gradients and isinstance(values[1], np.ndarray) and not np.allclose(values[1].sum(-1), 1.0, 1e-3):
+        other_gradient(values, "labels do not sum to 1, and TensorFlow's gradient is then not that of the loss")
     logits, labels = xb.broadcast_arrays(*map(array, values))
-    zero = xb.equal(labels, 0.0)
-    each = xb.where(zero, 0.0, xb.multiply(labels, log_softmax(logits)))
+    each = FUNCTIONS["MulNoNan"](log_softmax(logits), labels)
     return [xb.negative(xb.sum(each, axis=-1)), xb.subtract(softmax(logits), labels)]
 
 
 @row("SparseSoftmaxCrossEntropyWithLogits")
 def sparse_cross_entropy(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    logits, labels = map(array, values)
+    logits = array(values[0])
+    labels = array(within(values[1], logits.shape[-1], "the labels"))
     where = xb.expand_dims(xb.astype(labels, DType.int64), axis=-1)
     loss = xb.negative(xb.squeeze(xb.take_along_axis(log_softmax(logits), where), axis=-1))
     own = xb.equal(xb.arange(logits.shape[-1], dtype=DType.int64), where)
@@ -64,7 +68,7 @@ row("Conv2D", attributes=_CONVOLUTION)(lambda walk, operation, values: _convolve
 
 @row("Conv2DBackpropInput", attributes=_CONVOLUTION)
 def conv2d_of_input(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """What TensorFlow's gradient of a convolution, and `tf.nn.conv2d_transpose`, are made of."""
+    """The gradient of a convolution by its images, which `tf.nn.conv2d_transpose` is, too."""
     kernel, dy = map(array, values[1:])
     return _pulled_back(lambda x: _convolved(operation, x, kernel), values[0], dy)
 
@@ -76,7 +80,7 @@ def conv2d_of_kernel(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def _pulled_back(of: Callable[[Any], Any], shape: Any, dy: Any) -> Any:
-    """The gradient of a linear function's argument, for that of its result."""
+    """The gradient of the linear function ``of`` by its argument of this shape, for the result's gradient ``dy``."""
     x = xb.zeros(lengths(shape, "the shape of what is convolved or pooled"), dtype=dy.dtype)
     return grad(xb.sum(xb.multiply(of(x), dy)), x)
 
@@ -98,7 +102,7 @@ def _convolved(operation: Any, x: Any, kernel: Any) -> Any:
 
 
 def _of_pixels(operation: Any, attribute: str) -> tuple[int, int]:
-    """The numbers for rows and columns. Raises `GraphError` where images or channels have another one than 1."""
+    """The attribute's numbers for rows and columns. Raises `GraphError` unless those for images and channels are 1."""
     each, begin = operation.get_attr(attribute), 2 if _channels_first(operation) else 1
     if any(n != 1 for a, n in enumerate(each) if a not in (begin, begin + 1)):
         raise GraphError(f"steps of {list(each)} through images or channels have no row")
@@ -107,7 +111,7 @@ def _of_pixels(operation: Any, attribute: str) -> tuple[int, int]:
 
 @row("DepthwiseConv2dNative", attributes="strides padding explicit_paddings data_format dilations")
 def depthwise(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """Each channel by its own kernels: the sum of products over the places in the window."""
+    """Each channel is convolved with its own kernels: a sum of products over the positions in the window."""
     x, kernel = map(array, values)
     first, padding = _channels_first(operation), operation.get_attr("padding")
     if any(n != 1 for n in operation.get_attr("dilations")) or padding not in (b"SAME", b"VALID"):
@@ -125,8 +129,8 @@ _NORM = "epsilon exponential_avg_factor data_format is_training"
 
 @row("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", attributes=_NORM)
 def batch_norm(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """The normalised images, and the mean and variance that the running ones become. What TensorFlow keeps for its own
-    gradient has no value here."""
+    """The normalised images, and the new running mean and variance. The other results, which only TensorFlow's gradient
+    uses, have no value."""
     x, scale, offset, mean, variance = map(array, values)
     share, epsilon = (float(np.float32(operation.get_attr(n))) for n in ("exponential_avg_factor", "epsilon"))
     training = bool(operation.get_attr("is_training"))
@@ -151,8 +155,8 @@ def batch_norm(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def _check_statistics(walk: Walk, operation: Any, training: bool, given: list[Any]) -> None:
-    """TensorFlow has no gradient through the mean and the variance of a batch as results, or as inputs (its file
-    python/ops/nn_grad.py, _BaseFusedBatchNormGrad)."""
+    """Raises `GraphError` for a gradient through mean and variance, as results or as inputs: TensorFlow has none
+    (python/ops/nn_grad.py, _BaseFusedBatchNormGrad)."""
     if not walk.whole.gradients:
         return
     why = "TensorFlow has no gradient through the mean and the variance of its fused_batch_norm"
@@ -176,7 +180,7 @@ def pool_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def _pooled(operation: Any, x: Any, largest: bool) -> Any:
-    """The largest number, or the mean, of each window."""
+    """The maximum, or the mean, of each window."""
     first, padding = _channels_first(operation), operation.get_attr("padding")
     if padding not in (b"SAME", b"VALID"):
         raise GraphError("pooling with its own paddings has no row: use tf.pad before")
@@ -190,15 +194,13 @@ def _pooled(operation: Any, x: Any, largest: bool) -> Any:
 
 
 def _seen(operation: Any, x: Any, window: tuple[int, ...], value: float) -> Iterator[Any]:
-    """For each place in the window, the pixels that stand there: the ``value`` around the images."""
+    """For each position in the window, the pixels of all windows there. Images are padded with ``value``."""
     steps, same = _of_pixels(operation, "strides"), operation.get_attr("padding") == b"SAME"
-    totals = [
-        max((-(-n // s) - 1) * s + k - n, 0) if same else 0 for n, k, s in zip(x.shape[1:3], window, steps, strict=True)
-    ]
-    around = [(0, 0), *((total // 2, total - total // 2) for total in totals), (0, 0)]
+    zeros = zeros_around("SAME" if same else "VALID", x.shape[1:3], window, steps)
+    around = [(0, 0), zeros[:2], zeros[2:], (0, 0)]
     if isinstance(x, np.ndarray):
         x = np.pad(x, around, constant_values=value)
-    elif any(totals):
+    elif any(zeros):
         x = padded(x, around, value)
     rows, columns = ((n - k) // s + 1 for n, k, s in zip(x.shape[1:3], window, steps, strict=True))
     for i in range(window[0]):

@@ -1,6 +1,7 @@
-"""Operations that apply a gradient. TensorFlow's formulas are in its file core/kernels/training_ops.cc.
+"""Steps of optimisers, by the formulas of TensorFlow's core/kernels/training_ops.cc.
 
-Each gets the variable and its slots, then the numbers and the gradient. Keras has the rate in the velocity.
+The operands are the variable, its slots, then the hyperparameters and the gradient. The velocity of Keras includes the
+learning rate.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ WRITES |= dict.fromkeys(("ResourceApplyAdam", "ApplyAdam", "ResourceApplyRMSProp
 
 
 def _put(walk: Walk, operation: Any, values: list[Any], *new: Any) -> Any:
-    """Assign the slots and the variable, which is the result."""
+    """Assign the slots, then the variable. The result is that of `put` for the variable."""
     for target, value in zip(values[1:], new[1:], strict=False):
         put(walk, operation, target, value)
     return put(walk, operation, values[0], new[0])

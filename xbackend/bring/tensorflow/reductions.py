@@ -1,4 +1,4 @@
-"""Operations along axes: sums and their like, positions, running sums, sorts, sums of segments."""
+"""Operations along axes: reductions, argmax and argmin, cumulative sums, top k, sums of segments, searches."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+import numpy as np
+
 import xbackend.api.functions as xb
-from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole
+from xbackend.bring.tensorflow.indexing import gathered
+from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole, within
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
@@ -49,7 +52,8 @@ def position(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row("Cumsum", "Cumprod", attributes="exclusive reverse")
 def cumulative(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    x, axis = array(values[0]), whole(values[1], "the axis of a running sum") % array(values[0]).ndim
+    x = array(values[0])
+    axis = whole(values[1], "the axis of a running sum") % x.ndim
     backward = operation.get_attr("reverse")
     x = xb.flip(x, axis=axis) if backward else x
     of, first = (xb.cumulative_sum, 0) if operation.type == "Cumsum" else (xb.cumulative_prod, 1)
@@ -63,7 +67,7 @@ def cumulative(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row("TopKV2", attributes="sorted")
 def top_k(walk: Walk, operation: Any, values: list[Any]) -> list[Any]:
-    """The largest elements, of equal ones the first, whether they have to be sorted or not."""
+    """The largest elements, always sorted; of equal ones the first."""
     x, count = array(values[0]), whole(values[1], "the number of the largest elements")
     where = xb.argsort(x, descending=True)[..., :count]
     return [xb.take_along_axis(x, where), xb.astype(where, held(operation.outputs[1].dtype))]
@@ -72,26 +76,30 @@ def top_k(walk: Walk, operation: Any, values: list[Any]) -> list[Any]:
 @row("UnsortedSegmentSum", "SegmentSum", "SparseSegmentSum")
 def segment_sum(walk: Walk, operation: Any, values: list[Any]) -> Any:
     if operation.type == "SparseSegmentSum":
-        values = [xb.take(array(values[0]), values[1], axis=0), values[2]]
+        values = [gathered(array(values[0]), values[1], 0, 0), values[2]]
     x, segments = array(values[0]), values[1]
     if len(values) > 2:
         count = whole(values[2], "the number of segments")
+        if isinstance(segments, np.ndarray):  # negative ones are dropped
+            within(segments.clip(0), count, "the segments")
     else:
         numbers = known(segments, "the number of segments")
         count = int(numbers[-1]) + 1 if numbers.size else 0
+        if (np.diff(numbers, prepend=0) < 0).any():
+            raise GraphError("the segments are not in order, from 0 on: use tf.math.unsorted_segment_sum")
     inner = x.shape[segments.ndim :]
     rows, where = xb.reshape(x, (prod(segments.shape), *inner)), xb.reshape(array(segments), (-1,))
-    # A negative number of a segment drops its row.
+    # Rows with a negative segment are dropped: they go to one more segment.
     where = xb.where(xb.less(where, 0), count, where)
     return xb.at(xb.zeros((count + 1, *inner), dtype=x.dtype))[where].add(rows)[:count]
 
 
-_MOST_ROWS = 64  # of a search
+_MOST_ROWS = 64  # of a search, which is one op for each row
 
 
 @row("LowerBound", "UpperBound")
 def searchsorted(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    """Positions in the rows of a matrix, one row after the other."""
+    """Positions in the sorted rows of a matrix."""
     side, dtype = "left" if operation.type == "LowerBound" else "right", held(operation.get_attr("out_type"))
     rows, wanted = map(array, values)
     if rows.shape[0] > _MOST_ROWS:

@@ -1,4 +1,4 @@
-"""Operations that no program has, and what to write instead; and the check that names all of a graph at once."""
+"""Operations that no program has, what to write instead, and the check that lists all of a graph in one error."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 from xbackend.bring.missing import Missing
 from xbackend.bring.tensorflow.calls import called
+from xbackend.bring.tensorflow.functions import effects
 from xbackend.bring.tensorflow.walk import ROWS, key, line_of, operations
 
-INSTEAD = {  # by a pattern of the type
+INSTEAD = {  # by a regular expression of the type
     r"(Ref)?(Switch|Merge|Enter|Exit|NextIteration|LoopCond)|ControlTrigger": (
         "it is a loop or a choice of TensorFlow 1: call tf.compat.v1.enable_control_flow_v2() before the graph is "
         "made, or write tf.while_loop and tf.cond in a tf.function"
@@ -24,11 +25,11 @@ INSTEAD = {  # by a pattern of the type
     r"(Mutable)?(Anonymous)?(Mutable)?(HashTable|DenseHashTable).*|LookupTable.*|InitializeTable.*": (
         "it looks up in a table: look it up before, and give the numbers as an input, for tf.gather"
     ),
-    r"(Stateless)?(Random|Truncated|Parameterized|Multinomial|Stateful).*|RngReadAndSkip|RngSkip|Multinomial": (
+    r"(Stateless)?(Random|Truncated|Parameterized|Multinomial|Stateful).*|RngReadAndSkip|RngSkip": (
         "it draws random numbers: give the draws as an input"
     ),
     r".*Ragged.*": "it is ragged: pad it, with a mask (RaggedTensor.to_tensor)",
-    r"Sparse.*|.*Sparse.*": "it is sparse: use tf.sparse.to_dense before, or tf.gather and tf.scatter_nd",
+    r".*Sparse.*": "it is sparse: use tf.sparse.to_dense before, or tf.gather and tf.scatter_nd",
     r".*String.*|Decode.*|Encode.*|Parse.*|AsString|Substr.*|Regex.*|Unicode.*": (
         "it works on text: do it before, and give numbers as an input"
     ),
@@ -56,38 +57,28 @@ def check_rows(
     *,
     executed: bool = False,
 ) -> None:
-    """Raises `GraphError` that names all operations, and attributes, without a row, those of functions included.
+    """Raises `GraphError`, which lists operations without a row and attributes that no row reads, also of functions.
 
-    With ``executed`` these are the operations that a session would run, also all of the body of a function.
+    With ``executed`` it is for a session's run: all operations of called functions are checked, and no attributes.
     """
     missing, entered = Missing("TensorFlow"), set[int]()
     todo = operations(outputs, controls, given)
     for operation in todo:
         for attribute, value in () if executed else _unread(operation):
             missing.add(f"{operation.type} with {attribute}={value!r:.40}", line_of(operation))
-        inner = _inner(function, operation)
-        if inner is None:
+        inner = [graph for graph, _ in called(function, operation)]
+        if not inner and operation.type not in ROWS:
             missing.add(operation.type, line_of(operation), instead(operation.type))
-        for one in inner or ():
+        for one in inner:
             if id(one) not in entered:
                 entered.add(id(one))
                 own = {key(tensor): None for tensor in one.inputs}
-                todo += one.get_operations() if executed else operations(one.outputs, one.control_outputs, own)
+                todo += one.get_operations() if executed else operations(one.outputs, effects(one), own)
     missing.check(name)
 
 
-def _inner(function: Callable[[Any, str], Any], operation: Any) -> list[Any] | None:
-    """The graphs of the functions that an operation calls, or is named after; `None` where it has no row either."""
-    if operation.type in ROWS:
-        return [graph for graph, _ in called(function, operation)]
-    try:
-        return [function(operation.graph, operation.type)]
-    except LookupError:
-        return None
-
-
 def _unread(operation: Any) -> list[tuple[str, Any]]:
-    """The attributes that the row of an operation does not read, and that have another value than their default."""
+    """Attributes, with their values, that the operation's row does not read, and that are not their default."""
     if operation.type not in ROWS:
         return []
     read = ROWS[operation.type].attributes

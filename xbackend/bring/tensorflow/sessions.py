@@ -1,4 +1,4 @@
-"""What scripts of TensorFlow 1 have: tensors and operations of a graph, which a session would run."""
+"""Scripts of TensorFlow 1: their fetches are tensors and operations of a graph."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from xbackend.errors import GraphError
 
 
 def is_fetched(found: Any) -> bool:
-    """Whether it is a tensor or an operation of a graph, or several of them."""
+    """Whether it is a tensor or an operation of a graph, or a list of them."""
     each = found if isinstance(found, list | tuple) else [found]
     return bool(each) and not any(map(callable, each)) and all(hasattr(one, "graph") for one in each)
 
 
 def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -> Origin:
-    """The program of what a session would fetch, its placeholders as inputs, in the order in which they were made.
+    """The program of fetches. Its inputs are the placeholders, in the order in which they were made.
 
-    Variables have the first values that a new session gives them. Raises `GraphError`.
+    Variables have the initial values that a new session gives them. Raises `GraphError`.
     """
     import tensorflow as tf
 
@@ -50,13 +50,13 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
 
 
 def placeholders(graph: Any, fetched: Sequence[Any]) -> list[Any]:
-    """The placeholders that tensors and operations depend on, in the order in which they were made."""
-    found = [one for one in operations(*parted(fetched), {}) if one.type == "Placeholder"]
-    return [one.outputs[0] for one in sorted(found, key=graph.get_operations().index)]
+    """The placeholders that the fetches depend on, in the order in which they were made."""
+    found = {one.name for one in operations(*parted(fetched), {}) if one.type == "Placeholder"}
+    return [one.outputs[0] for one in graph.get_operations() if one.name in found]
 
 
 def described(tensor: Any, name: str = "") -> Input:
-    """A tensor that is fed. Raises `GraphError` for a dtype that no program has."""
+    """The description of a fed tensor. Raises `GraphError` for a dtype that no program has."""
     name = name or tensor.op.name
     try:
         dtype = held(tensor.dtype).value
@@ -66,7 +66,7 @@ def described(tensor: Any, name: str = "") -> Input:
 
 
 def is_scalar(fetched: Sequence[Any]) -> bool:
-    """Whether it is one number that may have a gradient."""
+    """Whether the only fetch is a floating-point scalar."""
     first = fetched[0]
     one = len(fetched) == 1 and hasattr(first, "value_index")
     return one and first.shape.rank == 0 and bool(first.dtype.is_floating)
@@ -81,8 +81,10 @@ def measured(
     scalar: bool,
     derived: bool = True,
 ) -> Origin:
-    """A program, with what a session computes of the same arrays, which are given by the names of tensors; and of a
-    scalar without assignments the gradients, unless they are not ``derived``."""
+    """The program with a session's results, for the arrays ``fed`` by the names of tensors.
+
+    A ``scalar`` without assignments has TensorFlow's own gradients, too, if they are to be ``derived``.
+    """
     import tensorflow as tf
 
     graph = running.graph
@@ -92,8 +94,7 @@ def measured(
     slopes: list[Any] = []
     if floating and derived and not graph.finalized:
         with graph.as_default():
-            made = tf.gradients(fetched[0], list(floating.values()), unconnected_gradients="zero")
-        slopes = running.run(made, dict(fed))
+            slopes = _slopes(running, fetched[0], list(floating.values()), fed)
     own = [program.values[i].params["name"] for i in program.inputs]
     targets = [label for label, name in zip(own, fed, strict=True) if name in floating]
     facts = {"graph": f"TensorFlow {tf.__version__}"}
@@ -101,9 +102,23 @@ def measured(
     return Origin(program, arrays, targets, list(map(np.asarray, results)), list(map(np.asarray, slopes)), facts)
 
 
+def _slopes(running: Any, loss: Any, of: Sequence[Any], fed: Mapping[str, np.ndarray]) -> list[Any]:
+    """TensorFlow's gradients; none where TensorFlow lacks that of an operation."""
+    import tensorflow as tf
+
+    try:
+        made = tf.gradients(loss, of, unconnected_gradients="zero")
+        dense = [tf.convert_to_tensor(one) for one in made]  # those of a gather are sparse
+        return list(running.run(dense, dict(fed)))
+    except (LookupError, tf.errors.OpError) as error:  # the second of a function, which a session derives
+        if "radient" not in str(error):
+            raise
+        return []
+
+
 @contextmanager
 def session(graph: Any, name: str) -> Iterator[Any]:
-    """A session of the graph. Raises `GraphError` where TensorFlow refuses what it is to run."""
+    """A session of the graph. Raises `GraphError` where TensorFlow refuses to run something."""
     import tensorflow as tf
 
     options = tf.compat.v1.ConfigProto(allow_soft_placement=True)
@@ -119,7 +134,7 @@ def session(graph: Any, name: str) -> Iterator[Any]:
 
 
 def _element(graph: Any, one: Any) -> Any:
-    """The tensor or operation that a session takes something for. Raises `GraphError`."""
+    """The tensor or the operation that a session fetches for an object. Raises `GraphError`."""
     try:
         return graph.as_graph_element(one)
     except (TypeError, ValueError) as error:

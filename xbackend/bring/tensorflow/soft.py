@@ -1,7 +1,7 @@
-"""What the importer's process changes of TensorFlow before a script of the user imports it.
+"""Soft placement in all sessions: a missing device is replaced, so scripts for GPUs run on a machine without them.
 
-A session has another device in the place of one that is not there, so that scripts for GPUs run on a machine without.
-TensorFlow itself is not imported before the script is, which may set variables that it reads.
+The importer's process hooks the import of TensorFlow and leaves the import itself to the user's script, which may set
+environment variables before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SESSIONS = "tensorflow.python.client.session"
 
 
 def prepare() -> None:
-    """Change what the next import of TensorFlow is."""
+    """Hook the next import of TensorFlow."""
     sys.meta_path.insert(0, _Finder())
 
 
@@ -30,7 +30,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Soft(SourceFileLoader):
-    """TensorFlow's module for sessions, with ``allow_soft_placement`` in each."""
+    """Loads TensorFlow's module for sessions, and sets ``allow_soft_placement`` in each session."""
 
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)

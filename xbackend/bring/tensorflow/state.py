@@ -1,7 +1,7 @@
-"""Variables, and which of their values an operation sees.
+"""Variables, and the value of each that an operation reads.
 
-An operation sees the last assignment among those that it depends on, by its inputs or by its control inputs. A
-`tf.function` orders them all; of TensorFlow 1 two that no dependency orders are refused.
+An operation sees the assignments among its predecessors, by inputs and control inputs, and reads the last one. A
+`tf.function` orders all assignments. In TensorFlow 1 two of one variable may be unordered; they are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xbackend.program.shared import SharedVariable
 
 @dataclass(eq=False)
 class Variable:
-    """A variable of TensorFlow. ``initial`` gives its first value, when the program needs it."""
+    """A variable of TensorFlow. ``initial`` computes its initial value when the program needs it."""
 
     name: str
     initial: Callable[[], np.ndarray]
@@ -36,7 +36,7 @@ class Variable:
 
 @dataclass(eq=False)
 class Write:
-    """An assignment: the new value, and the assignment that it saw itself."""
+    """An assignment: the new value, and the previous assignment."""
 
     value: Any
     before: Write | None
@@ -52,7 +52,7 @@ Seen = Mapping[Variable, Write]
 
 
 def merged(each: Sequence[Seen]) -> Seen:
-    """What an operation sees that depends on others which see these. Raises `GraphError`."""
+    """The assignments that an operation sees, of those that its predecessors see. Raises `GraphError`."""
     first, *others = {id(one): one for one in each if one}.values() or [{}]
     if not others:
         return first
@@ -75,16 +75,16 @@ def _later(variable: Variable, one: Write | None, other: Write) -> Write:
 
 
 def written(seen: Seen, variable: Variable, value: Any) -> Seen:
-    """What is seen behind an assignment."""
+    """The assignments seen after one more."""
     return {**seen, variable: Write(value, seen.get(variable))}
 
 
 def value_of(variable: Variable, seen: Seen) -> Any:
-    """The value of a variable for an operation that sees these assignments."""
+    """The value of a variable: of the last assignment seen, else of the shared variable."""
     return seen[variable].value if variable in seen else current().shared(variable.shared())
 
 
 def put_updates(seen: Seen) -> None:
-    """Make the last value of each variable that was assigned its update."""
+    """The update of each assigned variable is its last value."""
     for variable, write in seen.items():
         update(variable.shared(), write.value)

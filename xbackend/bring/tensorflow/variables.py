@@ -1,4 +1,4 @@
-"""Variables that are read and assigned: handles of `tf.Variable`, and the references of TensorFlow 1."""
+"""Reads and assignments of variables: of the handles of `tf.Variable`, and of the references of TensorFlow 1."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.bring.tensorflow.indexing import gathered, places, put_at
 from xbackend.bring.tensorflow.state import Variable, value_of, written
-from xbackend.bring.tensorflow.walk import Walk, array, held, is_handle, row
+from xbackend.bring.tensorflow.walk import Walk, array, held, is_handle, row, within
 from xbackend.errors import GraphError
 
 _NAMES = "container shared_name shape dtype debug_name allowed_devices"
-# Of the old value and those that are given.
+# The new value, from the old one and the operands.
 _ASSIGNED: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("AssignVariableOp", "Assign"), lambda old, new: new),
     **dict.fromkeys(("AssignAddVariableOp", "AssignAdd"), xb.add),
@@ -29,7 +29,7 @@ _SCATTERED = {
     for kind in ("ResourceScatter", "Scatter", "ResourceScatterNd")
     for how in ("Update", "Add", "Sub")
 }
-WRITES = dict.fromkeys((*_ASSIGNED, *_SCATTERED), 1)  # with the number of variables, the first inputs, that each writes
+WRITES = dict.fromkeys((*_ASSIGNED, *_SCATTERED), 1)  # the number of variables, the first inputs, that each writes
 
 
 @row("VarHandleOp", "VariableV2", "Variable", "TemporaryVariable", attributes=_NAMES, variables=True)
@@ -45,12 +45,12 @@ def of(value: Any) -> Variable:
 
 
 def seen_by(walk: Walk, operation: Any, value: Any) -> Any:
-    """The value of a variable for an operation."""
+    """The value of a variable that an operation reads."""
     return array(value_of(of(value), walk.seen[operation.name]))
 
 
 def put(walk: Walk, operation: Any, value: Any, new: Any) -> Any:
-    """Assign, and give what the operation gives: nothing for a handle, the reference for one."""
+    """Assign. The result is the operation's: none for a handle, the variable for a reference."""
     target = of(value)
     walk.seen[operation.name] = written(walk.seen[operation.name], target, array(new))
     return [] if is_handle(operation.inputs[0]) else target
@@ -72,7 +72,7 @@ def initialized(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 def read_all(walk: Walk, operation: Any, values: list[Any]) -> list[Any]:
-    """The values, those of variables as the operation sees them."""
+    """The operands as arrays; of a variable the value that the operation reads."""
     seen = walk.seen[operation.name]
     return [array(value_of(v, seen) if isinstance(v, Variable) else v) for v in values]
 
@@ -87,7 +87,9 @@ def assign(walk: Walk, operation: Any, values: list[Any]) -> Any:
 @row(*_SCATTERED, attributes="use_locking", variables=True)
 def scatter(walk: Walk, operation: Any, values: list[Any]) -> Any:
     where, new = values[1], read_all(walk, operation, values[2:3])[0]
-    place = xb.at(seen_by(walk, operation, values[0]))[places(where) if "Nd" in operation.type else array(where)]
+    old = seen_by(walk, operation, values[0])
+    one = () if "Nd" in operation.type else within(where, old.shape[0], "the indices of a scatter")
+    place = xb.at(old)[places(where, old.shape) if "Nd" in operation.type else one]
     return put(walk, operation, values[0], put_at(place, _SCATTERED[operation.type], new))
 
 
@@ -99,4 +101,5 @@ def resource_gather(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 @row("ResourceGatherNd", variables=True)
 def resource_gather_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return seen_by(walk, operation, values[0])[places(values[1])]
+    x = seen_by(walk, operation, values[0])
+    return x[places(values[1], x.shape)]

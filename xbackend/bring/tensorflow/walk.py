@@ -1,7 +1,7 @@
-"""The walk through a graph of TensorFlow: every operation becomes what its row makes of it.
+"""The walk through a graph of TensorFlow: the row of each operation adds ops to the program.
 
-What depends on constants and shapes only is computed while walking: it is an array of NumPy, *known*. Shapes, axes and
-bounds of slices have to be. Other values are arrays of the program, variables (`state`) and lists (`lists`).
+A value that depends on constants and shapes only is *known*: a NumPy array, computed while walking. Shapes, axes and
+bounds of slices have to be known. Other values are arrays of the program, variables (`state`) and lists (`lists`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xbackend.api.tracing.tracer import current
 from xbackend.bring import dtypes
 from xbackend.bring.lines import is_users
 from xbackend.bring.tensorflow import folding
-from xbackend.bring.tensorflow.functions import MOST, too_many
+from xbackend.bring.tensorflow.functions import MOST, Functions, too_many
 from xbackend.bring.tensorflow.state import Seen, Variable, merged, value_of
 from xbackend.devices import canonical
 from xbackend.errors import DeviceSpellingError, GraphError, XBackendError
@@ -29,18 +29,18 @@ from xbackend.program.dtypes import DType
 
 _LOCAL = re.compile(r"^/job:localhost(/replica:\d+)?(/task:\d+)?", re.IGNORECASE)
 Function = Callable[["Walk", Any, list[Any]], Any]
-Key = tuple[str, int]  # a tensor in its graph: the name of its operation, and its number
+Key = tuple[str, int]  # a tensor in its graph: the name of its operation, and the number of the output
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What an operation becomes.
+    """The row of a type of operations.
 
     Attributes:
         function: gets the walk, the operation and the values of its inputs; returns the value of its output, or a list.
-        attributes: those that it reads. The others are types and lengths of lists, or have their default.
-        variables: it takes TensorFlow 1's references themselves, not what is behind them.
-        folds: it is computed while walking where all inputs are known.
+        attributes: those that may have any value. Others are dtypes or lengths of lists, or have their default.
+        variables: whether the function gets TensorFlow 1's references as `Variable`, not as values.
+        folds: whether the operation is computed while walking if all its inputs are known.
     """
 
     function: Function
@@ -49,6 +49,7 @@ class Row:
     folds: bool = True
 
 
+ANYWHERE = ("Const", "NoOp", "Placeholder")  # whose device does not say where a loop or a choice is
 ROWS: dict[str, Row] = {}  # by the type of the operation
 
 
@@ -65,17 +66,17 @@ def row(*names: str, attributes: str = "", variables: bool = False, folds: bool 
 
 @dataclass(eq=False)
 class Whole:
-    """What all walks of one program share.
+    """The state that all walks of one program share.
 
     Attributes:
-        function: the graph of a function, by the graph that calls it and the function's name.
-        gradients: somebody may ask for gradients of the program, so what changes them only is refused.
-        lines: operations that were asked for, by their id, with the user's line.
-        left: how many operations may still be walked: functions that call others twice, which do so, too, never end.
-        assigned: the inputs that a function assigns, by the identity of its graph.
+        function: finds the graph of a function, by the calling graph and the function's name.
+        gradients: whether a gradient of the program may be asked for. Then custom gradients are refused.
+        lines: the user's lines by the ids of operations, with the operations, so that no id is used again.
+        left: the number of operations that may still be walked, a bound for functions that call others many times.
+        assigned: the numbers of the inputs that a function assigns, by the id of its graph.
     """
 
-    function: Callable[[Any, str], Any]
+    function: Functions
     gradients: bool = True
     lines: dict[int, tuple[Any, str]] = field(default_factory=dict)
     left: int = MOST
@@ -84,10 +85,16 @@ class Whole:
 
 @dataclass(eq=False)
 class Walk:
-    """The tensors of a graph with their values.
+    """A walk through one graph.
 
-    ``start`` is what was written to variables before. ``within`` says that the walk is one through the body of a loop
-    or a choice, on that device. ``limit`` is the number of elements that may be computed while walking.
+    Attributes:
+        whole: the state that it shares with other walks.
+        values: the values of the tensors, those of the inputs from the start.
+        start: the assignments before the graph.
+        within: the device of the loop or the choice whose body the graph is (`None` for the default device), as a
+            tuple; `None` outside of bodies.
+        limit: the most elements of a result that is computed while walking, unless its operands have more.
+        seen: the assignments behind each walked operation, by its name.
     """
 
     whole: Whole
@@ -98,17 +105,17 @@ class Walk:
     seen: dict[str, Seen] = field(default_factory=dict)
 
     def results(self, outputs: Sequence[Any], controls: Sequence[Any] = (), data_only: bool = False) -> list[Any]:
-        """The values of tensors, after the operations that ``controls`` has were walked, too. Raises `GraphError`."""
+        """The values of ``outputs``. The operations ``controls`` are walked, too. Raises `GraphError`."""
         for operation in operations(outputs, controls, self.values, data_only):
             self._operation(operation)
-        return [self._read(one, self.seen.get(one.op.name, self.start)) for one in outputs]
+        return [self.read(one, self.seen.get(one.op.name, self.start)) for one in outputs]
 
     def final(self) -> Seen:
-        """What was written when all is done."""
+        """The assignments at the end."""
         return merged([self.start, *self.seen.values()])
 
-    def _read(self, tensor: Any, seen: Seen) -> Any:
-        """The value of a tensor whose operation was walked. What a reference of TensorFlow 1 refers to is read."""
+    def read(self, tensor: Any, seen: Seen) -> Any:
+        """The value of a tensor whose operation was walked; for a reference of TensorFlow 1 that of the variable."""
         value = self.values[key(tensor)]
         return value_of(value, seen) if isinstance(value, Variable) and not is_handle(tensor) else value
 
@@ -120,31 +127,41 @@ class Walk:
         before += [self.seen.get(one.name, self.start) for one in operation.control_inputs]
         seen = self.seen[operation.name] = merged(before or [self.start])
         found = ROWS.get(operation.type) or ROWS["PartitionedCall"]  # its type may be the name of a function
-        values = [self.values[key(one)] if found.variables else self._read(one, seen) for one in operation.inputs]
+        values = [self.values[key(one)] if found.variables else self.read(one, seen) for one in operation.inputs]
         line = self.line(operation)
-        current().source = line
+        calling, current().source = current().source, line
         try:
             made: Any = folding.computed(operation, values, self.limit) if found.folds else None
             if made is None:
                 self._check_gradient(operation, values)
                 with self._scope(operation, found):
                     made = found.function(self, operation, values)
-            each = made if isinstance(made, list | tuple) else [made] if operation.outputs else []
+            each = made if isinstance(made, list | tuple) else [made]
             for one, tensor in zip(each, operation.outputs, strict=False):
                 if isinstance(one, Array):
                     dtypes.check(one, lengths_of(tensor), tensor.dtype.base_dtype.name)
         except XBackendError as error:
             where = f" (at {line})" if line and line not in str(error) else ""
             raise GraphError(f"{operation.type} {operation.name}{where}: {error}") from error
-        self.values.update({(operation.name, i): one for i, one in enumerate(each)})
+        finally:
+            current().source = calling  # the ops behind an inner walk are those of the call
+        for i, one in enumerate(each):
+            self.values.setdefault((operation.name, i), one)  # a result that is fed keeps its value
 
     def _check_gradient(self, operation: Any, values: Sequence[Any]) -> None:
-        """Raises `GraphError` where the user gave an operation a gradient. Calls have one from TensorFlow itself."""
-        if not self.whole.gradients or operation.type not in ROWS or "Call" in operation.type:
+        """Raises `GraphError` for an operation with a custom gradient, and for a call of a function with one. The
+        attribute of other calls says a gradient that TensorFlow itself made."""
+        if not self.whole.gradients:
+            return
+        is_call = operation.type in ("PartitionedCall", "StatefulPartitionedCall")
+        named = operation.get_attr("f").name if is_call else operation.type
+        if named in self.whole.function.derived:
+            other_gradient(values, "the function has a gradient of its own (Defun with grad_func or python_grad_func)")
+        if is_call:
             return
         try:
             operation.get_attr("_gradient_op_type")
-        except ValueError:  # it is not there
+        except ValueError:  # there is no such attribute
             return
         other_gradient(values, "it has a gradient of its own (tf.custom_gradient, gradient_override_map)")
 
@@ -152,7 +169,7 @@ class Walk:
         asked = spelled(operation.device)
         if self.within is None:
             return on(asked)
-        if asked not in (None, self.within[0]) and not found.variables:
+        if asked not in (None, self.within[0]) and not found.variables and operation.type not in ANYWHERE:
             raise GraphError(
                 f"it is on {asked}, in a loop or a choice on {self.within[0] or 'the default device'}: a program has "
                 "one on one device, so move arrays before or behind it"
@@ -171,7 +188,7 @@ class Walk:
 
 
 def other_gradient(values: Sequence[Any], why: str) -> None:
-    """Raises `GraphError` where the gradient of a program would be another one."""
+    """Raises `GraphError` where a program would have another gradient than TensorFlow: for floating-point arrays."""
     if any(isinstance(one, Array) and one.dtype.is_floating for one in values):
         raise GraphError(
             f"{why}, and a program has that of its ops: bring it with gradients=False where none is asked for, or take "
@@ -180,7 +197,7 @@ def other_gradient(values: Sequence[Any], why: str) -> None:
 
 
 def lengths_of(tensor: Any) -> list[int | None] | None:
-    """The shape of a tensor, as far as TensorFlow knows it."""
+    """The shape of a tensor, with `None` for an unknown length; `None` for an unknown rank."""
     return None if tensor.shape.rank is None else list(tensor.shape.as_list())
 
 
@@ -189,20 +206,23 @@ def key(tensor: Any) -> Key:
 
 
 def is_handle(tensor: Any) -> bool:
-    """Whether a tensor is the handle of a resource, and not a reference of TensorFlow 1."""
+    """Whether a tensor is the handle of a resource, or a variant; a reference of TensorFlow 1 is neither."""
     return bool(tensor.dtype.base_dtype.name in ("resource", "variant"))
 
 
 def operations(
     outputs: Sequence[Any], controls: Sequence[Any], given: Mapping[Key, Any], data_only: bool = False
 ) -> list[Any]:
-    """The operations that outputs depend on, each behind those that it depends on, up to given tensors."""
+    """The operations of outputs, ``controls``, and their predecessors up to given tensors, in topological order.
+
+    Control inputs are predecessors, too, unless ``data_only``.
+    """
     found: list[Any] = []
     entered, left = set[str](), set[str]()
     stack = [*reversed([*(one.op for one in outputs if key(one) not in given), *controls])]
     while stack:
         operation = stack[-1]
-        if operation.name in left or (operation.name, 0) in given:
+        if operation.name in left or _is_given(operation, given):
             stack.pop()
         elif operation.name in entered:
             left.add(operation.name)
@@ -216,13 +236,18 @@ def operations(
     return found
 
 
+def _is_given(operation: Any, given: Mapping[Key, Any]) -> bool:
+    """Whether all results of an operation are given."""
+    return (operation.name, 0) in given and all((operation.name, i) in given for i in range(len(operation.outputs)))
+
+
 def on(device: str | None) -> AbstractContextManager[Any]:
-    """The scope of a device, if there is one."""
+    """The scope of a device; no scope for `None`."""
     return scope(device) if device else nullcontext()
 
 
 def spelled(text: str) -> str | None:
-    """A device as a program has it, `None` for no device. The job of one process, localhost, is no part of it. Raises
+    """TensorFlow's name of a device as a program spells it, without the job localhost; `None` for no device. Raises
     `GraphError`."""
     rest = _LOCAL.sub("", text or "")
     if not rest:
@@ -234,31 +259,38 @@ def spelled(text: str) -> str | None:
 
 
 def line_of(operation: Any) -> str:
-    """``file:line`` where the user made an operation, as TensorFlow remembers; empty where it does not."""
+    """``file:line`` of the user's code that made an operation; empty where TensorFlow did not record it."""
     trace = operation.traceback
     frames = reversed(trace.get_user_frames()) if trace is not None else ()
     return next((f"{one.filename}:{one.lineno}" for one in frames if is_users(one.filename)), "")
 
 
 def known(value: Any, what: str) -> np.ndarray:
-    """A value that does not depend on the inputs' values. Raises `GraphError`."""
+    """The value if it is known. Raises `GraphError` else, which names it ``what``."""
     if not isinstance(value, np.ndarray):
         raise GraphError(f"{what} depends on the values of the inputs, and a program's shapes are fixed")
     return value
 
 
 def whole(value: Any, what: str) -> int:
-    """A known whole number."""
+    """A known integer. Raises `GraphError`."""
     return int(known(value, what))
 
 
 def lengths(value: Any, what: str) -> tuple[int, ...]:
-    """Known whole numbers."""
+    """Known integers, flattened. Raises `GraphError`."""
     return tuple(int(n) for n in np.ravel(known(value, what)))
 
 
+def within(where: Any, length: int, what: str) -> Any:
+    """The indices. Raises `GraphError` where known ones are not from 0 to the length, which TensorFlow refuses."""
+    if isinstance(where, np.ndarray) and where.size and not 0 <= where.min() <= where.max() < length:
+        raise GraphError(f"{what} go from {where.min()} to {where.max()}, and TensorFlow takes 0 to {length - 1}")
+    return where
+
+
 def array(value: Any) -> Array:
-    """A value as an array of the program. Raises `GraphError`."""
+    """A value as an array of the program. Raises `GraphError` for variables and lists."""
     if not isinstance(value, np.ndarray | Array):
         raise GraphError(f"{type(value).__name__} stands where a program has an array")
     return value if isinstance(value, Array) else xb.asarray(value)
