@@ -1,4 +1,4 @@
-"""The program that a walk through a graph of a framework makes."""
+"""The program traced by a walk through a framework's graph."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from xbackend.program.dtypes import DType
 def program_of(
     name: str, inputs: Sequence[tuple[str, tuple[int, ...], DType]], walk: Callable[..., Any]
 ) -> TracedProgram:
-    """The program named ``name`` of ``walk``, which gets a traced array for each of the inputs (name, shape, dtype).
+    """The program of ``walk``, which is called with a traced array for each input (name, shape, dtype).
 
-    Raises what `xbackend.trace` raises, and `GraphError` where functions are nested too deeply or arrays are too large.
+    Raises the errors of `xbackend.trace`, and `GraphError` for functions nested too deeply and arrays too large for
+    the memory.
     """
     names = identifiers([one for one, *_ in inputs])
     parameters = [inspect.Parameter(one, inspect.Parameter.POSITIONAL_ONLY) for one in names]
