@@ -1,4 +1,4 @@
-"""Ops that make, move, join and split arrays, checks, and graphs inside of one node."""
+"""Rows of ops that create, rearrange, join, split, sort and check arrays, and of ops with an inner graph."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def make_vector(walk: Walk, node: Any, values: list[Any]) -> Any:
 @row("Join", props="axis")
 def join(walk: Walk, node: Any, values: list[Any]) -> Any:
     arrays, axis = list(node.inputs), getattr(node.op, "axis", None)
-    if axis is None:  # older generations have it as the first input
+    if axis is None:  # in older generations it is the first input
         axis = walk.whole(arrays.pop(0), "the axis of a join")
     return xb.concat([walk.cast(one, node.outputs[0].type.dtype) for one in arrays], axis=axis)
 
@@ -138,7 +138,7 @@ def argmax(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 def _along(array: Any, axis: Any) -> tuple[Any, int]:
-    """An array and the axis of it that is meant; without one, flattened."""
+    """The array and the axis; for `None` the flattened array and axis 0."""
     return (xb.reshape(array, (-1,)), 0) if axis is None else (array, int(axis))
 
 
@@ -170,8 +170,8 @@ def known_only(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 @row("CheckAndRaise", "Assert", "CheckParameterValue", props="can_be_replaced_by_ninf")
 def check(walk: Walk, node: Any, values: list[Any]) -> Any:
-    """PyMC puts minus infinity where a check of parameters fails; another check stops the framework, which no program
-    does: NaN."""
+    """A check. A failed one of PyMC's parameters gives minus infinity, as in PyMC. Any other stops the framework; it
+    gives NaN, as no program stops."""
     value, conditions = node.inputs[0], [walk.cast(one, "bool") for one in node.inputs[1:]]
     open_ = [one for one in conditions if isinstance(one, Array)]
     if any(not isinstance(one, Array) and not one.all() for one in conditions):
@@ -189,7 +189,7 @@ def check(walk: Walk, node: Any, values: list[Any]) -> Any:
 def inner_graph(walk: Walk, node: Any, values: list[Any]) -> Any:
     inputs, outputs = graph_of(node.op) or ([], [])
     own = [getattr(node.op, f"{name}_overrides", None) for name in ("pullback", "lop", "grad")]
-    own += [] if getattr(node.op, "_lop_is_default", True) else [node.op]  # as Theano says it
+    own += [] if getattr(node.op, "_lop_is_default", True) else [node.op]  # Theano's only attribute
     if type(node.op).__name__ == "OpFromGraph" and any(one not in (None, "default") for one in own):
         raise GraphError("an OpFromGraph with a gradient of its own has no row: leave the override out")
     return walk.inner(dict(zip(inputs, values, strict=True))).results(outputs)

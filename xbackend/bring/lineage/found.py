@@ -1,4 +1,4 @@
-"""A name of the user's file in the lineage: a variable, several, or a compiled function."""
+"""The importer of the lineage: a name of the user's file is a variable, several, or a compiled function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xbackend.wording import join
 def brought(
     found: Any, given: Any, name: str, generator: np.random.Generator, *, rewrites: str, draws: bool = False
 ) -> Origin:
-    """The graph that a name of the user's file is. Raises `GraphError`."""
+    """The graph of a name in the user's file. Raises `GraphError`."""
     outputs, inputs, updates = _graph(found, name)
     single = not isinstance(outputs, list | tuple)
     results = [outputs] if single else list(outputs)
@@ -40,13 +40,13 @@ def brought(
         results, drawn = taken_out(framework.__name__, results, random)
         inputs, outputs = [*inputs, *drawn], results[0] if single else results
         facts["draws"] = join(identifiers([one.name or "" for one in inputs])[-len(drawn) :]) if drawn else "none"
-    # A gradient is of one scalar, with respect to the inputs of floating point.
+    # A gradient is of one scalar, with respect to the floating-point inputs.
     scalar = single and results[0].type.ndim == 0 and "float" in results[0].type.dtype and not updates
     targets = [one for one in inputs if scalar and "float" in one.type.dtype]
     options: Any = {"rewrites": rewrites, "name": name, "updates": updates, "gradients": bool(targets)}
     program = from_graph(outputs, dict(zip(inputs, arrays, strict=True)), **options)
     mode: Any = "FAST_COMPILE"
-    if rewrites in INCLUDED:  # of the graph as the user made it, and of its gradient, as when he compiles them
+    if rewrites in INCLUDED:  # of the original graph and of its gradient, as when the user compiles them
         mode = framework.compile.mode.get_mode(mode).including(*INCLUDED[rewrites])
     if hasattr(found, "maker"):
         own = _called(found, updates, arrays)
@@ -65,16 +65,16 @@ def computed(
     arrays: Sequence[Any],
     mode: Any = "FAST_COMPILE",
 ) -> list[np.ndarray]:
-    """What the framework computes of a graph, in the mode that compiles least, or where that cannot, in its default."""
+    """The framework's own results, in the mode that compiles least, or in its default if that mode fails."""
     try:
         found = compiler(list(inputs), list(outputs), mode=mode, on_unused_input="ignore")(*arrays)
-    except NotImplementedError:  # an elementwise op of more than 32 operands, in Python
+    except NotImplementedError:  # Python's elementwise ops have at most 32 operands
         found = compiler(list(inputs), list(outputs), on_unused_input="ignore")(*arrays)
     return [np.asarray(one) for one in found]
 
 
 def _called(function: Any, updates: Mapping[Any, Any], arrays: Sequence[Any]) -> list[np.ndarray]:
-    """The results of one call of a compiled function, which leaves the state as it was."""
+    """The results of one call of a compiled function. The values of its shared variables are restored."""
     before = {one: one.get_value() for one in updates}
     made = function(*arrays)
     for variable, value in before.items():
@@ -83,7 +83,7 @@ def _called(function: Any, updates: Mapping[Any, Any], arrays: Sequence[Any]) ->
 
 
 def _graph(found: Any, name: str) -> tuple[Any, Sequence[Any] | None, Mapping[Any, Any]]:
-    """Outputs, inputs (`None` for all that the outputs depend on) and updates. Raises `GraphError`."""
+    """Outputs, inputs (`None` for all leaves) and updates. Raises `GraphError`."""
     if hasattr(found, "maker"):
         maker, wrapped = found.maker, list(found.maker.inputs)
         explicit = [one.variable for one in wrapped if not one.implicit and not hasattr(one.variable, "get_value")]
@@ -99,7 +99,7 @@ def _graph(found: Any, name: str) -> tuple[Any, Sequence[Any] | None, Mapping[An
 
 
 def _described(variable: Any) -> Input:
-    """An input of the graph. Raises `GraphError` for a dtype that no program has."""
+    """The description of an input. Raises `GraphError` for a dtype that no program has."""
     kind = variable.type
     dtypes.held(kind.dtype)
     return Input(variable.name or "", f"{variable} ({kind})", kind.dtype, lengths_of(kind))

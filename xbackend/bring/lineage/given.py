@@ -1,4 +1,4 @@
-"""What users have of the lineage: variables, compiled functions, PyMC's models."""
+"""Programs of graphs of PyTensor, Aesara and Theano."""
 
 from __future__ import annotations
 
@@ -38,17 +38,19 @@ def from_graph(
     """The program of a graph of PyTensor, Aesara or Theano.
 
     Args:
-        outputs: a variable, or a list of them.
-        inputs: the variables that are arguments, each with an array or an `xbackend.ArraySpec` that has its shape; as a
-            list where their types have all lengths.
-        rewrites: ``"none"`` or `None` for the graph as it was written; the framework's ``"canonicalize"``, or
-            ``"stabilize"`` for both.
-        updates: new values of shared variables.
-        draws: ``"inputs"`` makes each random variable an input, behind the others; its type has to have all lengths.
-        gradients: whether a gradient of the program may be asked for. None goes through a `while_loop`, which a loop
-            with ``until`` is otherwise; with one it is a `scan` over its ``n_steps``.
+        outputs: a variable, or a list of variables.
+        inputs: the argument variables, each with an array or an `xbackend.ArraySpec` of its shape; a list is enough if
+            the shapes in their types are complete.
+        rewrites: the framework's rewrites of the graph: ``"canonicalize"``, or ``"stabilize"`` for both; with
+            ``"none"`` or `None` the graph stays as written.
+        name: the program's name.
+        updates: new values by shared variable.
+        draws: ``"inputs"`` makes each random variable an input, after the others; the shape in its type has to be
+            complete.
+        gradients: whether the program may be differentiated. If so, a loop with ``until`` is a `scan` over its
+            ``n_steps``; otherwise it is a `while_loop`, which has no gradient.
 
-    Raises `GraphError` with all ops that have no row, or where a shape depends on values.
+    Raises `GraphError` that lists all ops without a row, or if a shape depends on values.
 
     >>> import pytensor.tensor as pt
     >>> x = pt.vector("x")
@@ -90,7 +92,7 @@ def from_graph(
 
 
 def _spec(variable: Any, example: Any) -> tuple[tuple[int, ...], DType]:
-    """Shape and dtype of an input. Raises `GraphError`."""
+    """Shape and dtype of an input. Raises `GraphError` for a small dtype, and for an unknown length."""
     dtype = dtypes.held(variable.type.dtype)
     if variable.type.dtype in dtypes.SMALL:
         raise GraphError(f"the input {variable} has dtype {variable.type.dtype}, which arguments of a program have not")
@@ -105,8 +107,8 @@ def _spec(variable: Any, example: Any) -> tuple[tuple[int, ...], DType]:
 
 
 def _rewritten(package: str, outputs: Sequence[Any], rewrites: str, inputs: Mapping[Any, Any]) -> list[Any]:
-    """The outputs after the framework's own rewrites of that name, which change a copy of the graph with the ``inputs``
-    in the place of what they are keyed by. Raises `GraphError`."""
+    """The outputs of a copy of the graph after the framework's own rewrites of that name. ``inputs`` maps variables to
+    the inputs that replace them. Raises `GraphError` where there are no such rewrites."""
     if rewrites not in INCLUDED:
         raise GraphError(f"rewrites={rewrites!r}: they are {', '.join(REWRITES)}")
     try:
