@@ -1,4 +1,4 @@
-"""Edges of what comes in: NaN and derivatives of Bessel functions, meshes, and bounds of what is computed at once."""
+"""Edge cases of importers: NaN and derivatives of Bessel functions, meshes, and limits of constant folding."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_bessel_functions_and_their_slopes(order: float) -> None:
     with xb.open("numpy") as backend:
         found, slopes = backend.compile(xb.trace(both, x))(x)
     np.testing.assert_allclose(found, special.ive(order, x), 1e-12)
-    if order == 0.5:  # at 0 it is endless, and below there is none
+    if order == 0.5:  # at 0 the slope is infinite, below 0 undefined
         assert np.isfinite(slopes[1:5]).all()
         x, slopes = x[1:6], slopes[1:6]
     step = 1e-5
