@@ -207,6 +207,19 @@ DRAWS = """
     both = [out, scale]
     fixed = stream.normal(0.0, 1.0, size=(3,)).sum()
 """
+LOOPED = """
+    looped = scan(lambda s: s + stream.normal(0.0, 1.0, size=()), outputs_info=x[0], n_steps=3)[0]
+    def inputs():
+        return {"x": np.ones(4)}
+"""
+
+
+def test_draws_are_not_called_drawn_inputs_and_stay_in_loops(written) -> None:
+    path = written(DRAWS % "pytensor" + LOOPED, HEADS["pytensor"])
+    assert not bring("pytensor", f"{path}:out", None, {"draws": True}).drawn
+    with pytest.raises(GraphError, match="in a loop or an inner graph: draw before it") as raised:
+        bring("pytensor", f"{path}:looped", None, {"draws": True})
+    assert "--draws" not in str(raised.value)
 
 
 @pytest.mark.parametrize("kind", ["pytensor", "aesara"])
@@ -300,6 +313,8 @@ MODEL = """
         pm.StudentT("walk", nu=4, mu=steps, sigma=1.0, observed=np.linspace(-1, 1, 6))
     def build():
         return model, model.initial_point()
+    def lacking():
+        return model, {"mu": 0.0}
     with pm.Model() as empty:
         pass
 """
@@ -380,6 +395,7 @@ REFUSED = """
     number = 3
     complex_ = T.zmatrix("c").real.sum()
     counted = T.cumsum(x > 0.5, axis=0).sum()
+    batch = T.vectorize(lambda row: T.repeat(row, 2), signature="(n)->(k)")(x)
 """
 
 
@@ -401,6 +417,7 @@ REFUSED = """
         ("combined", ["float64[2,2]"], "XOR along axes of int64 has no row"),
         ("number", None, "number is int: it has to be a variable"),
         ("complex_", ["float64[2,2]"], "complex128"),
+        ("batch", ["float64[0,2]"], r"over a batch of \(0,\) has no row"),
         ("counted", ["float64[2,2]"], "sums and products of bool have no row: cast"),
         ("masked", None, r"the input x .* has no fixed shape: give each input with --input"),
         ("masked", ["1.0", "2.0"], "takes 1 inputs, 2 are given"),
@@ -415,6 +432,8 @@ def test_a_model_without_variables_and_a_wrong_name(written) -> None:
     path = written(MODEL)
     with pytest.raises(GraphError, match="empty has no free variable"):
         bring("pymc", f"{path}:empty", None)
+    with pytest.raises(GraphError, match="the point of lacking lacks tau_log__, steps, theta and cov"):
+        bring("pymc", f"{path}:lacking", None)
     with pytest.raises(GraphError, match=r"has no modell; it has .*model"):
         bring("pymc", f"{path}:modell", None)
     with pytest.raises(UsageError, match="did you mean 'pymc'"):

@@ -64,10 +64,16 @@ def _array(one: Input, value: Any, generator: np.random.Generator) -> np.ndarray
         array = np.asarray(value)
         if not fits(one.lengths, array.shape):
             raise GraphError(f"the input {one.said} was given an array of shape {array.shape}")
-        made = array.astype(one.dtype)
+        if array.dtype.kind in "OSU":
+            raise GraphError(f"the input {one.said} was given an array of {array.dtype}: give {one.dtype}")
+        with np.errstate(all="ignore"):
+            made = array.astype(one.dtype)
         plain = not isinstance(value, np.ndarray | np.generic)  # nobody chose the dtype of Python's numbers
         if not np.can_cast(array.dtype, one.dtype, "same_kind") and not (plain and np.array_equal(made, array)):
             raise GraphError(f"the input {one.said} was given an array of {array.dtype}: give {one.dtype}")
+        inexact = made.dtype.kind not in "biu"  # numbers of floating point may be rounded
+        if not np.array_equal(*((np.isinf(made), np.isinf(array)) if inexact else (made, array))):
+            raise GraphError(f"the input {one.said} was given numbers that {one.dtype} cannot hold")
         return made
     lengths = [n for n in one.lengths or () if n is not None]
     if one.lengths is None or len(lengths) < len(one.lengths):

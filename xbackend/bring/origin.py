@@ -22,7 +22,7 @@ class Origin:
         slopes: the framework's own gradients, one for each of ``gradient``.
         facts: facts for reports: the framework's version, rewrites, draws.
         modules: by name, the files of the imported modules that are not of Python, the environment or xbackend.
-        drawn: whether numbers are random: those of inputs that were not given, or of the graph's own draws.
+        drawn: whether inputs were drawn, as they were not given.
     """
 
     program: TracedProgram

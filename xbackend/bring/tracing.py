@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Sequence
+from keyword import iskeyword
 from typing import Any
 
 from xbackend.api.tracing.trace import ArraySpec, trace
@@ -41,7 +41,9 @@ def identifiers(names: Sequence[str]) -> list[str]:
     """Each name as a Python identifier, no two the same."""
     found: list[str] = []
     for number, name in enumerate(names):
-        plain = re.sub(r"\W", "_", name or f"x{number}").strip("_") or f"x{number}"
-        plain = f"x_{plain}" if plain[0].isdigit() else plain
-        found.append(plain if plain not in found else f"{plain}_{number}")
+        plain = "".join(sign if f"x{sign}".isidentifier() else "_" for sign in name).strip("_") or f"x{number}"
+        plain = plain if plain.isidentifier() and not iskeyword(plain) else f"x_{plain}"
+        while plain in found:
+            plain += f"_{number}"
+        found.append(plain)
     return found

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from xbackend.bring.lineage.walk import is_a, nodes
+from xbackend.errors import GraphError
 
 
 def draws_of(outputs: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
@@ -18,14 +20,16 @@ def draws_of(outputs: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
     return [one for one in {**read, **dict.fromkeys(outputs)} if one in every]
 
 
-def taken_out(package: str, outputs: Sequence[Any], draws: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The outputs of a copy of the graph with an input for each draw, and these inputs, named after the draws."""
-    inputs = [one.type(one.name or one.owner.op.name) for one in draws]
-    return copied(package, outputs, dict(zip(draws, inputs, strict=True))), inputs
+def inputs_of(draws: Sequence[Any]) -> dict[Any, Any]:
+    """For each draw a new input, named after it."""
+    return {one: one.type(one.name or one.owner.op.name) for one in draws}
 
 
 def copied(package: str, outputs: Sequence[Any], replaced: Mapping[Any, Any]) -> list[Any]:
-    """The outputs of a copy of the graph. ``replaced`` maps variables to the new ones."""
+    """The outputs of a copy of the graph. ``replaced`` maps variables to the new ones. Raises `GraphError` for Theano's
+    graphs."""
+    if find_spec(f"{package}.graph") is None:
+        raise GraphError(f"{package} has no draws or rewrites that are chosen: leave draws and rewrites out")
     try:
         clone_replace = import_module(f"{package}.graph.replace").clone_replace
     except ModuleNotFoundError:  # Aesara

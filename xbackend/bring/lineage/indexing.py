@@ -45,6 +45,7 @@ def _mask(walk: Walk, variables: Any, value: Any, shape: tuple[int, ...]) -> Any
     mask = walk.value(variables[0]) if len(variables) == 1 else None
     if not isinstance(mask, Array) or mask.dtype is not dtypes.DType.bool or not mask.ndim or np.ndim(value):
         return None
+    _check_mask(mask.shape, shape)
     return xb.reshape(mask, (*mask.shape, *(1,) * (len(shape) - mask.ndim)))
 
 
@@ -54,10 +55,17 @@ def keys_of(walk: Walk, node: Any, variables: Any, shape: tuple[int, ...]) -> li
     for entry in entries_of(node, variables):
         key = _key(walk, entry)
         if isinstance(key, np.ndarray) and key.dtype == bool and key.ndim:
+            _check_mask(key.shape, shape[sum(one is not None for one in keys) :])
             keys += np.nonzero(key)
         else:
             keys.append(key)
     return keys + [slice(None)] * (len(shape) - sum(one is not None for one in keys))
+
+
+def _check_mask(own: tuple[int, ...], lengths: tuple[int, ...]) -> None:
+    """Raises `GraphError` unless a mask has the lengths of the first of these axes."""
+    if own != lengths[: len(own)]:
+        raise GraphError(f"a mask of shape {own} is an index of axes of lengths {lengths[: len(own)]}")
 
 
 def _key(walk: Walk, entry: Any) -> Any:

@@ -30,6 +30,8 @@ def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
         raise GraphError("a loop with truncate_gradient has no row: no program cuts a gradient off")
     steps = walk.whole(op.outer_nsteps(outer) if hasattr(op, "outer_nsteps") else outer[0], "the steps of a loop")
     sequences = [xb.asarray(walk.array(one))[:steps] for one in op.outer_seqs(outer)]
+    if any(one.shape[0] < steps for one in sequences):
+        raise GraphError(f"a sequence has fewer rows than the loop's {steps} steps: leave n_steps out, or give more")
     taps = taps_of(op)
     states = [*op.outer_mitsot(outer), *op.outer_sitsot(outer)]
     before = [_begun(walk, one, -min(own), steps) for one, own in zip(states, taps, strict=True)]
@@ -53,8 +55,7 @@ def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
         (_, last), lasts = _stopped(step, init, sequences, steps, walk.gradients)
         written = [xb.expand_dims(one, axis=0) for one in lasts]
     else:
-        length = None if sequences else steps
-        (_, last), written = xb_scan(lambda *given: step(*given)[:2], init, sequences or None, length)
+        (_, last), written = xb_scan(lambda *given: step(*given)[:2], init, sequences or None, steps)
     each = iter(written)
     found = [xb.concat([one, next(each)]) for one in before]
     return [*found, *each, *last]
@@ -89,7 +90,7 @@ def _stopped(
         def masked(state: Any, rows: Any) -> Any:
             return xb_cond(state[-1], lambda: state, lambda: step(state[0], rows)), None
 
-        (state, lasts, _), _ = xb_scan(masked, start, sequences or None, None if sequences else steps)
+        (state, lasts, _), _ = xb_scan(masked, start, sequences or None, steps)
         return state, lasts
 
     def following(counted: Any) -> Any:

@@ -17,7 +17,8 @@ from xbackend.api import linalg
 from xbackend.api.tracing.array import Array
 from xbackend.bring import dtypes
 from xbackend.bring.arrays import is_diagonal, on_diagonal, with_ones
-from xbackend.bring.lineage.walk import ROWS, Walk, row
+from xbackend.bring.lineage.arrays import inner_graph
+from xbackend.bring.lineage.walk import Walk, row
 from xbackend.errors import GraphError, ShapeError
 from xbackend.program.shapes import broadcast_shapes
 
@@ -57,7 +58,7 @@ def blockwise(walk: Walk, node: Any, values: list[Any]) -> Any:
         arrays, _ = _batched(_arrays(walk, node), signature)
         return _kept(node, CORES[name](op, *arrays))
     arrays, batch = _batched([np.asarray(one) if not isinstance(one, Array) else one for one in values], signature)
-    if prod(batch) > _MOST:
+    if not 0 < prod(batch) <= _MOST:
         raise GraphError(f"{name} over a batch of {batch} has no row")
     found = []
     for where in np.ndindex(*batch):
@@ -185,7 +186,7 @@ def fill_diagonal(walk: Walk, node: Any, values: list[Any]) -> Any:
 @row("AllocDiag", props="offset axis1 axis2")
 def alloc_diag(walk: Walk, node: Any, values: list[Any]) -> Any:
     if hasattr(node.op, "fgraph"):
-        return ROWS["OpFromGraph"](walk, node, values)
+        return inner_graph(walk, node, values)
     array, offset = walk.array(node.inputs[0]), getattr(node.op, "offset", 0)
     offset = -offset if getattr(node.op, "axis1", 0) > getattr(node.op, "axis2", 1) else offset
     if array.ndim != 1:

@@ -11,6 +11,7 @@ from xbackend.bring.lineage.found import computed
 from xbackend.bring.lineage.given import from_graph
 from xbackend.bring.origin import Origin
 from xbackend.errors import GraphError
+from xbackend.wording import join
 
 
 def log_density(model: Any, point: Any, rewrites: str | None, name: str) -> tuple[TracedProgram, Any, Any, np.ndarray]:
@@ -28,6 +29,8 @@ def log_density(model: Any, point: Any, rewrites: str | None, name: str) -> tupl
     variables = frozen.value_vars
     if not variables:
         raise GraphError(f"{name} has no free variable: its log-density is a constant")
+    if lacking := [one.name for one in variables if one.name not in point]:
+        raise GraphError(f"the point of {name} lacks {join(lacking)}")
     (logp,), theta = join_nonshared_inputs(point=point, outputs=[frozen.logp()], inputs=variables)
     theta.name = "theta"
     data = DictToArrayBijection.map({one.name: point[one.name] for one in variables}).data

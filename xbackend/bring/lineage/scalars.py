@@ -58,10 +58,13 @@ def _erfcx(x: Any) -> Any:
 
 
 def _gamma(x: Any) -> Any:
-    """exp(gammaln(x)) with gamma's sign, which changes at each negative integer."""
-    odd = xb.not_equal(xb.remainder(xb.floor(x), 2.0), 0.0)
+    """exp(gammaln(x)) with gamma's sign, which changes at each negative integer. There it is NaN; at 0 it is 1 / x."""
+    down, below = xb.floor(x), xb.less(x, 0.0)
+    odd = xb.not_equal(xb.remainder(down, 2.0), 0.0)
     size = xb.exp(xb.gammaln(x))
-    return xb.where(xb.logical_and(xb.less(x, 0.0), odd), xb.negative(size), size)
+    signed = xb.where(xb.logical_and(below, odd), xb.negative(size), size)
+    signed = xb.where(xb.equal(x, 0.0), xb.reciprocal(x), signed)
+    return xb.where(xb.logical_and(below, xb.equal(down, x)), math.nan, signed)
 
 
 def _erfcinv(x: Any) -> Any:
@@ -161,43 +164,54 @@ def elementwise(walk: Walk, node: Any, values: list[Any]) -> Any:
     return dtypes.wrapped(result, dtype, inside)
 
 
-# The index of the operand that has poles, such as 0: there the derivative is infinite.
+# The index of the operand that has poles, such as 0, where the derivative is infinite, and a number that is none.
 _POLES = {
-    **dict.fromkeys(("Log", "Log2", "Log10", "Log1p", "Sqrt", "Reciprocal", "Inv", "Pow", "GammaLn", "Psi"), 0),
-    **dict.fromkeys(("TrueDiv", "TrueDivide"), 1),
+    **dict.fromkeys(("Log", "Log2", "Log10", "Log1p", "Sqrt", "Reciprocal", "Inv", "Pow", "ArcTan2"), (0, 1.0)),
+    **dict.fromkeys(("Gamma", "GammaLn", "Psi", "TriGamma", "Erfcinv"), (0, 1.0)),
+    **dict.fromkeys(("TrueDiv", "TrueDivide"), (1, 1.0)),
+    **dict.fromkeys(("ArcSin", "ArcCos", "ArcTanh", "Erfinv"), (0, 0.0)),
+    **{"ArcCosh": (0, 2.0), "Log1mexp": (0, -1.0)},
 }
 _CHAIN = 64  # the largest number of nodes of a branch to examine
 
 
 def _guarded(walk: Walk, branch: Any, taken: Any, otherwise: bool) -> Walk:
-    """A walk in which the operands at poles (`_POLES`) in a branch of a switch are 1 where the branch is not taken.
+    """A walk in which the operands at poles in a branch of a switch are those of `_POLES` where it is not taken.
 
     Without it the gradient there is 0 times an infinite derivative, NaN; the lineage's rewrites of a gradient give 0
     (local_mul_switch_sink, local_div_switch_sink). ``otherwise``: the branch is the second one.
     """
-    own, changed = walk, set[Any]()
-    for node in _chain(walk, branch) if prod(taken.shape) > 1 else ():
-        place, before = _POLES.get(type(node.op.scalar_op).__name__), own
-        if place is not None:
-            pole = node.inputs[place]
-            value = own.value(pole)
-            covers = np.broadcast_shapes(np.shape(value), taken.shape) == np.shape(value)
-            if covers and isinstance(value, Array) and value.dtype.is_floating:
-                one = np.ones((), value.dtype.value)
-                before = Walk({**own.values, pole: xb.where(taken, *((one, value) if otherwise else (value, one)))})
-        if before is not own or not changed.isdisjoint(node.inputs):
-            own = Walk({**own.values, node.outputs[0]: elementwise(before, node, [])})
+    chain, changed = _chain(walk, branch) if prod(taken.shape) > 1 else (), set[Any]()
+    if not chain:
+        return walk
+    own = Walk({one: walk.value(one) for node in chain for one in (*node.inputs, *node.outputs)})
+    for node in chain:
+        place, plain = _POLES.get(type(node.op.scalar_op).__name__, (None, 1.0))
+        before: dict[Any, Any] = {}  # the guard is for this node only
+        if place is not None and _can_be_guarded(value := own.value(pole := node.inputs[place]), taken):
+            one, before[pole] = np.asarray(plain, value.dtype.value), value
+            own.values[pole] = xb.where(taken, *((one, value) if otherwise else (value, one)))
+        if before or not changed.isdisjoint(node.inputs):
+            own.values[node.outputs[0]] = elementwise(own, node, [])
             changed.add(node.outputs[0])
+        own.values.update(before)
     return own
 
 
+def _can_be_guarded(value: Any, taken: Any) -> bool:
+    """Whether a value is an array of the program of floating point, no smaller than the condition."""
+    is_floating = isinstance(value, Array) and value.dtype.is_floating
+    return is_floating and np.broadcast_shapes(value.shape, taken.shape) == value.shape
+
+
 def _chain(walk: Walk, branch: Any) -> list[Any]:
-    """The elementwise nodes that a branch ends in, predecessors first, back to other switches and other ops."""
+    """The elementwise nodes that a branch ends in, predecessors first, back to given variables, other switches and
+    other ops."""
     found: list[Any] = []
     entered = set[Any]()
 
     def enter(variable: Any) -> None:
-        node = variable.owner
+        node: Any = None if variable in walk.given else variable.owner
         if node in entered or len(entered) == _CHAIN or type(getattr(node, "op", None)).__name__ != "Elemwise":
             return
         if type(node.op.scalar_op).__name__ not in ("Switch", "Composite") and isinstance(walk.value(variable), Array):

@@ -34,7 +34,7 @@ _OF_ANY_OP = frozenset(
         *("input_broadcastable", "len_splits", "n_outs", "scalar_op", "core_op", "signature"),
     )
 )
-FOLDED = 1 << 16  # the most elements of an `Alloc`, `Eye` or `Tri` that is computed during the walk
+FOLDED = 1 << 16  # the most elements that an op makes of fewer during the walk
 
 
 def row(*names: str, props: str = "") -> Callable[[Row], Row]:
@@ -61,6 +61,7 @@ class Walk:
 
     def __init__(self, values: Mapping[Any, Any], context: str | None = None, gradients: bool = True) -> None:
         self.values, self.context, self.gradients = dict(values), context, gradients
+        self.given = frozenset(values)
         self.ranges: dict[Any, dtypes.Range] = {}  # of variables of small dtypes
 
     def inner(self, values: Mapping[Any, Any]) -> Walk:
@@ -205,7 +206,7 @@ def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping
         for node in found:
             line = line_of(node.outputs[0])
             if is_a(node.op, "RandomVariable"):
-                missing.add(type(node.op).__name__, line, _DRAWS)
+                missing.add(type(node.op).__name__, line, _DRAWS if results is outputs else _INNER_DRAWS)
                 continue
             core = getattr(node.op, "core_op", node.op)  # of a `Blockwise` the op on matrices
             if row_of(core) is None:
@@ -237,6 +238,7 @@ def check_gradients(framework: str, name: str, outputs: Sequence[Any], given: Ma
 
 _OF_GRADIENTS = ("ZeroGrad", "ConsiderConstant", "DisconnectedGrad", "UndefinedGrad", "GradClip", "GradScale")
 _DRAWS = "it draws random numbers: give the draws as an input, or all draws of the graph with --draws"
+_INNER_DRAWS = "it draws random numbers in a loop or an inner graph: draw before it, a row for each step"
 
 
 def _unread(op: Any) -> list[tuple[str, Any]]:
@@ -265,14 +267,19 @@ def line_of(variable: Any) -> str:
 
 def computed(node: Any, values: Sequence[Any]) -> list[Any] | None:
     """The values of a node's outputs, by the Python code of the framework's op (``perform``). `None` for an op without
-    it, in `_NOT_FOLDED` or with an inner graph, and for an `Alloc`, `Eye` or `Tri` of more than `FOLDED` elements."""
+    it, in `_NOT_FOLDED` or with an inner graph, and for an elementwise op, `Alloc`, `Eye` or `Tri` that makes more than
+    `FOLDED` elements of fewer."""
     if not hasattr(node.op, "perform") or graph_of(node.op) is not None or type(node.op).__name__ in _NOT_FOLDED:
         return None
+    lengths = {"Alloc": values[1:], "Eye": values[:2], "Tri": values[:2]}.get(type(node.op).__name__, ())
+    if type(node.op).__name__ == "Elemwise":
+        lengths = np.broadcast_shapes(*map(np.shape, values))
+    if prod(map(int, lengths)) > max(FOLDED, *map(np.size, values)):
+        return None
+    if getattr(node.op, "destroy_map", None):  # it writes into its inputs, which other nodes may read
+        values = [value.copy() if isinstance(value, np.ndarray) else value for value in values]
     storage = {one: [value] for one, value in zip(node.inputs, values, strict=True)}
     storage |= {one: [None] for one in node.outputs}
-    lengths = {"Alloc": values[1:], "Eye": values[:2], "Tri": values[:2]}.get(type(node.op).__name__, ())
-    if prod(int(v) for v in lengths) > FOLDED:
-        return None
     done = {one: [True] for one in node.inputs} | {one: [False] for one in node.outputs}
     node.op.prepare_node(node, storage, done, "py")  # chooses the dtype in which integers are computed
     node.op.make_py_thunk(node, storage, done, [])()
