@@ -1,5 +1,5 @@
-"""`python bring_old.py FOLDER KIND` brings what `old_theano.py` or `old_tensorflow.py` have, all in one process. KIND
-``contexts`` is Theano with the contexts that PoCL has."""
+"""`python bring_old.py FOLDER KIND` imports the graphs of `old_theano.py` or `old_tensorflow.py` in one process. KIND
+``contexts`` is Theano with contexts of PoCL's devices."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ FED = {
     **{name: [IMAGES[0], LABELS[0], IMAGES[1], LABELS[1]] for name in ("towers", "epochs")},
     "accuracy": [IMAGES[0], LABELS[0]],
 }
-OF_THEANO = {"two_products": [A, B], "replicated": [ROWS]}  # TensorFlow's are of constants
+OF_THEANO = {"two_products": [A, B], "replicated": [ROWS]}  # TensorFlow's graphs have constants instead
 NAMES = ("product", "default_product", "two_products", "powers", "single", "multi", "doubled", "model_parallel")
 NAMES += ("replicated", "towers")
-TRAINED = ("epochs", "accuracy")  # of TensorFlow
+TRAINED = ("epochs", "accuracy")  # TensorFlow only
 
 
 def register_contexts() -> None:
-    """Make contexts of devices, as Theano does with the flags of the script on a machine that has these."""
+    """Open contexts on devices, as Theano does by the script's flags on a machine with GPUs."""
     os.environ["THEANO_FLAGS"] = "blas.ldflags=,floatX=float32"
     sys.modules["theano.scan_module.scan_perform_ext"] = None  # type: ignore[assignment]
     contexts = import_module("xbackend.backends.gpuarray.contexts")

@@ -1,4 +1,4 @@
-"""Scripts for several devices as tutorials of Theano have them, one behind the other: an importer reads this file."""
+"""Scripts for several devices from tutorials of Theano, one after the other, for an importer."""
 
 # ruff: noqa: B905 - it is old code
 
@@ -18,7 +18,7 @@ B = np.array([[1, 2], [3, 4], [5, 6]], "float32")
 a, b = theano.shared(A, target="dev1"), theano.shared(B, target="dev1")
 product = theano.function([], T.dot(a, b))
 
-# The product where nothing says a device.
+# The product without a device.
 default_product = theano.function([], T.dot(theano.shared(A), theano.shared(B)))
 
 # The same product on two devices, and the sum.

@@ -1,4 +1,4 @@
-"""Graphs that exist become programs: in a real process of the framework's environment, with its own results beside."""
+"""Importers, in a process of the framework's environment: programs are compared with the framework's own results."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def written(tmp_path: Path):  # type: ignore[no-untyped-def]
 
 
 def check(origin: Origin, backends: tuple[str, ...] = ("numpy", "jax"), limit: float = 1e-12) -> None:
-    """Values and gradients of the program are those of the framework. Raises `AssertionError`."""
+    """Raises `AssertionError` unless the program's values and gradients are those of the framework."""
     workload = workload_of(origin, "brought")
     for name in backends:
         with xb.open(name) as backend:
@@ -99,7 +99,7 @@ def check(origin: Origin, backends: tuple[str, ...] = ("numpy", "jax"), limit: f
 
 @LINEAGE
 def test_ops_of_a_generation_are_those_of_its_own_functions(kind: str, written) -> None:
-    """Integers of 8 and 16 bits wrap, and come in 32: their values are compared."""
+    """Integers of 8 and 16 bits wrap, but their dtype is int32: values are compared."""
     origin = bring(kind, f"{written(ANY_GENERATION, HEADS[kind])}:out", None)
     check(origin, limit=1e-6 if kind == "theano" else 1e-12)
 
@@ -131,7 +131,7 @@ MASKED = """
 """
 
 
-@pytest.mark.parametrize("kind", ["pytensor", "aesara"])  # Theano's own function has NaN in FAST_COMPILE
+@pytest.mark.parametrize("kind", ["pytensor", "aesara"])  # Theano's own gradient is NaN in FAST_COMPILE
 def test_a_gradient_is_zero_where_a_branch_is_not_taken(kind: str, written) -> None:
     origin = bring(kind, f"{written(MASKED, HEADS[kind])}:loss", None)
     assert np.isfinite(origin.slopes[0]).all()
@@ -207,11 +207,24 @@ DRAWS = """
     both = [out, scale]
     fixed = stream.normal(0.0, 1.0, size=(3,)).sum()
 """
+LOOPED = """
+    looped = scan(lambda s: s + stream.normal(0.0, 1.0, size=()), outputs_info=x[0], n_steps=3)[0]
+    def inputs():
+        return {"x": np.ones(4)}
+"""
+
+
+def test_draws_are_not_called_drawn_inputs_and_stay_in_loops(written) -> None:
+    path = written(DRAWS % "pytensor" + LOOPED, HEADS["pytensor"])
+    assert not bring("pytensor", f"{path}:out", None, {"draws": True}).drawn
+    with pytest.raises(GraphError, match="in a loop or an inner graph: draw before it") as raised:
+        bring("pytensor", f"{path}:looped", None, {"draws": True})
+    assert "--draws" not in str(raised.value)
 
 
 @pytest.mark.parametrize("kind", ["pytensor", "aesara"])
 def test_draws_become_inputs(kind: str, written) -> None:
-    """Each is of its distribution, and the same in each process; one that is read only by another one is none."""
+    """A draw follows its distribution and is the same in each process. One read only by another draw is no input."""
     path = written(DRAWS % kind, HEADS[kind])
     origin = bring(kind, f"{path}:both", ["float64[4]"], {"draws": True})
     names = [origin.program.values[i].params["name"] for i in origin.program.inputs]
@@ -277,7 +290,7 @@ GRADIENTS = """
 
 @pytest.mark.parametrize("kind", ["pytensor", "aesara"])
 def test_rewrites_neither_change_the_graph_nor_hide_a_gradient_of_its_own(kind: str, written) -> None:
-    """The file itself says what is wrong."""
+    """The assertions are in the file."""
     bring(kind, f"{written(GRADIENTS.format(kind), HEADS[kind])}:out", ["float64[3]"])
 
 
@@ -300,6 +313,8 @@ MODEL = """
         pm.StudentT("walk", nu=4, mu=steps, sigma=1.0, observed=np.linspace(-1, 1, 6))
     def build():
         return model, model.initial_point()
+    def lacking():
+        return model, {"mu": 0.0}
     with pm.Model() as empty:
         pass
 """
@@ -380,6 +395,7 @@ REFUSED = """
     number = 3
     complex_ = T.zmatrix("c").real.sum()
     counted = T.cumsum(x > 0.5, axis=0).sum()
+    batch = T.vectorize(lambda row: T.repeat(row, 2), signature="(n)->(k)")(x)
 """
 
 
@@ -401,6 +417,7 @@ REFUSED = """
         ("combined", ["float64[2,2]"], "XOR along axes of int64 has no row"),
         ("number", None, "number is int: it has to be a variable"),
         ("complex_", ["float64[2,2]"], "complex128"),
+        ("batch", ["float64[0,2]"], r"over a batch of \(0,\) has no row"),
         ("counted", ["float64[2,2]"], "sums and products of bool have no row: cast"),
         ("masked", None, r"the input x .* has no fixed shape: give each input with --input"),
         ("masked", ["1.0", "2.0"], "takes 1 inputs, 2 are given"),
@@ -415,6 +432,8 @@ def test_a_model_without_variables_and_a_wrong_name(written) -> None:
     path = written(MODEL)
     with pytest.raises(GraphError, match="empty has no free variable"):
         bring("pymc", f"{path}:empty", None)
+    with pytest.raises(GraphError, match="the point of lacking lacks tau_log__, steps, theta and cov"):
+        bring("pymc", f"{path}:lacking", None)
     with pytest.raises(GraphError, match=r"has no modell; it has .*model"):
         bring("pymc", f"{path}:modell", None)
     with pytest.raises(UsageError, match="did you mean 'pymc'"):
@@ -459,7 +478,7 @@ def test_a_folder_of_models_has_a_row_for_each_file(tmp_path: Path) -> None:
     assert made[1].expected[1].tolist() == [3.0, 3.0, 3.0]
     assert "has no model; it has other" in made[2].refused and not made[0].refused
     assert graph.place(str(tmp_path)) == graph.place(f"{tmp_path}:model") == str(tmp_path)
-    with pytest.raises(GraphError, match="has no loss"):  # of all files
+    with pytest.raises(GraphError, match="has no loss"):  # if no file has it
         users.cases(f"{tmp_path}:loss", None, {}, graph=graph)
     with pytest.raises(UsageError, match=r"each file of .* has its own inputs"):
         users.cases(str(tmp_path), ["float64[3]"], {}, graph=graph)

@@ -1,7 +1,8 @@
-"""Edges of what comes in: NaN and derivatives of Bessel functions, meshes, and bounds of what is computed at once."""
+"""Edge cases of importers: NaN and derivatives of Bessel functions, meshes, and limits of constant folding."""
 
 from __future__ import annotations
 
+from keyword import iskeyword
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from xbackend.bring.lineage.bessel import ive
 from xbackend.bring.scalars import stopped
 from xbackend.bring.tensorflow.folding import computed
 from xbackend.bring.tensorflow.indexing import stitch
+from xbackend.bring.tracing import identifiers
 from xbackend.errors import GraphError
 
 pytestmark = pytest.mark.tier("standard")
@@ -32,7 +34,7 @@ def test_bessel_functions_and_their_slopes(order: float) -> None:
     with xb.open("numpy") as backend:
         found, slopes = backend.compile(xb.trace(both, x))(x)
     np.testing.assert_allclose(found, special.ive(order, x), 1e-12)
-    if order == 0.5:  # at 0 it is endless, and below there is none
+    if order == 0.5:  # at 0 the slope is infinite, below 0 undefined
         assert np.isfinite(slopes[1:5]).all()
         x, slopes = x[1:6], slopes[1:6]
     step = 1e-5
@@ -92,3 +94,17 @@ def test_inputs_keep_their_kind() -> None:
     for given in (np.array([1.0, 2.0]), [1.5, 2.0]):
         with pytest.raises(GraphError, match="was given an array of float64: give int32"):
             arrays_of([whole], [given], generator)
+    for one, given in ((whole, np.array([2**40, 0])), (whole, [-(2**40), 0]), (floating, [1e300, 0.0])):
+        with pytest.raises(GraphError, match=f"was given numbers that {one.dtype} cannot hold"):
+            arrays_of([one], [given], generator)
+    for given in ([2**70, 0], ["1", "2"]):
+        with pytest.raises(GraphError, match="was given an array of"):
+            arrays_of([whole], [given], generator)
+    (kept,) = arrays_of([floating], [[np.inf, np.nan]], generator)
+    np.testing.assert_array_equal(kept, [np.inf, np.nan])
+
+
+def test_any_names_of_inputs_become_different_identifiers() -> None:
+    names = identifiers(["x_2", "x", "x", "x", "σ²", "½", "lambda", "", "2a", "x 1", "ä-b"])
+    assert len(set(names)) == len(names) and all(one.isidentifier() and not iskeyword(one) for one in names)
+    assert [names[i] for i in (0, 1, 6, 8, 9, 10)] == ["x_2", "x", "x_lambda", "x_2a", "x_1", "ä_b"]

@@ -1,4 +1,4 @@
-"""Scripts for several devices of tutorials of Theano and TensorFlow 1, as they stood, come in and run elsewhere."""
+"""Unchanged tutorial scripts of Theano and TensorFlow 1 for several devices are imported, and run on backends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xbackend.workers.bringing import bring
 pytestmark = pytest.mark.tier("standard")
 
 KINDS, ALL = ("theano", "tensorflow"), (*NAMES, *TRAINED)
-# Of Theano the names of contexts, of TensorFlow devices that a machine without GPUs has not.
+# Theano's names of contexts; TensorFlow's GPUs, which the machine need not have.
 BOUND = {"theano": {"dev0": "cpu:1", "dev1": "cpu:2"}, "tensorflow": {"gpu:0": "cpu:1", "gpu:1": "cpu:2"}}
 EXPECTED = {
     "product": [[22, 28], [49, 64]],
@@ -36,7 +36,7 @@ EXPECTED = {
     "doubled": [2, 4, 6],
     "replicated": [[9], [21], [33], [45]],
 }
-# The devices of each op, and where results are put together.
+# The devices of each op, and of the one that joins results.
 PLACES = {
     "product": {"matmul": ["cpu:2"]},
     "two_products": {"matmul": ["cpu:1", "cpu:2"], "add": ["cpu:0"]},
@@ -60,7 +60,7 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Bro
 
 
 def compiled(backend: Any, kind: str, graph: Brought, on: str = "") -> Any:
-    """The graph on the devices of its kind, or all of it on one."""
+    """The compiled graph, on the devices of its kind, or all on the device ``on``."""
     program = xb.Program.from_json(graph.program)
     used = {node.device for node in program.nodes}
     return backend.compile(program, devices={name: on or to for name, to in BOUND[kind].items() if name in used})
@@ -95,7 +95,7 @@ def test_ops_run_where_the_script_says(scripts: Any, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_run_where_their_ops_do(scripts: Any, kind: str) -> None:
-    """All products of a part are on its device, and the losses those of one device."""
+    """All products of a part are on its device, and the losses equal those on one device."""
     graph = scripts[kind]["model_parallel"]
     losses = []
     for on in ("cpu:0", ""):

@@ -66,8 +66,8 @@ def test_the_last_elements(kind: str, loops) -> None:
 
 @pytest.mark.tier("exhaustive")
 def test_gradients_of_the_last_elements(loops) -> None:
-    """All are PyTensor's: Aesara and Theano shift the gradient of a sequence by a step where the first result is a
-    state (pytensor/scan/op.py, Scan.L_op, says how that was corrected)."""
+    """Expected are PyTensor's: Aesara and Theano shift the gradient of a sequence by a step if the first result is a
+    state (pytensor/scan/op.py, Scan.L_op, describes the correction)."""
     each = {kind: loops(kind, "loss") for kind in HEADS}
     slopes = each["pytensor"].slopes
     assert len(slopes) == 2

@@ -9,7 +9,7 @@ from xbackend.api.control_flow import cond
 
 
 def chosen(holds: Callable[[int], Any], branches: Sequence[Callable[[], Any]], number: int = 0) -> Any:
-    """What the first branch gives whose number ``holds``, else the last one: choices of two, one in the other."""
+    """The result of the first branch whose number ``holds``, else of the last one: nested `cond`."""
     if number == len(branches) - 1:
         return branches[number]()
     return cond(holds(number), branches[number], lambda: chosen(holds, branches, number + 1))

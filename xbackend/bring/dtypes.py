@@ -1,7 +1,7 @@
-"""Dtypes of a framework in a program, which has neither int8, int16 nor uint16: they are computed in int32.
+"""A framework's dtypes in a program. Programs lack int8, int16 and uint16: they are computed in int32.
 
-Results of arithmetic are wrapped to the range of the dtype, as the framework's wrap, unless the ranges of the operands
-show that there is nothing to wrap.
+Results of arithmetic wrap to the range of the small dtype, as the framework's do, unless the operands' ranges exclude
+an overflow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Range = tuple[int, int]
 
 
 def held(dtype: str) -> DType:
-    """The dtype of the program that holds numbers of a dtype of the framework. Raises `GraphError`."""
+    """The program's dtype for a dtype of the framework: int32 for a small one. Raises `GraphError` if there is none."""
     if dtype in SMALL:
         return DType.int32
     if dtype not in list(DType):
@@ -31,7 +31,7 @@ def held(dtype: str) -> DType:
 
 
 def no_place(dtype: str) -> GraphError:
-    """What is said of a dtype that no program has."""
+    """The error for a dtype that no program has."""
     before = "give numbers" if dtype == "string" else "cast before"
     return GraphError(f"dtype {dtype} has no place in a program, whose dtypes are {', '.join(DType)}: {before}")
 
@@ -42,12 +42,12 @@ def whole_range(dtype: str) -> Range:
 
 
 def is_within(one: Range, other: Range) -> bool:
-    """Whether a range is part of another one."""
+    """Whether the first range is part of the other."""
     return other[0] <= one[0] and one[1] <= other[1]
 
 
 def wrapped(array: Any, dtype: str, inside: Range | None = None) -> Any:
-    """An int32 array modulo the numbers of a small dtype; ``inside`` is the range that it is known to keep to."""
+    """An int32 array wrapped to the range of a small dtype; ``inside`` is the known range of its elements."""
     low, high = whole_range(dtype)
     if inside is not None and is_within(inside, (low, high)):
         return array
@@ -55,12 +55,12 @@ def wrapped(array: Any, dtype: str, inside: Range | None = None) -> Any:
 
 
 def in_range(array: Any, dtype: str) -> Any:
-    """What was computed for a dtype of the framework, which wraps where it is a small one."""
+    """A result in a dtype of the framework: wrapped if the dtype is small."""
     return wrapped(array, dtype) if dtype in SMALL else array
 
 
 def cast(value: Any, before: str, after: str) -> Any:
-    """The value of dtype ``before`` in dtype ``after``, as C casts."""
+    """The value, cast from the framework's dtype ``before`` to ``after`` as in C."""
     if not isinstance(value, Array):
         return array(np.asarray(value).astype(after))
     if before == after:
@@ -75,8 +75,7 @@ def cast(value: Any, before: str, after: str) -> Any:
 
 
 def check(value: Any, shape: Sequence[int | None] | None, dtype: str) -> None:
-    """Raises `GraphError` unless the value that a row made has the shape, as far as it is known, and the dtype that the
-    framework says."""
+    """Raises `GraphError` unless a row's result has the framework's dtype, and its shape as far as that is known."""
     own = value.dtype if isinstance(value, Array) else held(value.dtype.name)
     if not fits(shape, value.shape) or own is not held(dtype):
         said = "of any shape" if shape is None else list(shape)
@@ -84,7 +83,7 @@ def check(value: Any, shape: Sequence[int | None] | None, dtype: str) -> None:
 
 
 def array(value: Any) -> Any:
-    """A known value as what `xbackend.api` takes: small dtypes as int32."""
+    """A value as an operand of `xbackend.api`; a known one of a small dtype as int32."""
     if isinstance(value, Array):
         return value
     value = np.asarray(value)

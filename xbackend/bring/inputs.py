@@ -1,4 +1,4 @@
-"""The arrays that a graph is called with: given by position or by name, or drawn where all lengths are known."""
+"""The arguments of a graph: given by position or by name, or drawn if all lengths are known."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Input:
     """An input of a graph.
 
     Attributes:
-        name: by which it may be given.
-        said: the input as messages have it.
-        dtype: of its arrays.
-        lengths: its shape, with `None` for a length that is not fixed; `None` where the rank is not.
+        name: the key in a mapping of arguments.
+        said: the description in messages.
+        dtype: the framework's dtype.
+        lengths: the shape; `None` for an unknown length, or for an unknown rank.
     """
 
     name: str
@@ -30,7 +30,11 @@ class Input:
 
 
 def arrays_of(inputs: Sequence[Input], given: Any, generator: np.random.Generator) -> list[np.ndarray]:
-    """An array for each input. Raises `GraphError`."""
+    """An array for each input, cast to its dtype.
+
+    Raises `GraphError` for an unknown name, a wrong number, shape or kind of dtype, and for an input of unknown shape
+    that is not given.
+    """
     known = [one.name for one in inputs]
     if isinstance(given, Mapping) and (unknown := sorted(set(given) - set(known))):
         raise GraphError(f"inputs() gives {join(unknown)}, and the graph takes {join(known) or 'nothing'}")
@@ -42,14 +46,14 @@ def arrays_of(inputs: Sequence[Input], given: Any, generator: np.random.Generato
 
 
 def fits(lengths: Sequence[int | None] | None, shape: tuple[int, ...]) -> bool:
-    """Whether a shape is one of these lengths, as far as they are known."""
+    """Whether a shape agrees with the known lengths."""
     return lengths is None or (
         len(lengths) == len(shape) and all(n in (None, m) for n, m in zip(lengths, shape, strict=True))
     )
 
 
 def positional(given: Any, name: str) -> list[np.ndarray]:
-    """The arrays of a function, which are given by position. Raises `GraphError`."""
+    """The arguments of a function, as arrays. Raises `GraphError` if they are given by name."""
     if isinstance(given, Mapping):
         raise GraphError(f"inputs() gives arrays by name, and {name} takes them by position: return a list")
     return [np.asarray(one) for one in given]
@@ -60,10 +64,16 @@ def _array(one: Input, value: Any, generator: np.random.Generator) -> np.ndarray
         array = np.asarray(value)
         if not fits(one.lengths, array.shape):
             raise GraphError(f"the input {one.said} was given an array of shape {array.shape}")
-        made = array.astype(one.dtype)
-        plain = not isinstance(value, np.ndarray | np.generic)  # numbers of Python have no dtype that was chosen
+        if array.dtype.kind in "OSU":
+            raise GraphError(f"the input {one.said} was given an array of {array.dtype}: give {one.dtype}")
+        with np.errstate(all="ignore"):
+            made = array.astype(one.dtype)
+        plain = not isinstance(value, np.ndarray | np.generic)  # nobody chose the dtype of Python's numbers
         if not np.can_cast(array.dtype, one.dtype, "same_kind") and not (plain and np.array_equal(made, array)):
             raise GraphError(f"the input {one.said} was given an array of {array.dtype}: give {one.dtype}")
+        inexact = made.dtype.kind not in "biu"  # numbers of floating point may be rounded
+        if not np.array_equal(*((np.isinf(made), np.isinf(array)) if inexact else (made, array))):
+            raise GraphError(f"the input {one.said} was given numbers that {one.dtype} cannot hold")
         return made
     lengths = [n for n in one.lengths or () if n is not None]
     if one.lengths is None or len(lengths) < len(one.lengths):

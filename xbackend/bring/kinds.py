@@ -1,4 +1,4 @@
-"""What can be brought, each with the module that brings it, and what is named behind ``--from`` of it."""
+"""The kinds of graphs that ``--from`` names, each with its importer."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from xbackend.wording import suggested
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of graph, and the name of its environment.
+    """A kind of graph. Its name is also that of its environment.
 
-    ``module`` has ``brought(found, given, name, generator, **options)``. ``what`` says what NAME may be, ``options``
-    what may be chosen and the defaults; ``flags`` are a variable of its process and the value that the user's own is
-    put behind, ``prepared`` is a module whose ``prepare()`` is called before the user's file is imported. What the
-    framework writes to disk is a file with one of the endings ``files`` (`ANY`: all but Python's), or a folder
-    with one of the files ``folders``. ``remedies`` say what to type where the file ends by an error with these words.
+    ``module`` has ``brought(found, given, name, generator, **options)``. ``what`` describes NAME. ``options`` are the
+    options with their defaults. ``flags`` are an environment variable of its process and a value, put before the
+    user's own. ``prepared`` is a module whose ``prepare()`` is called before the user's file is imported. The framework
+    writes files with the endings ``files`` (`ANY`: all but Python's) and folders with one of the files ``folders``.
+    ``remedies`` are advice, by words of the exception that the user's file raises.
     """
 
     name: str
@@ -34,8 +34,6 @@ class Kind:
     remedies: Mapping[str, str] = field(default_factory=dict)
 
 
-# Without flags for BLAS Aesara is not imported beside today's packages. Functions are called once, in Python: C code
-# would take a minute to compile.
 _LINEAGE = "a variable, a list of variables, or a compiled function"
 _OF_PYMC = "a pm.Model, or a function that returns one (or one and its point)"
 _OF_TENSORFLOW = (
@@ -63,6 +61,8 @@ KINDS = {
             remedies={"module 'tensorflow' has no attribute": _OF_TENSORFLOW_1},
         ),
         Kind("jax", "jax.found", _OF_JAX, prepared="jax.devices", files=(ANY,)),
+        # Without flags for BLAS, Aesara's import fails beside today's packages. Functions are called once, in Python: C
+        # code would take a minute to compile.
         Kind("aesara", "lineage.found", _LINEAGE, _CHOSEN, ("AESARA_FLAGS", "blas__ldflags=,cxx=")),
         Kind("theano", "lineage.found", _LINEAGE, {"rewrites": "none"}, prepared="lineage.theano"),
     )
@@ -70,7 +70,7 @@ KINDS = {
 
 
 def kind(name: str) -> Kind:
-    """The kind of that name. Raises `UsageError`."""
+    """The kind of that name. Raises `UsageError` for an unknown one."""
     if name not in KINDS:
         raise UsageError(f"--from {name}: it is one of {', '.join(KINDS)}{suggested(name, KINDS)}")
     return KINDS[name]
@@ -78,7 +78,7 @@ def kind(name: str) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``PATH:NAME``. A framework wrote what is ``stored``; then the name may be empty."""
+    """``PATH:NAME``. The name of a ``stored`` graph, which a framework wrote, may be empty."""
 
     path: Path
     name: str
@@ -98,7 +98,7 @@ def _is_written(path: Path, kind: Kind) -> bool:
 
 
 def target_of(text: str, kind: Kind) -> Target:
-    """The parts of a target. Names of what a framework wrote may have colons, such as ``graph.pb:loss:0``."""
+    """The parts of a target. Names in a stored graph may have colons, such as ``graph.pb:loss:0``."""
     for cut in [place for place, sign in enumerate(text) if sign == ":"] + [len(text)]:
         path = Path(text[:cut])
         if _is_written(path, kind) or any((path / one).is_file() for one in kind.folders):

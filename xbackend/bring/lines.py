@@ -1,4 +1,4 @@
-"""Which lines of a framework's traces are the user's."""
+"""Which lines of a framework's tracebacks are the user's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NEVER = (sysconfig.get_path("stdlib") + os.sep, str(Path(__file__).resolve().pa
 
 @lru_cache(maxsize=4096)
 def is_users(file: str) -> bool:
-    """Whether a file is none of Python, of xbackend, of a framework or of another installed package."""
+    """Whether a file is the user's: not one of Python, xbackend, a framework or another installed package."""
     if file.startswith(_NEVER) or f"{os.sep}site-packages{os.sep}" in file:
         return False
     # A framework may be imported from a folder of its sources.

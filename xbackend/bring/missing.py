@@ -1,4 +1,4 @@
-"""What a graph has that a program has not: collected, so that one error names all of it."""
+"""Ops of a graph that no program has, collected for one error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xbackend.errors import GraphError
 
 @dataclass
 class Missing:
-    """Ops without a row, each with its count, the first line of the user that has it, and what to write instead."""
+    """Ops without a row, each with its count, the user's first line with it, and what to write instead."""
 
     framework: str
     found: dict[str, tuple[int, str, str]] = field(default_factory=dict)
@@ -19,7 +19,7 @@ class Missing:
         self.found[op] = (count + 1, first, said)
 
     def check(self, name: str) -> None:
-        """Raises `GraphError` where something was added."""
+        """Raises `GraphError` if an op was added."""
         if self.found:
             raise GraphError(f"{name} has ops of {self.framework} that no program has:{self.lines()}")
 

@@ -1,4 +1,4 @@
-"""What an importer brings of a file: the program, its inputs, and what the framework itself computes of them."""
+"""The result of an importer: a program, its inputs, and the framework's own results for them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Origin:
     """A graph that was brought.
 
     Attributes:
-        program: the program of its value.
-        inputs: the arrays of a call.
-        gradient: the arguments that a gradient is taken with respect to; empty where there is none.
-        results: what the framework's own compiled function returns for the inputs.
-        slopes: its own gradients, one for each of ``gradient``.
-        facts: what is said of it: the framework's version, rewrites.
-        modules: the files of the modules that its process imported, beside Python's, the environment's and xbackend's.
-        drawn: whether numbers of it are random ones: inputs that were not given.
+        program: the graph, without gradients.
+        inputs: the arguments of a call.
+        gradient: the names of the arguments to differentiate by; empty if there is no gradient.
+        results: the results of the framework's own compiled function.
+        slopes: the framework's own gradients, one for each of ``gradient``.
+        facts: facts for reports: the framework's version, rewrites, draws.
+        modules: by name, the files of the imported modules that are not of Python, the environment or xbackend.
+        drawn: whether inputs were drawn, as they were not given.
     """
 
     program: TracedProgram

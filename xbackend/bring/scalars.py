@@ -1,5 +1,4 @@
-"""Elementwise functions of several frameworks: those that `xbackend.api` has under other names, and those that it has
-not."""
+"""Functions of several frameworks, most of them elementwise, that `xbackend.api` lacks or has under other names."""
 
 from __future__ import annotations
 
@@ -15,17 +14,17 @@ Scalar = Callable[..., Any]
 
 
 def named(names: str, spelled: Callable[[str], str] = str) -> dict[str, Scalar]:
-    """Functions of `xbackend.api` by the names that a framework has for them."""
+    """Functions of `xbackend.api` by a framework's names."""
     return {spelled(name): getattr(xb, name) for name in names.split()}
 
 
 def _kind(x: Any) -> str:
-    """The kind of the dtype of an array of the program, or of NumPy, as NumPy says it."""
+    """NumPy's character for the kind of an array's dtype."""
     return np.dtype(str(x.dtype)).kind
 
 
 def quotient(x: Any, y: Any) -> Any:
-    """The quotient rounded towards zero, as of C."""
+    """The quotient rounded towards zero, as in C."""
     if _kind(x) == "f":
         return xb.trunc(xb.divide(x, y))
     down = xb.floor_divide(x, y)
@@ -40,14 +39,14 @@ def _opposite(x: Any, y: Any) -> Any:
 
 
 def remainder(x: Any, y: Any) -> Any:
-    """The remainder with the sign of the first number, as of C."""
+    """The remainder with the sign of the dividend, as in C."""
     if _kind(x) == "u":
         return xb.remainder(x, y)
-    if _kind(x) == "i":  # not by sizes: the least number has none
+    if _kind(x) == "i":  # not by abs(), which overflows for the smallest integer
         rest = xb.remainder(x, y)
         return xb.where(xb.logical_and(xb.not_equal(rest, 0), _opposite(x, y)), xb.subtract(rest, y), rest)
     below = xb.less(x, 0)
-    # Not abs(): at 0 its gradient is 0, and that of a remainder is 1.
+    # Not abs(): its gradient at 0 is 0, and that of a remainder is 1.
     left = xb.remainder(xb.where(below, xb.negative(x), x), xb.where(xb.less(y, 0), xb.negative(y), y))
     return xb.where(below, xb.negative(left), left)
 
@@ -60,7 +59,7 @@ def half_away(x: Any) -> Any:
 
 
 def clip(x: Any, low: Any, high: Any) -> Any:
-    """The number, or the bound that it is beyond."""
+    """The number, or the bound that it exceeds."""
     return xb.where(xb.less(x, low), low, xb.where(xb.greater(x, high), high, x))
 
 
@@ -76,13 +75,13 @@ def log_softmax(x: Any, axis: Any = -1) -> Any:
 
 
 def softmax(x: Any, axis: Any = -1) -> Any:
-    """Exponentials as shares of their sum along an axis, or along all."""
+    """Exponentials divided by their sum along an axis; `None`: along all."""
     each = xb.exp(xb.subtract(x, xb.max(x, axis=axis, keepdims=True)))
     return xb.divide(each, xb.sum(each, axis=axis, keepdims=True))
 
 
-# Of `stopped`: from which number on all are whole; another bound, the scale for numbers below the first, the second
-# scale for those below the other one, too, as one number cannot hold both.
+# For `stopped`: the size from which all numbers are whole, a smaller size, and the scales for numbers below each. The
+# product of both scales would overflow.
 _BOUNDS = {
     DType.float32: (2.0**24, 2.0**-40, 2.0**64, 2.0**90),
     DType.float64: (2.0**53, 2.0**-400, 2.0**500, 2.0**600),
@@ -90,7 +89,7 @@ _BOUNDS = {
 
 
 def stopped(x: Any) -> Any:
-    """The same numbers, without a gradient: scaled by powers of two so that they are whole, truncated, which has none,
+    """The same numbers with a gradient of 0: scaled to whole numbers by powers of two, truncated, whose gradient is 0,
     and scaled back."""
     if x.dtype not in _BOUNDS:
         return x
@@ -102,4 +101,4 @@ def stopped(x: Any) -> Any:
 
     by = scale(whole, first)
     found = xb.divide(xb.trunc(xb.multiply(xb.multiply(x, scale(middle, second)), by)), by)
-    return xb.multiply(found, scale(middle, 1.0 / second))  # not divided: XLA divides once, by the product of both
+    return xb.multiply(found, scale(middle, 1.0 / second))  # not divided: XLA would divide once, by the product

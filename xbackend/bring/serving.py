@@ -1,7 +1,7 @@
-"""The importer's process: it runs in an interpreter that has the framework, loads the user's file and brings a name.
+"""The importer's process, in an interpreter that has the framework: it loads the user's file and imports a name.
 
-It is started by `xbackend.workers.bringing`, is told what to do as JSON, and writes the program, arrays and facts into
-a folder, or the words of the error.
+`xbackend.workers.bringing` starts it with a request as JSON. It writes the program, arrays and facts, or an error, to a
+folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SAID, PROGRAM, ARRAYS = "said.json", "program.json", "arrays.npz"
 
 
 def main(asked: str) -> None:
-    """Bring what is asked for, and write it."""
+    """Import the requested graph, and write the result or the error to the folder."""
     told = json.loads(asked)
     folder = Path(told["folder"])
     try:
@@ -82,7 +82,7 @@ def _loaded(path: Path, folders: Sequence[str]) -> Any:
 
 
 def _modules() -> dict[str, str]:
-    """The files of imported modules, without those of Python, of the environment and of xbackend."""
+    """By name, the files of the imported modules that are not of Python, the environment or xbackend."""
     paths = sysconfig.get_paths()
     others = [*map(paths.__getitem__, ("stdlib", "purelib", "platlib")), str(Path(kinds.__file__).parents[1])]
     files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}

@@ -1,10 +1,10 @@
-"""The program that a walk through a graph of a framework makes."""
+"""The program traced by a walk through a framework's graph."""
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Sequence
+from keyword import iskeyword
 from typing import Any
 
 from xbackend.api.tracing.trace import ArraySpec, trace
@@ -16,9 +16,10 @@ from xbackend.program.dtypes import DType
 def program_of(
     name: str, inputs: Sequence[tuple[str, tuple[int, ...], DType]], walk: Callable[..., Any]
 ) -> TracedProgram:
-    """The program named ``name`` of ``walk``, which gets a traced array for each of the inputs (name, shape, dtype).
+    """The program of ``walk``, which is called with a traced array for each input (name, shape, dtype).
 
-    Raises what `xbackend.trace` raises, and `GraphError` where functions are nested too deeply or arrays are too large.
+    Raises the errors of `xbackend.trace`, and `GraphError` for functions nested too deeply and arrays too large for
+    the memory.
     """
     names = identifiers([one for one, *_ in inputs])
     parameters = [inspect.Parameter(one, inspect.Parameter.POSITIONAL_ONLY) for one in names]
@@ -40,7 +41,9 @@ def identifiers(names: Sequence[str]) -> list[str]:
     """Each name as a Python identifier, no two the same."""
     found: list[str] = []
     for number, name in enumerate(names):
-        plain = re.sub(r"\W", "_", name or f"x{number}").strip("_") or f"x{number}"
-        plain = f"x_{plain}" if plain[0].isdigit() else plain
-        found.append(plain if plain not in found else f"{plain}_{number}")
+        plain = "".join(sign if f"x{sign}".isidentifier() else "_" for sign in name).strip("_") or f"x{number}"
+        plain = plain if plain.isidentifier() and not iskeyword(plain) else f"x_{plain}"
+        while plain in found:
+            plain += f"_{number}"
+        found.append(plain)
     return found

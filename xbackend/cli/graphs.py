@@ -111,7 +111,7 @@ class Graph:
             on_modules(origin.modules)
             workload = workload_of(origin, name)
             if gradient and not origin.gradient:
-                raise UsageError(f"{one} has no gradient: it is no scalar of floating-point inputs")
+                raise UsageError(f"{one} has no gradient: it is no scalar of floating-point inputs, or compiled")
             for derived in [False, True] if gradient is None and origin.gradient else [bool(gradient)]:
                 made = candidates.given(workload, origin.inputs, {}, gradient=derived)
                 if said := apart(origin, list(made.expected), made.program):

@@ -1,4 +1,4 @@
-"""Ops that make, move, join and split arrays, checks, and graphs inside of one node."""
+"""Rows of ops that create, rearrange, join, split, sort and check arrays, and of ops with an inner graph."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def alloc(walk: Walk, node: Any, values: list[Any]) -> Any:
 @row("MakeVector")
 def make_vector(walk: Walk, node: Any, values: list[Any]) -> Any:
     dtype = node.outputs[0].type.dtype
-    return xb.stack([walk.cast(one, dtype) for one in node.inputs]) if node.inputs else np.zeros(0, dtype)
+    return xb.stack([walk.cast(one, dtype) for one in node.inputs])
 
 
 @row("Join", props="axis")
 def join(walk: Walk, node: Any, values: list[Any]) -> Any:
     arrays, axis = list(node.inputs), getattr(node.op, "axis", None)
-    if axis is None:  # older generations have it as the first input
+    if axis is None:  # in older generations it is the first input
         axis = walk.whole(arrays.pop(0), "the axis of a join")
     return xb.concat([walk.cast(one, node.outputs[0].type.dtype) for one in arrays], axis=axis)
 
@@ -88,13 +88,15 @@ def split(walk: Walk, node: Any, values: list[Any]) -> Any:
     array, rest, axis = walk.array(node.inputs[0]), list(node.inputs[1:]), getattr(node.op, "axis", None)
     if axis is None:
         axis = walk.whole(rest.pop(0), "the axis of a split")
-    return parts(array, axis, walk.lengths(rest[0], "the lengths of a split"))
+    lengths = walk.lengths(rest[0], "the lengths of a split")
+    if sum(lengths) != array.shape[axis] or min(lengths) < 0:
+        raise GraphError(f"a split of {array.shape[axis]} rows into {lengths}: give lengths that add up")
+    return parts(array, axis, lengths)
 
 
 @row("ARange")
 def arange(walk: Walk, node: Any, values: list[Any]) -> Any:
-    bounds = [walk.known(one, "the length of an arange").item() for one in node.inputs]
-    return np.arange(*bounds, dtype=node.outputs[0].type.dtype)
+    raise GraphError("the length of an arange depends on the values of the inputs, and a program's shapes are fixed")
 
 
 @row("Eye", "Tri")
@@ -138,7 +140,7 @@ def argmax(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 def _along(array: Any, axis: Any) -> tuple[Any, int]:
-    """An array and the axis of it that is meant; without one, flattened."""
+    """The array and the axis; for `None` the flattened array and axis 0."""
     return (xb.reshape(array, (-1,)), 0) if axis is None else (array, int(axis))
 
 
@@ -161,17 +163,18 @@ def searchsorted(walk: Walk, node: Any, values: list[Any]) -> Any:
     return dtypes.cast(found, "int64", node.outputs[0].type.dtype)
 
 
-@row("Nonzero", "Unique", "MakeSlice", props="return_index return_inverse return_counts axis")
+row("MakeSlice")(lambda walk, node, _: slice(*map(walk.bound, node.inputs)))
+
+
+@row("Nonzero", "Unique", props="return_index return_inverse return_counts axis")
 def known_only(walk: Walk, node: Any, values: list[Any]) -> Any:
-    if type(node.op).__name__ == "MakeSlice":
-        return slice(*(walk.bound(one) for one in node.inputs))
     raise GraphError("the shape of its result depends on the values of the inputs, and a program's shapes are fixed")
 
 
 @row("CheckAndRaise", "Assert", "CheckParameterValue", props="can_be_replaced_by_ninf")
 def check(walk: Walk, node: Any, values: list[Any]) -> Any:
-    """PyMC puts minus infinity where a check of parameters fails; another check stops the framework, which no program
-    does: NaN."""
+    """A check. A failed one of PyMC's parameters gives minus infinity, as in PyMC. Any other stops the framework; it
+    gives NaN, as no program stops."""
     value, conditions = node.inputs[0], [walk.cast(one, "bool") for one in node.inputs[1:]]
     open_ = [one for one in conditions if isinstance(one, Array)]
     if any(not isinstance(one, Array) and not one.all() for one in conditions):
@@ -188,16 +191,30 @@ def check(walk: Walk, node: Any, values: list[Any]) -> Any:
 @row("OpFromGraph")
 def inner_graph(walk: Walk, node: Any, values: list[Any]) -> Any:
     inputs, outputs = graph_of(node.op) or ([], [])
-    own = [getattr(node.op, f"{name}_overrides", None) for name in ("pullback", "lop", "grad")]
-    own += [] if getattr(node.op, "_lop_is_default", True) else [node.op]  # as Theano says it
-    if type(node.op).__name__ == "OpFromGraph" and any(one not in (None, "default") for one in own):
+    if _has_rule(node.op):
         raise GraphError("an OpFromGraph with a gradient of its own has no row: leave the override out")
     return walk.inner(dict(zip(inputs, values, strict=True))).results(outputs)
+
+
+def _has_rule(op: Any) -> bool:
+    """Whether a user gave an op a gradient of its own. Those of the framework's classes are of what they compute."""
+    kind = type(op)
+    base = next(one for one in kind.__mro__ if one.__name__ == "OpFromGraph")
+    if kind is not base and kind.__module__.partition(".")[0] == base.__module__.partition(".")[0]:
+        return False
+    own = [getattr(op, f"{name}_overrides", None) for name in ("pullback", "lop", "grad")]
+    own += [] if getattr(op, "_lop_is_default", True) else [op]  # Theano's only attribute
+    methods = [name for name in ("pullback", "L_op", "grad") if getattr(kind, name, 0) is not getattr(base, name, 0)]
+    return bool(methods) or any(one not in (None, "default") for one in own)
 
 
 @row("IfElse")
 def if_else(walk: Walk, node: Any, values: list[Any]) -> Any:
     count = node.op.n_outs
     condition, then, otherwise = walk.cast(node.inputs[0], "bool"), node.inputs[1 : 1 + count], node.inputs[1 + count :]
-    pairs = zip(then, otherwise, node.outputs, strict=True)
-    return [xb.where(condition, walk.cast(a, o.type.dtype), walk.cast(b, o.type.dtype)) for a, b, o in pairs]
+    each = zip(then, otherwise, node.outputs, strict=True)
+    pairs = [(walk.cast(a, o.type.dtype), walk.cast(b, o.type.dtype)) for a, b, o in each]
+    for one, other in pairs:
+        if one.shape != other.shape:
+            raise GraphError(f"its branches have the shapes {one.shape} and {other.shape}, and a program's are fixed")
+    return [xb.where(condition, *pair) for pair in pairs]

@@ -1,7 +1,7 @@
-"""Theano's contexts on a machine without their devices.
+"""A pygpu without devices, for Theano's contexts.
 
-Theano's variables on contexts need pygpu, a compiler and the devices. An importer reads the graph only, so here is a
-pygpu whose contexts are names and whose arrays are NumPy's. Theano's own Python code for transfers computes with it.
+Theano's variables on contexts need pygpu, a compiler and the devices. An importer only reads the graph: the contexts of
+this pygpu are names and its arrays are NumPy's. Theano's own Python code for transfers runs with it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class GpuContext:
 
 
 class GpuArray:
-    """An array of NumPy that is said to be on a context."""
+    """A NumPy array with a context."""
 
     def __init__(self, held: np.ndarray, context: GpuContext) -> None:
         self.held, self.context = held, context
@@ -30,7 +30,7 @@ class GpuArray:
         self.typecode = dtype_to_typecode(held.dtype)
 
     def __array__(self, dtype: Any = None) -> np.ndarray:
-        return np.array(self.held, dtype)  # from a device it would be a copy
+        return np.array(self.held, dtype)  # a copy, as from a device
 
     def copy(self, order: str = "C") -> GpuArray:
         return GpuArray(self.held.copy(), self.context)
@@ -43,7 +43,7 @@ class GpuArray:
 
 
 def array(values: Any, dtype: Any = None, ndmin: int = 0, context: Any = None, **_: Any) -> GpuArray:
-    """A copy of the values, on a context or on their own."""
+    """A copy of the values, on ``context`` or on that of the values."""
     return GpuArray(np.array(values, dtype, ndmin=ndmin), context or values.context)
 
 
@@ -52,17 +52,17 @@ def zeros(shape: Any, dtype: Any = "float64", context: Any = None, **_: Any) -> 
 
 
 def dtype_to_typecode(dtype: Any) -> str:
-    """pygpu has numbers for dtypes; Theano compares them only."""
+    """The name of the dtype. pygpu's typecodes are numbers, but Theano only compares them."""
     return str(np.dtype(dtype).name)
 
 
 def compare(one: Any, sign: str, other: Any) -> np.ndarray:
-    """Whether elements are equal, the only comparison that Theano makes."""
+    """Elementwise equality: ``==`` is the only sign that Theano passes."""
     return np.asarray(np.asarray(one) == np.asarray(other))
 
 
 def version() -> tuple[int, int]:
-    """Part of the keys of C code, which is not compiled."""
+    """The API and ABI version: part of the cache keys of C code, which is not compiled."""
     return (2, 0)
 
 

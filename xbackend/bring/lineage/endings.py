@@ -1,4 +1,4 @@
-"""Loops with ``until``: the length of their results depends on values, and a program has their last elements only."""
+"""Loops with ``until``: the length of their results depends on values, so a program has only the last elements."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ ONLY_LAST = "the length of its results depends on values: take [-1] of each, and
 
 
 def info_of(op: Any) -> Any:
-    """What a Scan knows of itself. Theano's is a dictionary, and the op has the same."""
+    """The ``info`` of a Scan, as attributes. Theano's is a dictionary, but the op has the same attributes."""
     return op.info if hasattr(op.info, "n_mit_mot") else op
 
 
 def taps_of(op: Any) -> list[tuple[int, ...]]:
-    """The taps of each state of a Scan: of those with several, then of those with one."""
+    """The taps of each state of a Scan: first the states with several taps, then those with one."""
     info = info_of(op)
     several = info.mit_sot_in_slices if hasattr(info, "mit_sot_in_slices") else op.mitsot_taps()
     return [*map(tuple, several), *[(-1,)] * info.n_sit_sot]
 
 
 def entries_of(node: Any, variables: Sequence[Any]) -> list[Any]:
-    """What stands in the brackets of a node that reads or writes elements, of which these are the variables."""
+    """The entries of the index of a node that reads or writes elements; ``variables`` are its variables."""
     listed = getattr(node.op, "idx_list", None)
     if listed is None:
         return list(variables)
@@ -31,14 +31,14 @@ def entries_of(node: Any, variables: Sequence[Any]) -> list[Any]:
 
 
 def without_length(outputs: Sequence[Any], nodes: Sequence[Any]) -> Iterator[Any]:
-    """The loops with ``until`` of a graph of which more than last elements is used."""
+    """The loops with ``until`` whose results are used for more than their last elements."""
     clients: dict[Any, list[Any]] = {}
     for node in nodes:
         for one in node.inputs:
             clients.setdefault(one, []).append(node)
 
     def only_last(variable: Any, before: int) -> bool:
-        """``before`` is the number of rows that were there before the loop."""
+        """Whether nothing but the last row is used. ``before`` is the number of rows before the first step."""
         return variable not in outputs and all(taken(node, variable, before) for node in clients.get(variable, ()))
 
     def taken(node: Any, variable: Any, before: int) -> bool:
@@ -62,6 +62,6 @@ def without_length(outputs: Sequence[Any], nodes: Sequence[Any]) -> Iterator[Any
 
 
 def _plain(entry: Any) -> Any:
-    """The number of a constant; a variable as it is."""
+    """The number in a constant; a variable unchanged."""
     value = getattr(entry, "data", entry)
     return int(value) if hasattr(value, "__index__") or getattr(value, "ndim", None) == 0 else value

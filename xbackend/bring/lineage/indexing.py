@@ -41,23 +41,31 @@ def written(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 def _mask(walk: Walk, variables: Any, value: Any, shape: tuple[int, ...]) -> Any:
-    """The mask that is the whole index where one number is written, with the axes of the array; else `None`."""
+    """If a traced mask is the whole index and the value is a scalar: the mask with the array's rank; else `None`."""
     mask = walk.value(variables[0]) if len(variables) == 1 else None
     if not isinstance(mask, Array) or mask.dtype is not dtypes.DType.bool or not mask.ndim or np.ndim(value):
         return None
+    _check_mask(mask.shape, shape)
     return xb.reshape(mask, (*mask.shape, *(1,) * (len(shape) - mask.ndim)))
 
 
 def keys_of(walk: Walk, node: Any, variables: Any, shape: tuple[int, ...]) -> list[Any]:
-    """What stands in the brackets: an entry for each, whose arrays are of whole numbers."""
+    """The entries of an index, completed by full slices. Known masks become arrays of integers."""
     keys: list[Any] = []
     for entry in entries_of(node, variables):
         key = _key(walk, entry)
         if isinstance(key, np.ndarray) and key.dtype == bool and key.ndim:
+            _check_mask(key.shape, shape[sum(one is not None for one in keys) :])
             keys += np.nonzero(key)
         else:
             keys.append(key)
     return keys + [slice(None)] * (len(shape) - sum(one is not None for one in keys))
+
+
+def _check_mask(own: tuple[int, ...], lengths: tuple[int, ...]) -> None:
+    """Raises `GraphError` unless a mask has the lengths of the first of these axes."""
+    if own != lengths[: len(own)]:
+        raise GraphError(f"a mask of shape {own} is an index of axes of lengths {lengths[: len(own)]}")
 
 
 def _key(walk: Walk, entry: Any) -> Any:
@@ -77,15 +85,15 @@ def _key(walk: Walk, entry: Any) -> Any:
 
 
 def _turned(array: Any, keys: list[Any]) -> tuple[Any, tuple[Any, ...], tuple[int, ...] | None]:
-    """The array and the key; where slices stand between arrays, with their axes in front, as NumPy has the result, and
-    the axes that turn the array back."""
+    """The array, the key, and the axes that restore the array's order, or `None`. If slices stand between index arrays,
+    the indexed axes are moved to the front, where NumPy has them in the result."""
     arrays = [place for place, key in enumerate(keys) if isinstance(key, np.ndarray | Array)]
     between = [key for place, key in enumerate(keys) if arrays and arrays[0] < place < arrays[-1]]
     if not any(key is None or isinstance(key, slice) for key in between):
         return array, tuple(keys), None
     if any(key is None for key in keys):
         raise GraphError("a new axis beside arrays that stand apart in an index has no row: add the axis before")
-    # A whole number beside arrays counts as an array.
+    # In NumPy, an integer beside arrays counts as an array.
     front = [place for place, key in enumerate(keys) if not isinstance(key, slice)]
     order = (*front, *(place for place in range(len(keys)) if place not in front))
     back = tuple(np.argsort(order).tolist())

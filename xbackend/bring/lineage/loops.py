@@ -1,8 +1,8 @@
-"""`Scan`: sequences, states with one tap or several, outputs without one, and what stays the same.
+"""`Scan`: sequences, states with one or several taps, outputs without taps, and non-sequences.
 
-A loop with ``until`` gives the last elements only (`endings` says where that is enough). Where gradients may be asked
-for it is a scan over the most steps, as no gradient goes through a while loop. The steps behind the last one keep the
-state, in a choice and not in a mask: a mask would compute them, and add zero times their derivatives, which may be NaN.
+A loop with ``until`` gives only the last elements (`endings` checks that they are enough). If the program may be
+differentiated, the loop is a scan over the maximum number of steps, as a while loop has no gradient. Steps after the
+last one keep the state by `cond`. A mask would compute them, and add zero times their derivatives, which may be NaN.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
         raise GraphError("a loop with truncate_gradient has no row: no program cuts a gradient off")
     steps = walk.whole(op.outer_nsteps(outer) if hasattr(op, "outer_nsteps") else outer[0], "the steps of a loop")
     sequences = [xb.asarray(walk.array(one))[:steps] for one in op.outer_seqs(outer)]
+    if any(one.shape[0] < steps for one in sequences):
+        raise GraphError(f"a sequence has fewer rows than the loop's {steps} steps: leave n_steps out, or give more")
     taps = taps_of(op)
     states = [*op.outer_mitsot(outer), *op.outer_sitsot(outer)]
     before = [_begun(walk, one, -min(own), steps) for one, own in zip(states, taps, strict=True)]
@@ -45,7 +47,7 @@ def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
         inner.results(inner_outputs)
         stops = inner.cast(inner_outputs[-1], "bool") if info.as_while else None
         made = list(map(inner.array, inner_outputs[: len(inner_outputs) - bool(info.as_while)]))
-        shown, rest = made[: len(made) - len(kept)], made[len(made) - len(kept) :]  # shared ones come last
+        shown, rest = made[: len(made) - len(kept)], made[len(made) - len(kept) :]  # shared variables come last
         moved = [[*window[1:], xb.asarray(new)] for window, new in zip(windows, shown, strict=False)]
         return (moved, rest), shown, stops
 
@@ -53,16 +55,15 @@ def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
         (_, last), lasts = _stopped(step, init, sequences, steps, walk.gradients)
         written = [xb.expand_dims(one, axis=0) for one in lasts]
     else:
-        length = None if sequences else steps
-        (_, last), written = xb_scan(lambda *given: step(*given)[:2], init, sequences or None, length)
+        (_, last), written = xb_scan(lambda *given: step(*given)[:2], init, sequences or None, steps)
     each = iter(written)
     found = [xb.concat([one, next(each)]) for one in before]
     return [*found, *each, *last]
 
 
 def _begun(walk: Walk, variable: Any, depth: int, steps: int) -> Any:
-    """The states before the first step. Scan's own function writes them to the front of empty memory for all states,
-    which is not needed. Raises `GraphError`."""
+    """The ``depth`` states before the first step, without the empty memory for all states, to whose front Scan's own
+    function writes them. Raises `GraphError` if there is memory for fewer states than steps."""
     whole, node = xb.asarray(walk.array(variable)), variable.owner
     if whole.shape[0] != steps + depth:
         raise GraphError("a loop that keeps fewer states than steps comes in before it is compiled only")
@@ -78,18 +79,18 @@ def _begun(walk: Walk, variable: Any, depth: int, steps: int) -> Any:
 def _stopped(
     step: Callable[..., Any], init: Any, sequences: Sequence[Any], steps: int, gradients: bool
 ) -> tuple[Any, Sequence[Any]]:
-    """The state and the results of the last step of a loop that stops when one says so: ``step(state, rows)`` gives
-    both, and whether it is the last one. Raises `GraphError`."""
+    """The state and the results of the last step of a loop with ``until``. ``step(state, rows)`` returns both, and
+    whether it is the last one. Raises `GraphError` for a loop of no steps."""
     if steps < 1:
         raise GraphError("a loop with until() of no steps has no last one")
-    shaped = step(init, [one[0] for one in sequences])[1]  # these ops are used by nothing
+    shaped = step(init, [one[0] for one in sequences])[1]  # for shapes and dtypes: nothing uses these ops
     start = init, [xb.zeros(one.shape, dtype=one.dtype) for one in shaped], xb.asarray(False)
     if gradients:
 
         def masked(state: Any, rows: Any) -> Any:
             return xb_cond(state[-1], lambda: state, lambda: step(state[0], rows)), None
 
-        (state, lasts, _), _ = xb_scan(masked, start, sequences or None, None if sequences else steps)
+        (state, lasts, _), _ = xb_scan(masked, start, sequences or None, steps)
         return state, lasts
 
     def following(counted: Any) -> Any:

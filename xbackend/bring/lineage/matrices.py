@@ -1,6 +1,6 @@
-"""Products, factorisations and equations, alone or over batches (`Blockwise`).
+"""Products, factorisations and solvers, alone or over batches (`Blockwise`).
 
-Ops that read one triangle of a matrix are taken to have a symmetric one, as those of a program are.
+Where ``cholesky``, ``eigh`` or ``solve`` reads one triangle, the matrix is taken to be symmetric, as in a program.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from xbackend.api import linalg
 from xbackend.api.tracing.array import Array
 from xbackend.bring import dtypes
 from xbackend.bring.arrays import is_diagonal, on_diagonal, with_ones
-from xbackend.bring.lineage.walk import ROWS, Walk, row
+from xbackend.bring.lineage.arrays import inner_graph
+from xbackend.bring.lineage.walk import Walk, row
 from xbackend.errors import GraphError, ShapeError
 from xbackend.program.shapes import broadcast_shapes
 
 Core = Callable[..., Any]
-CORES: dict[str, Core] = {}  # by the name of the core op's class: of the op and arrays with batches in front
+CORES: dict[str, Core] = {}  # by class of the core op: functions of the op and its arrays, batch axes first
 
 
 def core(*names: str, props: str = "") -> Callable[[Core], Core]:
-    """Make a function the row of ops on matrices, alone and over batches: of the op and its arrays."""
+    """Register a function of an op and its arrays as the row of ops on matrices, alone and over batches."""
 
     def put(function: Core) -> Core:
         def alone(walk: Walk, node: Any, values: list[Any]) -> Any:
@@ -44,20 +45,20 @@ def _kept(node: Any, made: Any) -> Any:
 
 
 def _arrays(walk: Walk, node: Any) -> list[Any]:
-    """The inputs, those of a smaller floating-point dtype cast to that of the result."""
+    """The inputs, cast to the result's dtype if that is a floating-point one."""
     dtype = node.outputs[0].type.dtype
     return [walk.cast(one, dtype) if "float" in dtype else walk.array(one) for one in node.inputs]
 
 
 @row("Blockwise")
 def blockwise(walk: Walk, node: Any, values: list[Any]) -> Any:
-    """An op without a row of its own over batches: each of the batch, stacked."""
+    """An op over batches: its function in `CORES`, or else the op for each element of the batch, stacked."""
     op, name, signature = node.op.core_op, type(node.op.core_op).__name__, node.op.inputs_sig
     if name in CORES:
         arrays, _ = _batched(_arrays(walk, node), signature)
         return _kept(node, CORES[name](op, *arrays))
     arrays, batch = _batched([np.asarray(one) if not isinstance(one, Array) else one for one in values], signature)
-    if prod(batch) > _MOST:
+    if not 0 < prod(batch) <= _MOST:
         raise GraphError(f"{name} over a batch of {batch} has no row")
     found = []
     for where in np.ndindex(*batch):
@@ -72,7 +73,7 @@ def blockwise(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 def _batched(arrays: list[Any], signature: Any) -> tuple[list[Any], tuple[int, ...]]:
-    """The arrays with equal axes in front of those that the op takes; and these axes."""
+    """The arrays broadcast to common batch axes, and the lengths of these axes."""
     inner = [one.shape[one.ndim - len(own) :] for one, own in zip(arrays, signature, strict=True)]
     batches = [one.shape[: one.ndim - len(own)] for one, own in zip(arrays, inner, strict=True)]
     common = broadcast_shapes(*batches)
@@ -82,7 +83,7 @@ def _batched(arrays: list[Any], signature: Any) -> tuple[list[Any], tuple[int, .
 
 
 def _broadcast(array: Any, shape: tuple[int, ...]) -> Any:
-    """What is known stays known."""
+    """The array broadcast to the shape. A known one stays known."""
     return xb.broadcast_to(array, shape) if isinstance(array, Array) else np.broadcast_to(array, shape)
 
 
@@ -94,7 +95,7 @@ def dot(op: Any, a: Any, b: Any) -> Any:
     return xb.matmul(a, b)
 
 
-# What compiling makes of products.
+# Products in graphs of compiled functions.
 core("Dot22")(dot)
 core("Dot22Scalar")(lambda op, a, b, number: xb.multiply(dot(op, a, b), number))
 core("Gemm", "Gemv", "CGemv")(lambda op, c, alpha, a, b, beta: beta * xb.asarray(c) + alpha * dot(op, a, b))
@@ -132,7 +133,7 @@ def cholesky_solve(op: Any, a: Any, b: Any) -> Any:
 
 
 def _solved(op: Any, a: Any, b: Any, of: Callable[[Any, Any], Any]) -> Any:
-    """Right-hand sides that are vectors get an axis, which is taken away again."""
+    """The solution by ``of``. A vector on the right-hand side gets an axis, which the result loses again."""
     if getattr(op, "b_ndim", None) == 1 or (getattr(op, "b_ndim", None) is None and b.ndim == a.ndim - 1):
         return xb.squeeze(of(a, xb.expand_dims(b, axis=-1)), axis=-1)
     return of(a, b)
@@ -185,7 +186,7 @@ def fill_diagonal(walk: Walk, node: Any, values: list[Any]) -> Any:
 @row("AllocDiag", props="offset axis1 axis2")
 def alloc_diag(walk: Walk, node: Any, values: list[Any]) -> Any:
     if hasattr(node.op, "fgraph"):
-        return ROWS["OpFromGraph"](walk, node, values)
+        return inner_graph(walk, node, values)
     array, offset = walk.array(node.inputs[0]), getattr(node.op, "offset", 0)
     offset = -offset if getattr(node.op, "axis1", 0) > getattr(node.op, "axis2", 1) else offset
     if array.ndim != 1:

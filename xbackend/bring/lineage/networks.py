@@ -1,4 +1,4 @@
-"""Ops of classifiers: softmax and the entropies of labels, with the gradients that the generations made ops of."""
+"""Softmax and the cross-entropy of labels, and the ops that some generations have for their gradients."""
 
 from __future__ import annotations
 

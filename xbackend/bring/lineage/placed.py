@@ -1,8 +1,7 @@
-"""Theano's contexts as the devices of a program.
+"""Theano's contexts as the logical devices of a program.
 
-An op is on the context of its inputs, as Theano lifts it there, where that is one; otherwise on the host, as is in
-Theano what has no context. In a graph without contexts, and where Theano has a default one (``device=cuda0``), it is on
-the default device.
+An op is on the context of its inputs if that is one, as Theano lifts it there. Any other op is on the host, as in
+Theano; in a graph without contexts, and with a default context (``device=cuda0``), it is on the default device.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ HOST = "cpu:0"
 
 @row("HostFromGpu", "GpuContiguous")
 def same(walk: Walk, node: Any, values: list[Any]) -> Any:
-    """Theano puts it before each op of a value on a context, and lifts the op: it says nothing of where the op is."""
+    """Theano puts these before each op with an operand on a context, and lifts that op: they do not place it."""
     return values[0]
 
 
@@ -32,22 +31,22 @@ row("GpuFromHost", "GpuToGpu", props="context_name")(lambda walk, node, values: 
 
 
 class Outermost(Walk):
-    """The walk of a whole graph, which places what Theano has on contexts. Its shared variables are the program's."""
+    """The walk through a whole graph. Theano's contexts place its ops; its shared variables become the program's."""
 
     def __init__(self, values: Mapping[Any, Any], outputs: Sequence[Any], gradients: bool) -> None:
         super().__init__(values, gradients=gradients)
         self.shared: dict[Any, Any] = {}
-        self.on: dict[Any, str] = {}  # the context of the result of an op that was lifted
+        self.on: dict[Any, str] = {}  # the contexts of results of lifted ops
         there = [*outputs, *(one for node in nodes(outputs, values) for one in node.inputs)]
         contexts = {context_of(one) for one in there if has_context(one)}
         self.host = HOST if contexts and None not in contexts else None
 
     def place(self, variable: Any) -> str | None:
-        """The context that a variable is on; `None` for the host, or the one context that has no name."""
+        """The context of a variable; `None` for the host and for the default context."""
         return context_of(variable) if has_context(variable) else self.on.get(variable)
 
     def scope(self, node: Any) -> AbstractContextManager[None]:
-        moving = [one for one in node.inputs if isinstance(self.value(one), Array)]  # known arrays are on no device
+        moving = [one for one in node.inputs if isinstance(self.value(one), Array)]  # known arrays have no device
         found = {self.place(one) for one in moving} - {None}
         self.context = found.pop() if len(found) == 1 else None
         if self.context is not None:
@@ -62,7 +61,7 @@ class Outermost(Walk):
         return xb.to_device(self.array(variable), target)
 
     def result(self, variable: Any) -> Any:
-        """An output of the graph: on the host where the user moved it there."""
+        """An output of the graph, transferred to the host if the user's graph does so."""
         value = self.array(variable)
         to_host = type(getattr(variable.owner, "op", None)).__name__ == "HostFromGpu"
         return xb.to_device(value, self.host) if to_host and self.host else value
@@ -74,7 +73,7 @@ class Outermost(Walk):
         return super().value(variable)
 
     def storage(self, variable: Any) -> Any:
-        """The program's shared variable of one of the framework."""
+        """The program's shared variable for one of the framework's."""
         if variable not in self.shared:
             name = variable.name or f"shared{len(self.shared)}"
             home = context_of(variable) if has_context(variable) else self.host

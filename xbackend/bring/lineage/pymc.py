@@ -11,12 +11,14 @@ from xbackend.bring.lineage.found import computed
 from xbackend.bring.lineage.given import from_graph
 from xbackend.bring.origin import Origin
 from xbackend.errors import GraphError
+from xbackend.wording import join
 
 
 def log_density(model: Any, point: Any, rewrites: str | None, name: str) -> tuple[TracedProgram, Any, Any, np.ndarray]:
-    """The log-density of a `pymc.Model`: its program, and its graph, of a vector with an initial value.
+    """The log-density of a `pymc.Model`: the program, the graph, its input vector and the initial point as a vector.
 
-    Dimensions and data become constants, as shapes of programs are fixed. Raises `GraphError`.
+    Dimensions and data become constants, as shapes of programs are fixed. Raises `GraphError`, also for a model without
+    free variables.
     """
     from pymc.blocking import DictToArrayBijection
     from pymc.model.transform.optimization import freeze_dims_and_data
@@ -27,6 +29,8 @@ def log_density(model: Any, point: Any, rewrites: str | None, name: str) -> tupl
     variables = frozen.value_vars
     if not variables:
         raise GraphError(f"{name} has no free variable: its log-density is a constant")
+    if lacking := [one.name for one in variables if one.name not in point]:
+        raise GraphError(f"the point of {name} lacks {join(lacking)}")
     (logp,), theta = join_nonshared_inputs(point=point, outputs=[frozen.logp()], inputs=variables)
     theta.name = "theta"
     data = DictToArrayBijection.map({one.name: point[one.name] for one in variables}).data
@@ -35,8 +39,8 @@ def log_density(model: Any, point: Any, rewrites: str | None, name: str) -> tupl
 
 
 def brought(found: Any, given: Any, name: str, generator: np.random.Generator, *, rewrites: str) -> Origin:
-    """The log-density of a model, or of what a function without arguments returns: a model, or one and its initial
-    point. Raises `GraphError`."""
+    """The log-density of a model. ``found`` is a model, or a function without arguments that returns a model, or one
+    and its initial point. Raises `GraphError`."""
     import pymc
     import pytensor
 
@@ -56,9 +60,10 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator, *
 
 
 def from_pymc(model: Any, point: Any = None, *, rewrites: str | None = "stabilize") -> TracedProgram:
-    """The program of a `pymc.Model`'s log-density, a function of one float64 vector in unconstrained space.
+    """The program of a `pymc.Model`'s log-density, a function of one vector in unconstrained space.
 
-    ``point`` is the initial point that gives the shapes, by default the model's own. Raises `GraphError`.
+    Its dtype is PyTensor's ``floatX``, by default float64. ``point`` is the initial point, which determines the shapes,
+    by default the model's own. ``rewrites`` are those of `from_pytensor`. Raises `GraphError`.
 
     >>> import pymc as pm
     >>> with pm.Model() as model:

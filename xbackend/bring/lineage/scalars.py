@@ -1,7 +1,6 @@
-"""Elementwise ops: a row for each scalar op of the lineage, by the name of its class.
+"""Elementwise ops, by the class of the lineage's scalar op, and reductions.
 
-An elementwise node knows the dtype of its result. Arithmetic is done in that dtype, comparisons in the one that NumPy
-promotes the operands to.
+Arithmetic is in the dtype of the node's result, comparisons in the dtype to which NumPy promotes the operands.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def _folded(function: Scalar) -> Scalar:
 
 
 def _trigamma(x: Any) -> Any:
-    """The second derivative of gammaln: reflection below 0, recurrence up to 8, then its asymptotic series (Abramowitz
+    """The second derivative of gammaln: reflection below 0, recurrence up to 8, then the asymptotic series (Abramowitz
     and Stegun, 6.4.7, 6.4.6 and 6.4.12)."""
     is_low = xb.less(x, 0.0)
     mirrored = xb.square(math.pi / xb.sin(math.pi * xb.where(is_low, x, 0.5)))
@@ -48,8 +47,8 @@ def _trigamma(x: Any) -> Any:
 
 
 def _erfcx(x: Any) -> Any:
-    """exp(x**2) * erfc(x): the product below 2, and beyond it the continued fraction of erfc (Abramowitz and Stegun,
-    7.1.14), whose 60 terms are exact to 1e-16 there."""
+    """exp(x**2) * erfc(x): the product below 2, else the continued fraction of erfc (Abramowitz and Stegun, 7.1.14),
+    whose 60 terms are exact to 1e-16 there."""
     is_near = xb.less(x, 2.0)
     near, far = xb.where(is_near, x, 0.0), xb.where(is_near, 2.0, x)
     fraction: Any = far
@@ -59,14 +58,17 @@ def _erfcx(x: Any) -> Any:
 
 
 def _gamma(x: Any) -> Any:
-    """exp(gammaln(x)) with gamma's sign, which for x < 0 turns at each whole number."""
-    odd = xb.not_equal(xb.remainder(xb.floor(x), 2.0), 0.0)
+    """exp(gammaln(x)) with gamma's sign, which changes at each negative integer. There it is NaN; at 0 it is 1 / x."""
+    down, below = xb.floor(x), xb.less(x, 0.0)
+    odd = xb.not_equal(xb.remainder(down, 2.0), 0.0)
     size = xb.exp(xb.gammaln(x))
-    return xb.where(xb.logical_and(xb.less(x, 0.0), odd), xb.negative(size), size)
+    signed = xb.where(xb.logical_and(below, odd), xb.negative(size), size)
+    signed = xb.where(xb.equal(x, 0.0), xb.reciprocal(x), signed)
+    return xb.where(xb.logical_and(below, xb.equal(down, x)), math.nan, signed)
 
 
 def _erfcinv(x: Any) -> Any:
-    """The inverse of erfc: by erfinv, and below 0.1, where 1 - x loses digits, by three of Halley's steps from its
+    """The inverse of erfc: erfinv(1 - x), and below 0.1, where 1 - x loses digits, three of Halley's steps from the
     asymptote."""
     small = xb.logical_and(xb.less(x, 0.1), xb.greater(x, 0.0))
     tail = xb.where(small, x, 0.1)
@@ -78,7 +80,7 @@ def _erfcinv(x: Any) -> Any:
     return xb.where(small, y, xb.erfinv(xb.subtract(1.0, xb.where(small, 0.5, x))))
 
 
-# In the dtype of the result.
+# Computed in the dtype of the result.
 ARITHMETIC: dict[str, Scalar] = {
     **named("maximum minimum abs sign ceil floor trunc reciprocal log log2 log10 log1p exp expm1 sqrt", str.capitalize),
     **named("cos sin tan cosh sinh tanh erf erfc erfinv log1mexp", str.capitalize),
@@ -115,7 +117,7 @@ SCALARS.update(*(ARITHMETIC, COMPARED, OF_BOOLS, BITS), ("Switch", "Cast", "Seco
 
 
 def _ranged(name: str, ranges: Sequence[dtypes.Range | None]) -> dtypes.Range | None:
-    """The range of a result of small integers, whose bounds come of those of the operands; `None` if it is unknown."""
+    """The range of a result of a small dtype, from the ranges of the operands; `None` if it is unknown."""
     known = [one for one in ranges if one is not None]
     if name not in _MONOTONE or len(known) < len(ranges) or len(known) > 8:
         return None
@@ -123,7 +125,7 @@ def _ranged(name: str, ranges: Sequence[dtypes.Range | None]) -> dtypes.Range | 
     return min(found), max(found)
 
 
-# In each operand, of the list of all.
+# Monotone in each operand; functions of the list of operands.
 _MONOTONE: dict[str, Callable[[Sequence[int]], int]] = {
     **{"Add": sum, "Mul": prod, "Maximum": max, "Minimum": min, "Identity": max},
     **{"Sub": lambda each: each[0] - each[1], "Neg": lambda each: -each[0]},
@@ -132,7 +134,7 @@ _MONOTONE: dict[str, Callable[[Sequence[int]], int]] = {
 
 @row("Elemwise", "ScalarOp")
 def elementwise(walk: Walk, node: Any, values: list[Any]) -> Any:
-    """The result of a scalar op, element by element. Raises `GraphError`."""
+    """A scalar op, element by element. Raises `GraphError` for an op without a row for its dtype."""
     op, inputs, output = getattr(node.op, "scalar_op", node.op), node.inputs, node.outputs[0]
     name, dtype = type(op).__name__, output.type.dtype
     if name == "Composite":
@@ -162,44 +164,54 @@ def elementwise(walk: Walk, node: Any, values: list[Any]) -> Any:
     return dtypes.wrapped(result, dtype, inside)
 
 
-# The operand of an op at whose poles the derivative is infinite.
+# The index of the operand that has poles, such as 0, where the derivative is infinite, and a number that is none.
 _POLES = {
-    **dict.fromkeys(("Log", "Log2", "Log10", "Log1p", "Sqrt", "Reciprocal", "Inv", "Pow", "GammaLn", "Psi"), 0),
-    **dict.fromkeys(("TrueDiv", "TrueDivide"), 1),
+    **dict.fromkeys(("Log", "Log2", "Log10", "Log1p", "Sqrt", "Reciprocal", "Inv", "Pow", "ArcTan2"), (0, 1.0)),
+    **dict.fromkeys(("Gamma", "GammaLn", "Psi", "TriGamma", "Erfcinv"), (0, 1.0)),
+    **dict.fromkeys(("TrueDiv", "TrueDivide"), (1, 1.0)),
+    **dict.fromkeys(("ArcSin", "ArcCos", "ArcTanh", "Erfinv"), (0, 0.0)),
+    **{"ArcCosh": (0, 2.0), "Log1mexp": (0, -1.0)},
 }
-_CHAIN = 64  # nodes of a branch that are looked at
+_CHAIN = 64  # the largest number of nodes of a branch to examine
 
 
 def _guarded(walk: Walk, branch: Any, taken: Any, otherwise: bool) -> Walk:
-    """A walk in which a branch of a switch, the second one if ``otherwise``, has 1 for the operands of its logarithms
-    and its divisors where it is not taken.
+    """A walk in which the operands at poles in a branch of a switch are those of `_POLES` where it is not taken.
 
-    There its gradient is 0 times an infinite derivative, which is NaN. The lineage's rewrites of a gradient have 0
-    (local_mul_switch_sink, local_div_switch_sink).
+    Without it the gradient there is 0 times an infinite derivative, NaN; the lineage's rewrites of a gradient give 0
+    (local_mul_switch_sink, local_div_switch_sink). ``otherwise``: the branch is the second one.
     """
-    own, changed = walk, set[Any]()
-    for node in _chain(walk, branch) if prod(taken.shape) > 1 else ():
-        place, before = _POLES.get(type(node.op.scalar_op).__name__), own
-        if place is not None:
-            pole = node.inputs[place]
-            value = own.value(pole)
-            covers = np.broadcast_shapes(np.shape(value), taken.shape) == np.shape(value)
-            if covers and isinstance(value, Array) and value.dtype.is_floating:
-                one = np.ones((), value.dtype.value)
-                before = Walk({**own.values, pole: xb.where(taken, *((one, value) if otherwise else (value, one)))})
-        if before is not own or not changed.isdisjoint(node.inputs):
-            own = Walk({**own.values, node.outputs[0]: elementwise(before, node, [])})
+    chain, changed = _chain(walk, branch) if prod(taken.shape) > 1 else (), set[Any]()
+    if not chain:
+        return walk
+    own = Walk({one: walk.value(one) for node in chain for one in (*node.inputs, *node.outputs)})
+    for node in chain:
+        place, plain = _POLES.get(type(node.op.scalar_op).__name__, (None, 1.0))
+        before: dict[Any, Any] = {}  # the guard is for this node only
+        if place is not None and _can_be_guarded(value := own.value(pole := node.inputs[place]), taken):
+            one, before[pole] = np.asarray(plain, value.dtype.value), value
+            own.values[pole] = xb.where(taken, *((one, value) if otherwise else (value, one)))
+        if before or not changed.isdisjoint(node.inputs):
+            own.values[node.outputs[0]] = elementwise(own, node, [])
             changed.add(node.outputs[0])
+        own.values.update(before)
     return own
 
 
+def _can_be_guarded(value: Any, taken: Any) -> bool:
+    """Whether a value is an array of the program of floating point, no smaller than the condition."""
+    is_floating = isinstance(value, Array) and value.dtype.is_floating
+    return is_floating and np.broadcast_shapes(value.shape, taken.shape) == value.shape
+
+
 def _chain(walk: Walk, branch: Any) -> list[Any]:
-    """The elementwise nodes that a branch ends in, each behind those that it depends on, up to other switches."""
+    """The elementwise nodes that a branch ends in, predecessors first, back to given variables, other switches and
+    other ops."""
     found: list[Any] = []
     entered = set[Any]()
 
     def enter(variable: Any) -> None:
-        node = variable.owner
+        node: Any = None if variable in walk.given else variable.owner
         if node in entered or len(entered) == _CHAIN or type(getattr(node, "op", None)).__name__ != "Elemwise":
             return
         if type(node.op.scalar_op).__name__ not in ("Switch", "Composite") and isinstance(walk.value(variable), Array):
@@ -233,7 +245,7 @@ _REDUCED: dict[str, Callable[..., Any]] = {
     props="axis acc_dtype initial",
 )
 def reduction(walk: Walk, node: Any, values: list[Any]) -> Any:
-    """``initial`` is of arrays without elements only, whose largest and smallest a program refuses."""
+    """A reduction. ``initial`` concerns empty arrays only, whose maximum and minimum a program refuses."""
     (variable,), dtype = node.inputs, node.outputs[0].type.dtype
     axes, name = _axes(node), type(node.op.scalar_op).__name__
     if variable.type.dtype == "bool" and name in ("AND", "OR"):
@@ -255,6 +267,6 @@ def product_without_zeros(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 def _axes(node: Any) -> tuple[int, ...] | None:
-    """The axes of a reduction. A scalar has none, and the lineage lets axis 0 of one pass, as NumPy does."""
+    """The axes of a reduction; `None` for all. Those of a scalar are ignored: as NumPy, the lineage accepts axis 0."""
     axes = node.op.axis
     return None if axes is None or not node.inputs[0].type.ndim else tuple(axes)

@@ -1,7 +1,7 @@
-"""What the importer's process changes of Theano before a script of the user imports it.
+"""Changes of Theano in the importer's process, made before the user's script imports it.
 
-Without flags for BLAS it is not imported beside today's packages, whatever flags the script sets. The contexts of its
-flags are names without a device (`contexts`).
+Whatever flags the script sets, flags for BLAS are added: without them Theano's import fails beside today's packages.
+The contexts in its flags are names without a device (`contexts`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from xbackend.bring.lineage import contexts
 
 # Functions are called once, in Python: C code would take a minute to compile.
 _OURS = "blas.ldflags=,cxx="
-_HIDDEN = "theano.scan_module.scan_perform_ext"  # it does not compile for Python 3.11: loops are in Python then
+_HIDDEN = "theano.scan_module.scan_perform_ext"  # it does not compile for Python 3.11; without it loops run in Python
 _ASK_FOR_DEVICES = {"device": "cpu", "init_gpu_device": "", "contexts": ""}
 
 
 def prepare() -> None:
-    """Change what the next import of Theano is."""
+    """Let the next import of Theano have these changes."""
     sys.modules[_HIDDEN] = None  # type: ignore[assignment]
     sys.modules.update(contexts.modules())
     sys.meta_path.insert(0, _Finder())
@@ -50,7 +50,7 @@ class _WithoutDevices(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         theano = sys.modules["theano"]
         asked = {}
-        for name, none in _ASK_FOR_DEVICES.items():  # they cannot be set behind Theano's import
+        for name, none in _ASK_FOR_DEVICES.items():  # they cannot be set after Theano's import
             parameter = getattr(type(theano.config), name)
             asked[name], parameter.val = parameter.val, none
         super().exec_module(module)

@@ -1,7 +1,7 @@
-"""The walk through a graph of the lineage: every node becomes what its row makes of it.
+"""The walk through a graph of the lineage: for each node, the row of its op writes ops of the program.
 
-What depends on constants and shapes only is computed by the framework's own ops while walking: it is an array of NumPy,
-`known`. Shapes, axes and bounds of slices have to be.
+Values that depend only on constants and shapes are computed by the framework's own ops during the walk: they are NumPy
+arrays, and called known. Shapes, axes and bounds of slices have to be known.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from xbackend.errors import GraphError, XBackendError
 
 Row = Callable[["Walk", Any, list[Any]], Any]
 ROWS: dict[str, Row] = {}  # by the name of the op's class
-PROPS: dict[str, frozenset[str]] = {}  # so, too
+PROPS: dict[str, frozenset[str]] = {}  # by the same name: the props that do not matter, or that the row reads
 SCALARS: set[str] = set()  # the elementwise ops that have a row
-# Where memory is written to, what is checked, by which algorithm, and what the types of the variables say as well.
+# Props without effect on results (memory, checks, algorithms), and those that types of variables or the walk cover.
 _OF_ANY_OP = frozenset(
     (
         *("inplace", "inplace_pattern", "overwrite_a", "overwrite_A", "overwrite_b", "destructive", "view", "as_view"),
@@ -34,13 +34,15 @@ _OF_ANY_OP = frozenset(
         *("input_broadcastable", "len_splits", "n_outs", "scalar_op", "core_op", "signature"),
     )
 )
-FOLDED = 1 << 16  # elements that are computed while walking, whatever the size of the inputs
+FOLDED = 1 << 16  # the most elements that an op makes of fewer during the walk
 
 
 def row(*names: str, props: str = "") -> Callable[[Row], Row]:
-    """Make a function the row of the ops with these names: it gets the walk, the node and the values of its inputs, and
-    returns the value of its output, or a list of all. ``props``: those that it knows; another one is an error, unless
-    it is `None` or no op's results depend on it."""
+    """Register a function as the row of the ops whose classes have these names.
+
+    It is called with the walk, the node and the values of its inputs, and returns the value of the output, or a list
+    of all outputs. ``props`` are those that it reads; any other is an error, unless it is `None` or in `_OF_ANY_OP`.
+    """
 
     def put(function: Row) -> Row:
         ROWS.update(dict.fromkeys(names, function))
@@ -51,28 +53,29 @@ def row(*names: str, props: str = "") -> Callable[[Row], Row]:
 
 
 class Walk:
-    """Variables of a graph with their values: arrays of the program, or known arrays of NumPy.
+    """The values of a graph's variables: arrays of the program, or known arrays of NumPy.
 
-    ``context`` is that of Theano which the node is on that is being walked, or the loop that this walk is one through.
-    ``gradients`` says whether a gradient of the program may be asked for.
+    ``context`` is Theano's context of the current node, or, in a loop or an inner graph, of the outer node.
+    ``gradients`` says whether the program may be differentiated.
     """
 
     def __init__(self, values: Mapping[Any, Any], context: str | None = None, gradients: bool = True) -> None:
         self.values, self.context, self.gradients = dict(values), context, gradients
-        self.ranges: dict[Any, dtypes.Range] = {}  # of small integers
+        self.given = frozenset(values)
+        self.ranges: dict[Any, dtypes.Range] = {}  # of variables of small dtypes
 
     def inner(self, values: Mapping[Any, Any]) -> Walk:
         """A walk through the graph inside of an op."""
         return Walk(values, self.context, self.gradients)
 
     def results(self, outputs: Sequence[Any]) -> list[Any]:
-        """The values of variables. Raises `GraphError`."""
+        """The values of the outputs, whose nodes are walked. Raises `GraphError`."""
         for node in nodes(outputs, self.values):
             self._node(node)
         return [self.value(one) for one in outputs]
 
     def value(self, variable: Any) -> Any:
-        """The value of a variable whose node was walked, or of a constant."""
+        """The value of a variable whose node was walked, or of a constant. Raises `GraphError` for any other."""
         if variable not in self.values:
             if not hasattr(variable, "data"):
                 raise GraphError(
@@ -95,7 +98,7 @@ class Walk:
                 each = found if isinstance(found, list | tuple) else [found]
                 for one, variable in zip(each, node.outputs, strict=True):
                     if isinstance(one, Array):
-                        # Scalars of elementwise graphs are arrays of any shape.
+                        # Scalars inside of an elementwise op are arrays of any shape here.
                         is_scalar = type(variable.type).__name__.startswith("Scalar")
                         dtypes.check(one, None if is_scalar else lengths_of(variable.type), variable.type.dtype)
         except XBackendError as error:
@@ -103,11 +106,11 @@ class Walk:
         self.values.update(zip(node.outputs, each, strict=True))
 
     def scope(self, node: Any) -> AbstractContextManager[None]:
-        """Where the ops of a node are: in an inner graph and a loop on the device of the outer node."""
+        """The device scope of a node's ops. In a loop or an inner graph: that of the outer node."""
         return nullcontext()
 
     def moved(self, node: Any) -> Any:
-        """The value of a transfer. Raises `GraphError`."""
+        """The value of a transfer. Raises `GraphError` for one to another device in a loop or an inner graph."""
         target = context_of(node.outputs[0])
         if target not in (None, self.context):
             raise GraphError(
@@ -137,44 +140,44 @@ class Walk:
         return None if value is None else int(value)
 
     def cast(self, variable: Any, dtype: str) -> Any:
-        """The value of a variable in a dtype, as what `xbackend.api` takes."""
+        """The value of a variable, cast to a dtype, as an operand of `xbackend.api`."""
         return dtypes.array(dtypes.cast(self.value(variable), variable.type.dtype, dtype))
 
     def array(self, variable: Any) -> Any:
-        """The value of a variable as what `xbackend.api` takes."""
+        """The value of a variable as an operand of `xbackend.api`."""
         return dtypes.array(self.value(variable))
 
 
 def lengths_of(kind: Any) -> Sequence[int | None]:
-    """The shape that the type of an array says; Aesara's and Theano's may say the rank only."""
+    """The shape in the type of an array; Aesara's and Theano's types may have the rank only."""
     known: Sequence[int | None] | None = getattr(kind, "shape", None)
     return known or (None,) * kind.ndim
 
 
 def has_context(variable: Any) -> bool:
-    """Whether a variable is of Theano's type for contexts. Its type for the host has the attribute, too."""
+    """Whether a variable has Theano's type for contexts. Its type for the host, too, has ``context_name``."""
     return type(variable.type).__name__ == "GpuArrayType"
 
 
 def context_of(variable: Any) -> str | None:
-    """The context in the type of a variable; `None` where there is none, or it is the one without a name."""
+    """The context in the type of a variable; `None` if there is none, and for the default context."""
     name: str | None = variable.type.context_name if has_context(variable) else None
     return name
 
 
 def row_of(op: Any) -> Row | None:
-    """The row of an op: that of its class, or for one made of a graph that of the graph."""
+    """The row of an op: that of its class, or else of its base `ScalarOp` or `OpFromGraph`; `None` without one."""
     names = (type(op).__name__, *(name for name in ("ScalarOp", "OpFromGraph") if is_a(op, name)))
     return next((ROWS[name] for name in names if name in ROWS), None)
 
 
 def is_a(op: Any, name: str) -> bool:
-    """Whether a class of that name is one of an op's."""
+    """Whether the class of an op, or a base of it, has that name."""
     return any(one.__name__ == name for one in type(op).__mro__)
 
 
 def nodes(outputs: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
-    """The nodes that the outputs depend on, each behind those that it depends on, up to given variables."""
+    """The nodes that the outputs depend on, predecessors first, back to given variables."""
     found: dict[Any, None] = {}
     entered = set[Any]()
 
@@ -192,7 +195,7 @@ def nodes(outputs: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
 
 
 def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping[Any, Any]) -> None:
-    """Raises `GraphError` that names all ops without a row, those of inner graphs included."""
+    """Raises `GraphError` that lists all ops without a row, also those of inner graphs."""
     missing = Missing(framework)
     graphs = [(outputs, given)]
     while graphs:
@@ -203,9 +206,9 @@ def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping
         for node in found:
             line = line_of(node.outputs[0])
             if is_a(node.op, "RandomVariable"):
-                missing.add(type(node.op).__name__, line, _DRAWS)
+                missing.add(type(node.op).__name__, line, _DRAWS if results is outputs else _INNER_DRAWS)
                 continue
-            core = getattr(node.op, "core_op", node.op)  # of an op over batches, that on matrices
+            core = getattr(node.op, "core_op", node.op)  # of a `Blockwise` the op on matrices
             if row_of(core) is None:
                 missing.add(type(core).__name__, line)
             scalar = getattr(core, "scalar_op", core)
@@ -220,8 +223,8 @@ def check_rows(framework: str, name: str, outputs: Sequence[Any], given: Mapping
 
 
 def check_gradients(framework: str, name: str, outputs: Sequence[Any], given: Mapping[Any, Any]) -> None:
-    """Raises `GraphError` that names the ops by which the user says what a gradient is: no program has them, and the
-    framework's rewrites would take them away."""
+    """Raises `GraphError` that lists the ops by which a user changes gradients: no program has them, and the
+    framework's rewrites would remove them."""
     missing = Missing(framework)
     graphs = [(outputs, given)]
     while graphs:
@@ -235,24 +238,25 @@ def check_gradients(framework: str, name: str, outputs: Sequence[Any], given: Ma
 
 _OF_GRADIENTS = ("ZeroGrad", "ConsiderConstant", "DisconnectedGrad", "UndefinedGrad", "GradClip", "GradScale")
 _DRAWS = "it draws random numbers: give the draws as an input, or all draws of the graph with --draws"
+_INNER_DRAWS = "it draws random numbers in a loop or an inner graph: draw before it, a row for each step"
 
 
 def _unread(op: Any) -> list[tuple[str, Any]]:
-    """The props of an op that its row does not know."""
+    """The props of an op, with their values, that its row does not read."""
     each = ((name, getattr(op, name)) for name in getattr(op, "__props__", ()) if type(op).__name__ in PROPS)
     return [(name, value) for name, value in each if value is not None and name not in PROPS[type(op).__name__]]
 
 
 def graph_of(op: Any) -> tuple[list[Any], list[Any]] | None:
-    """Inputs and outputs of the graph inside of an op; `None` where there is none."""
-    if hasattr(op, "local_outputs"):  # of Theano's OpFromGraph
+    """Inputs and outputs of the graph inside of an op; `None` if there is none."""
+    if hasattr(op, "local_outputs"):  # Theano's OpFromGraph
         return list(op.local_inputs), list(op.local_outputs)
     graph = getattr(op, "fgraph", op if type(op).__name__ == "Scan" else None)
     return None if graph is None else (list(graph.inputs), list(graph.outputs))
 
 
 def line_of(variable: Any) -> str:
-    """``file:line`` where the user made a variable, as the framework remembers; empty where it does not."""
+    """``file:line`` where the user made a variable; empty if the framework does not know."""
     traces = getattr(variable.tag, "trace", None) or [[]]
     for frame in reversed(traces[-1] if traces else []):
         file, line = (frame[0], frame[1]) if isinstance(frame, tuple) else (frame.filename, frame.lineno)
@@ -262,22 +266,27 @@ def line_of(variable: Any) -> str:
 
 
 def computed(node: Any, values: Sequence[Any]) -> list[Any] | None:
-    """The values of a node's outputs, by the framework's own code for one op; `None` where that is compiled, or where
-    more than `FOLDED` elements come of fewer."""
+    """The values of a node's outputs, by the Python code of the framework's op (``perform``). `None` for an op without
+    it, in `_NOT_FOLDED` or with an inner graph, and for an elementwise op, `Alloc`, `Eye` or `Tri` that makes more than
+    `FOLDED` elements of fewer."""
     if not hasattr(node.op, "perform") or graph_of(node.op) is not None or type(node.op).__name__ in _NOT_FOLDED:
         return None
+    lengths = {"Alloc": values[1:], "Eye": values[:2], "Tri": values[:2]}.get(type(node.op).__name__, ())
+    if type(node.op).__name__ == "Elemwise":
+        lengths = np.broadcast_shapes(*map(np.shape, values))
+    if prod(map(int, lengths)) > max(FOLDED, *map(np.size, values)):
+        return None
+    if getattr(node.op, "destroy_map", None):  # it writes into its inputs, which other nodes may read
+        values = [value.copy() if isinstance(value, np.ndarray) else value for value in values]
     storage = {one: [value] for one, value in zip(node.inputs, values, strict=True)}
     storage |= {one: [None] for one in node.outputs}
-    lengths = {"Alloc": values[1:], "Eye": values[:2], "Tri": values[:2]}.get(type(node.op).__name__, ())
-    if prod(int(v) for v in lengths) > FOLDED:
-        return None
     done = {one: [True] for one in node.inputs} | {one: [False] for one in node.outputs}
-    node.op.prepare_node(node, storage, done, "py")  # says in which dtype whole numbers are computed
+    node.op.prepare_node(node, storage, done, "py")  # chooses the dtype in which integers are computed
     node.op.make_py_thunk(node, storage, done, [])()
     return [storage[one][0] for one in node.outputs]
 
 
-# The memory of `AllocEmpty` has any numbers. A transfer is made where the user asks for it.
+# The memory of `AllocEmpty` holds arbitrary numbers. A transfer stays where the user wrote it.
 _NOT_FOLDED = (
     *("AllocEmpty", "Scan", "IfElse", "CheckAndRaise", "Assert", "CheckParameterValue", "MakeSlice"),
     *("GpuFromHost", "GpuToGpu", "HostFromGpu"),
@@ -285,7 +294,7 @@ _NOT_FOLDED = (
 
 
 def leaves(outputs: Sequence[Any]) -> list[Any]:
-    """The variables that outputs depend on and that nothing computes: no constants, no shared variables."""
+    """The variables without an owner that outputs depend on, except constants and shared variables."""
     found = dict.fromkeys(one for node in nodes(outputs, {}) for one in node.inputs if one.owner is None)
     found |= dict.fromkeys(one for one in outputs if one.owner is None)
     return [one for one in found if not hasattr(one, "data") and not hasattr(one, "get_value")]
