@@ -161,7 +161,7 @@ def judge(
         notes += unknown_sessions([row.ratio for row in rows])
     outcome, reason = _overall(rows, partial)
     timings = [p for at, row in wanted.items() for one in (row, ours.get(at)) if one for p in one.processes]
-    doubts = in_doubt(timings, {row.label: row.ratio for row in rows if row.ratio is not None})
+    doubts = in_doubt(timings, [(row.label, row.ratio) for row in rows if row.ratio is not None])
     return Judgement(outcome, reason, rows, notes, doubts)
 
 
