@@ -18,7 +18,7 @@ from xbackend.wording import counted
 NODES = Path("/dev")
 SCARCE = 0.1  # of a GPU's memory: with less of it free, a session cannot be expected to run
 KERNEL = Path("/proc/driver/nvidia/version")
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
+VISIBLE = "CUDAVISIBLE_DEVICES"
 _QUERY = "index,name,memory.total,memory.free,compute_mode,mig.mode.current"
 
 
@@ -79,8 +79,8 @@ def _devices() -> Iterator[Looked]:
             remedy = "end the processes that nvidia-smi lists with its memory"
         if mig == "Enabled":
             said += ", MIG"
-            if not os.environ.get(_VISIBLE, "").startswith("MIG-"):
-                remedy = f"name one instance: {_VISIBLE}=MIG-..., as nvidia-smi -L lists them"
+            if not os.environ.get(VISIBLE, "").startswith("MIG-"):
+                remedy = f"name one instance: {VISIBLE}=MIG-..., as nvidia-smi -L lists them"
         if mode == "Prohibited":
             said += ", compute mode Prohibited"
             remedy = f"as root: nvidia-smi -i {index} -c DEFAULT"
@@ -104,25 +104,25 @@ def _nodes() -> Looked:
 
 
 def hidden() -> list[str]:
-    """A warning where CUDA_VISIBLE_DEVICES hides GPUs of this machine: rows may then be of the CPU."""
-    looked = _visible() if _VISIBLE in os.environ else None
+    """A warning where CUDAVISIBLE_DEVICES hides GPUs of this machine: rows may then be of the CPU."""
+    looked = _visible() if VISIBLE in os.environ else None
     if looked is None or not looked.remedy or not accelerators_there():
         return []
     return [f"{looked.what}: {looked.found}: {looked.remedy}"]
 
 
 def _visible() -> Looked:
-    """The effect of CUDA_VISIBLE_DEVICES: a list of numbers, of UUIDs and of beginnings of UUIDs, which ends at the
+    """The effect of CUDAVISIBLE_DEVICES: a list of numbers, of UUIDs and of beginnings of UUIDs, which ends at the
     first invalid one. A process has one instance of MIG.
 
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
     https://docs.nvidia.com/datacenter/tesla/mig-user-guide/#cuda-visible-devices
     """
-    value = os.environ.get(_VISIBLE)
+    value = os.environ.get(VISIBLE)
     if value is None:
-        return Looked(_VISIBLE, "not set: all GPUs are visible")
+        return Looked(VISIBLE, "not set: all GPUs are visible")
     if not value.strip():
-        return Looked(_VISIBLE, "empty: no GPU is visible", f"unset {_VISIBLE}")
+        return Looked(VISIBLE, "empty: no GPU is visible", f"unset {VISIBLE}")
     words = [word.strip() for word in value.split(",")]
     count, uuids = len(nvidia_smi("--query-gpu=index") or ()), _uuids()
     for place, word in enumerate(words):
@@ -130,10 +130,10 @@ def _visible() -> Looked:
         if not named and not (word.isdecimal() and int(word) < count):
             hides = "and hides those behind it" if place else "so that none is visible"
             there = ", as nvidia-smi -L lists them" if word.startswith(("GPU-", "MIG-")) else ""
-            return Looked(_VISIBLE, f"{value}: {word} is no GPU here{there}, {hides}", f"unset {_VISIBLE}")
+            return Looked(VISIBLE, f"{value}: {word} is no GPU here{there}, {hides}", f"unset {VISIBLE}")
     if len(words) > 1 and any(word.startswith("MIG-") for word in words):
-        return Looked(_VISIBLE, f"{value}: a process has one instance of MIG, the first", f"{_VISIBLE}={words[0]}")
-    return Looked(_VISIBLE, value)
+        return Looked(VISIBLE, f"{value}: a process has one instance of MIG, the first", f"{VISIBLE}={words[0]}")
+    return Looked(VISIBLE, value)
 
 
 def _uuids() -> list[str]:

@@ -10,6 +10,7 @@ measures. It waits until other processes leave the cores alone (`patience`), and
 from __future__ import annotations
 
 import datetime
+import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -333,6 +334,7 @@ class Session:
             wait=self.patience.total,
             waited=self.patience.waited,
             variables=variables.chosen(),
+            visible=os.environ.get(gpus.VISIBLE),
             warnings=list(self.warnings),
             configured=dict(self.configured),
             **asked,

@@ -20,7 +20,7 @@ import msgspec
 from xbackend.backends.description import Description
 from xbackend.backends.placement import OpRecord, Placement, TransferRecord, adds_up
 from xbackend.cores import FOREIGN
-from xbackend.devices import Device
+from xbackend.devices import Device, is_device
 from xbackend.drawing.graph import Graph
 from xbackend.errors import DamagedStore, DeviceSpellingError, StoreError, StoreVersionError
 from xbackend.files import read_file, refused
@@ -269,6 +269,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.convert(self.placement, Evidence)
 
     @property
+    def kinds(self) -> set[str]:
+        """The kinds of the devices that it was bound to; none where it did not come so far."""
+        bound = self.bindings.values() or (op.bound for op in self.evidence.ops)
+        return {Device.parse(device).kind for device in bound if is_device(device)}
+
+    @property
     def times(self) -> list[float]:
         """Seconds: one for each process."""
         return [process.time for process in self.processes]
@@ -313,6 +319,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     wait: Amount | None = None  #: seconds allowed for waiting until other processes leave the cores alone
     waited: Seconds | None = None  #: those of ``seconds`` spent on it
     variables: dict[str, str] = {}  #: environment variables that choose a framework's or a library's code
+    visible: str | None = None  #: CUDA_VISIBLE_DEVICES; `None` where it is not set
     warnings: list[str] | None = None  #: of all of the run; `None` where nobody looked
     configured: dict[str, str] = {}  #: options of the command that pyproject.toml set
 
