@@ -290,7 +290,8 @@ def test_rows_of_other_kinds_of_devices_are_not_compared() -> None:
     (judged,) = judge(base, head, [Limit.parse("slower:5%")]).rows
     assert judged.outcome is GateOutcome.NO_VERDICT and judged.reason.startswith("on gpu in BASE, on cpu in HEAD")
     assert change((base, Row(there)), (head, Row(slow)), []) is None
-    assert [len(times_before(results(slow, run="c", created="2027-01-01"), one, [base])) for one in (there, slow)] == [1, 0]
+    later = results(slow, run="c", created="2027-01-01")
+    assert [len(times_before(later, one, [base])) for one in (there, slow)] == [1, 0]
     default = row(bindings={}, placement=ops)
     assert (default.kinds, slow.kinds, row(bindings={}).kinds) == ({"gpu"}, {"cpu"}, set())
 

@@ -105,13 +105,15 @@ def test_the_machine_is_looked_at_once(tmp_path: Path, measured: Results, monkey
     store = Store(tmp_path)
     for _ in range(3):
         finished(store, measured)
-    session = SimpleNamespace(candidates=[], **{name: None for name in ("threads", "cores_per_device")})
+    session = SimpleNamespace(candidates=[], **dict.fromkeys(("threads", "cores_per_device")))
     monkeypatch.setattr(reuse, "asdict", lambda _: {})
     session.effort, session.allow_nan, session.extent, session.kinds = None, False, SimpleNamespace(fixed=True), []
     assert reuse.reused(session, store) == {} and looks == [None]
 
 
-def test_what_is_asked_for_otherwise_is_measured(tmp_path: Path, measured: Results) -> None:
+def test_what_is_asked_for_otherwise_is_measured(
+    tmp_path: Path, measured: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shared = xb.shared(1.0, name="w")
     plain = changed(program=case(function=lambda x: x * shared).program.fingerprint)
     assert reused(tmp_path / "a", measured, case(2 * X)) == [""]
@@ -119,6 +121,9 @@ def test_what_is_asked_for_otherwise_is_measured(tmp_path: Path, measured: Resul
     assert reused(tmp_path / "c", plain(measured), case(function=lambda x: x * shared)) == [""]
     assert reused(tmp_path / "d", measured, processes=2) == [""]
     assert reused(tmp_path / "e", measured, reuse=False) == [""]
+    with monkeypatch.context() as without:
+        without.setenv("CUDA_VISIBLE_DEVICES", "")
+        assert reused(tmp_path / "g", measured) == [""]
     assert reused(tmp_path / "f", measured) != [""]
     assert reused(tmp_path / "kind", measured, devices=["cpu", 1]) == [""]
 

@@ -40,9 +40,7 @@ def answer(comparisons: Sequence[Comparison]) -> str:
     said = "; ".join(_of_devices(comparisons, many) for many in more) if more else _of_backends(comparisons)
     timings = [process for c in comparisons for row in c.ranked for process in row.processes]
     mixed = any(len({row.measurement.reused for row in c.ranked}) > 1 for c in comparisons)
-    ratios = [
-        (_where(c, comparisons) + named(row, c), ratio) for c in comparisons for row, ratio in c.against_first
-    ]
+    ratios = [(_where(c, comparisons) + named(row, c), ratio) for c in comparisons for row, ratio in c.against_first]
     doubts = in_doubt(timings, ratios, ["rows of several sessions are compared"] if mixed else [])
     besides = (*_against_the_oracle(comparisons), *in_pymc(comparisons), *in_script(comparisons))
     against = "".join(f"; {words}" for words in besides)

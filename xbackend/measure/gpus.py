@@ -18,7 +18,7 @@ from xbackend.wording import counted
 NODES = Path("/dev")
 SCARCE = 0.1  # of a GPU's memory: with less of it free, a session cannot be expected to run
 KERNEL = Path("/proc/driver/nvidia/version")
-VISIBLE = "CUDAVISIBLE_DEVICES"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 _QUERY = "index,name,memory.total,memory.free,compute_mode,mig.mode.current"
 
 
@@ -63,8 +63,8 @@ def _cuda() -> Looked:
     if major < oldest:
         return Looked("CUDA", f"the driver runs CUDA {major}.{minor}: {said}", f"a driver that runs CUDA {oldest}")
     newest = max(accelerators.KINDS.values())
-    newer = f"a driver that runs CUDA {newest} takes newer wheels" if major < newest else ""
-    return Looked("CUDA", f"the driver runs CUDA {major}.{minor}: {said}", newer)
+    newer = f"; a driver that runs CUDA {newest} takes newer wheels" if major < newest else ""
+    return Looked("CUDA", f"the driver runs CUDA {major}.{minor}: {said}{newer}")
 
 
 def _devices() -> Iterator[Looked]:
@@ -104,7 +104,7 @@ def _nodes() -> Looked:
 
 
 def hidden() -> list[str]:
-    """A warning where CUDAVISIBLE_DEVICES hides GPUs of this machine: rows may then be of the CPU."""
+    """A warning where CUDA_VISIBLE_DEVICES hides GPUs of this machine: rows may then be of the CPU."""
     looked = _visible() if VISIBLE in os.environ else None
     if looked is None or not looked.remedy or not accelerators_there():
         return []
@@ -112,7 +112,7 @@ def hidden() -> list[str]:
 
 
 def _visible() -> Looked:
-    """The effect of CUDAVISIBLE_DEVICES: a list of numbers, of UUIDs and of beginnings of UUIDs, which ends at the
+    """The effect of CUDA_VISIBLE_DEVICES: a list of numbers, of UUIDs and of beginnings of UUIDs, which ends at the
     first invalid one. A process has one instance of MIG.
 
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
@@ -124,7 +124,9 @@ def _visible() -> Looked:
     if not value.strip():
         return Looked(VISIBLE, "empty: no GPU is visible", f"unset {VISIBLE}")
     words = [word.strip() for word in value.split(",")]
-    count, uuids = len(nvidia_smi("--query-gpu=index") or ()), _uuids()
+    count, lines = len(nvidia_smi("--query-gpu=index") or ()), nvidia_smi("-L", "") or ()
+    # Of all GPUs and of all instances of MIG.
+    uuids = [uuid for line in lines for uuid in re.findall(r"\(UUID: ([^)]+)\)", line)]
     for place, word in enumerate(words):
         named = word.startswith(("GPU-", "MIG-")) and (not uuids or any(uuid.startswith(word) for uuid in uuids))
         if not named and not (word.isdecimal() and int(word) < count):
@@ -134,11 +136,6 @@ def _visible() -> Looked:
     if len(words) > 1 and any(word.startswith("MIG-") for word in words):
         return Looked(VISIBLE, f"{value}: a process has one instance of MIG, the first", f"{VISIBLE}={words[0]}")
     return Looked(VISIBLE, value)
-
-
-def _uuids() -> list[str]:
-    """The UUIDs of all GPUs and of all instances of MIG; none where nvidia-smi does not tell."""
-    return [uuid for line in nvidia_smi("-L", "") or () for uuid in re.findall(r"\(UUID: ([^)]+)\)", line)]
 
 
 def _environments(named: Iterable[str]) -> Iterator[Looked]:

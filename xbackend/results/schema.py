@@ -329,6 +329,11 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
     MADE_BY: ClassVar[tuple[str, str]]  #: the command that writes such files, and the words for making one again
 
+    @classmethod
+    def own(cls, name: str) -> Any:
+        """What files of this kind have as their ``format``, or their ``version``."""
+        return next(field.default for field in msgspec.structs.fields(cls) if field.name == name)
+
 
 class Results(Stored, frozen=True, kw_only=True):
     """One run: everything that was measured, in the order of the table, and where and how."""
@@ -417,14 +422,13 @@ def read(path: Path, kind: type[Told]) -> Told:
 def decode(data: bytes, path: Path | str, kind: type[Told]) -> Told:
     """The struct that a file's content holds; ``path``, or where it was, is for the messages. Raises as `read` does."""
     of, again = kind.MADE_BY
-    known = {field.name: field.default for field in msgspec.structs.fields(kind)}
     try:
         content = msgspec.json.decode(unpacked(data, path))
-        if not isinstance(content, dict) or content.get("format") != known["format"]:
+        if not isinstance(content, dict) or content.get("format") != kind.own("format"):
             raise DamagedStore(f"{path} holds nothing of {of}")
         if content.get("checksum") != checksum(content):
             raise DamagedStore(f"{path} is damaged: it is not what its checksum says; restore it or {again} again")
-        version, own = content.get("version"), known["version"]
+        version, own = content.get("version"), kind.own("version")
         if type(version) is int and 0 < version != own:
             instead = "upgrade xbackend" if version > own else f"{of} makes a new one"
             raise StoreVersionError(f"{path} has version {version}, this xbackend reads {own}: {instead}")
