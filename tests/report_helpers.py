@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from xbackend.analysis.comparison import comparisons
+from xbackend.analysis.history import series
 from xbackend.backends.description import Description
 from xbackend.backends.threads import Pool
 from xbackend.drawing import graph as g
@@ -111,7 +112,7 @@ def history_of(
     runs: Sequence[Results], workload: str | None = None, damaged: Sequence[tuple[str, str]] = ()
 ) -> dict[str, bytes]:
     """The files of a history by name."""
-    return files("history", *history.build(runs, workload, damaged))
+    return files("history", *history.build(runs, series(runs, workload), workload, damaged))
 
 
 def whole_of(found: Results, baseline: str | None = None) -> str:

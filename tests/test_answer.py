@@ -383,6 +383,12 @@ def test_the_first_line_carries_the_doubt() -> None:
     assert re.match(r"In doubt, as no difference below \d+ % could be shown for c: a is", said(fast, slow, wide))
 
 
+def test_the_doubt_is_the_widest_of_all_comparisons() -> None:
+    one = [measured("a", near(1.0), parameters={"size": 1}), measured("c", [3e4, 1e5, 3e5], parameters={"size": 1})]
+    two = [measured("a", near(1.0), parameters={"size": 2}), measured("c", near(3.0), parameters={"size": 2})]
+    assert re.match(r"In doubt, as no difference below \d+ % could be shown for size=1: c: size=1: a", said(*one, *two))
+
+
 def test_the_title_says_what_could_have_been_shown_of_all_that_was_not() -> None:
     rows = {"a": near(1.0, 0.03), "b": near(1.01, 0.02), "c": near(1.06, 0.06), "d": near(3.0)}
     results = of(*(measured(name, each) for name, each in rows.items()))

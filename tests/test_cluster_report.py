@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from xbackend.drawing.graph import bytes_text
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
 from xbackend.measure.machine import machine
 from xbackend.report import files
+from xbackend.report.drawn import steps
 from xbackend.report.said import cluster as report
 from xbackend.report.said.text import NOTHING
 from xbackend.results.clustered import Clustered, Fault, Jobs
@@ -68,11 +70,18 @@ def test_other_variables_are_no_roundings() -> None:
 
 
 def test_the_reference_is_the_first_that_ended_and_who_did_not_is_named() -> None:
-    nan = run_of("jax", status="not verified", reason="NaN")
+    nan = run_of("jax", status="not verified", reason="NaN", difference=1.8e308)
     assert report.said(jobs(FAILED, run_of(), nan)).answer == (
         "served, 2 workers and 1 server, 4 steps: 1 backend ended; 1 backend failed; with NaN, not verified: jax; the "
         "reference is numpy, as theano failed"
     )
+
+
+def test_a_line_of_steps_stays_within_its_steps() -> None:
+    drawn: list[list[float]] = []
+    axes = SimpleNamespace(plot=lambda x, y, **_: drawn.append(x))
+    steps._run(axes, 0, run_of(seconds=((1.0, 3.0), (2.0,))), 1.0)
+    assert drawn == [pytest.approx([1.2, 2.8]), [2.0], [2.0, 2.0], [2.0]]
 
 
 @pytest.mark.parametrize(("replayed", "said"), [(True, "replayed to the bit"), (False, "replayed: other numbers")])

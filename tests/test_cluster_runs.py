@@ -359,6 +359,19 @@ def test_backends_keep_their_checkpoints_apart(tmp_path: Path) -> None:
     assert len(only.runs[0].seconds) == 2 and list((tmp_path / "one").glob("*.safetensors"))
 
 
+def test_variables_with_nan_have_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their row says that they are not verified, and the report lists them once."""
+    numbers = iter([1.0, np.nan, 1.0])
+
+    def ran(own: JobSpec) -> Ran:
+        return Ran(own.backend, "MPI", 2, 0, 6, variables={"/job:worker/task:0/w": np.asarray(next(numbers))})
+
+    monkeypatch.setattr(running, "run", ran)
+    pairs = checked(["numpy", "numpy", "numpy"], [])
+    done = clusters.jobs(asked(), pairs, replay=False, on_end=lambda _: None)
+    assert [(run.status, run.difference) for run in done.runs] == [("ok", None), ("not verified", None), ("ok", 0.0)]
+
+
 def test_a_variable_without_a_name_is_refused() -> None:
     def unnamed(task: Any, x: Any) -> None:
         own = xb.shared(np.float64(0.0))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from xbackend import workloads
-from xbackend.cli import DONE, INCOMPLETE, WRONG, console, main
+from xbackend.cli import DONE, INCOMPLETE, WRONG, console, main, options
 from xbackend.errors import ArgumentError, WorkloadError
 from xbackend.measure import matrix
 from xbackend.measure.patience import Patience
@@ -422,3 +422,10 @@ def test_old_code_keeps_the_lines_that_name_a_device_that_is_not_there(
         assert "--devices-map gpu:1=cpu:0" in capsys.readouterr().out
     assert ended(*line.split(), "--devices-map", "/gpu:1=cpu:1") == DONE
     assert says in "".join(capsys.readouterr())
+
+
+def test_values_of_a_sweep_that_are_equal_in_python_are_several() -> None:
+    found = options.lists(["flag=1,True", "x=1,1.0,1", "s=a,a"])
+    assert {name: [*map(repr, values)] for name, values in found.items()} == {
+        "flag": ["1", "True"], "x": ["1", "1.0"], "s": ["'a'"]
+    }  # fmt: skip

@@ -17,6 +17,8 @@ from store_helpers import MACHINE, STEADY, beside, changed, cut_off, finished, p
 
 from xbackend import cli
 from xbackend.analysis import family
+from xbackend.analysis.between_runs import change, times_before
+from xbackend.analysis.comparison import Row
 from xbackend.analysis.gate import GateOutcome, Judgement, Limit, decision, judge, power
 from xbackend.analysis.history import series
 from xbackend.analysis.statistics import Ratio, Verdict
@@ -277,6 +279,21 @@ def test_only_what_took_turns_is_compared_within_generations() -> None:
         return ratio.smallest
 
     assert found("one", "one") < 1.005 and min(found("", ""), found("one", "two")) > 1.1
+
+
+def test_rows_of_other_kinds_of_devices_are_not_compared() -> None:
+    """As with CUDA_VISIBLE_DEVICES= and without it: nothing else of the two runs differs."""
+    told = {"framework_op": "", "evidence": "", "status": "fused"}
+    ops = {"ops": [{"node": 0, "op": "add", "asked": None, "bound": "gpu:0", "executed": None, **told}]}
+    there, slow = row(bindings={"dev0": "gpu:0"}), row(medians=[9 * t for t in STEADY])
+    base, head = results(there, run="a"), results(slow, run="b")
+    (judged,) = judge(base, head, [Limit.parse("slower:5%")]).rows
+    assert judged.outcome is GateOutcome.NO_VERDICT and judged.reason.startswith("on gpu in BASE, on cpu in HEAD")
+    assert change((base, Row(there)), (head, Row(slow)), []) is None
+    later = results(slow, run="c", created="2027-01-01")
+    assert [len(times_before(later, one, [base])) for one in (there, slow)] == [1, 0]
+    default = row(bindings={}, placement=ops)
+    assert (default.kinds, slow.kinds, row(bindings={}).kinds) == ({"gpu"}, {"cpu"}, set())
 
 
 def test_other_inputs_are_not_judged() -> None:

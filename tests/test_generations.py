@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from report_helpers import measured
+from store_helpers import results
 
+from xbackend.analysis import rows
+from xbackend.analysis.comparison import comparisons
 from xbackend.analysis.family import Family
 from xbackend.analysis.generations import fit
 from xbackend.analysis.statistics import Verdict
+from xbackend.report.drawn.axes import errors
 
 
 def made(candidates: int, generations: int, seed: int, slow: float) -> list[list[float]]:
@@ -54,6 +59,16 @@ def test_generations_do_not_count_where_they_cannot() -> None:
     unknown = fit(there, [[], [], []])
     assert not (apart.blocked or few.blocked or unknown.blocked or fit(there, [[0] * 4] * 3).blocked)
     assert apart.effects == [pytest.approx(np.mean(one)) for one in there]
+
+
+def test_a_time_lies_in_its_interval_whatever_the_generations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was in slow generations alone has the time, and the interval, of all generations."""
+    monkeypatch.setattr(Family, "shift", lambda *_: -0.7)
+    there = results(measured("a", [2.0, 2.02, 1.98]))
+    (found,), (row,) = rows.rows(there), comparisons(there)[0].rows
+    low, high, time = found.seconds_low, found.seconds_high, found.seconds
+    assert None not in (low, high, time) and low < time < high < 1.98
+    assert errors([row]) == [[pytest.approx(time - low)], [pytest.approx(high - time)]]
 
 
 def test_what_is_equal_is_equal_to_the_last_bit() -> None:

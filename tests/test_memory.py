@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,6 +14,8 @@ import pytest
 from report_helpers import measured, of, whole_of
 
 from xbackend.api.tracing.trace import trace
+from xbackend.backends.contract import Settings
+from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.measure import loop, memory
 from xbackend.measure.worker import open_worker
 from xbackend.results.schema import Memory, Phases, Process, Visit
@@ -63,6 +68,50 @@ def test_a_system_that_does_not_tell_is_said(missing: str, tmp_path: Path, monke
 LARGE = 512 * MIB
 
 
+def job_of(program: str, paths: list[str], folder: Path) -> dict[str, Any]:
+    """What a worker is to measure: a program of one input, with the files of that and of the expected result."""
+    return {
+        "label": "large",
+        "program": program,
+        "bindings": {},
+        "inputs": paths[:1],
+        "expected": paths[1:],
+        "kept": str(folder / "compiled"),
+        "cold": True,
+        "tolerance": 0.0,
+        "undetermined": "",
+        "allow_nan": False,
+        "first": True,
+        "profiled": True,
+        "effort": asdict(loop.Effort(visits=1, at_least=1, seconds=1.0, rounds=2, round_seconds=0.001)),
+    }
+
+
+class Cycle:
+    """An object that only a collection of garbage lets go."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+def test_a_program_that_was_not_finished_is_let_go_before_the_next_one(tmp_path: Path) -> None:
+    """As after a visit that failed. What `gc.freeze` froze is in no collection."""
+    path, backend = str(tmp_path / "ones.npy"), NumPyBackend("numpy", Settings(1))
+    np.save(path, np.ones(3))
+    job = job_of(trace(lambda x: x * 1.0, np.ones(3)).to_json(), [path, path], tmp_path)
+    assert loop.prepare(backend, {**job, "first": False})["wrong"] == ""
+    cycle = Cycle()
+    gone = weakref.ref(cycle)
+    gc.freeze()
+    del cycle
+    gc.collect()
+    assert gone() is not None
+    loop.prepare(backend, {**job, "first": False})
+    assert gone() is None
+    loop._HELD.clear()
+    gc.unfreeze()
+
+
 @pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize(("backend", "percent"), [("numpy", 5), ("jax", 7), ("tensorflow", 5)])
 def test_the_memory_of_a_call_on_a_large_array_is_known(backend: str, percent: int, tmp_path: Path) -> None:
@@ -73,21 +122,7 @@ def test_the_memory_of_a_call_on_a_large_array_is_known(backend: str, percent: i
     for path, content in zip(paths, (array, array + 1.0), strict=True):
         np.save(path, content)
     del array, content
-    job = {
-        "label": "large",
-        "program": program.to_json(),
-        "bindings": {},
-        "inputs": paths[:1],
-        "expected": paths[1:],
-        "kept": str(tmp_path / "compiled"),
-        "cold": True,
-        "tolerance": 0.0,
-        "undetermined": "",
-        "allow_nan": False,
-        "first": True,
-        "profiled": True,
-        "effort": asdict(loop.Effort(visits=1, at_least=1, seconds=1.0, rounds=2, round_seconds=0.001)),
-    }
+    job = job_of(program.to_json(), paths, tmp_path)
     worker = open_worker(backend)
     with worker.backend:
         measured = worker.call("xbackend.measure.loop:prepare", job)

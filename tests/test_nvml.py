@@ -30,6 +30,7 @@ QUESTIONS = (
     "older",
     "time",
     "peers",
+    "whole",  # whether only whole UUIDs are known
 )
 SOURCE = """
 static struct { unsigned long long value; int code; } told[16];
@@ -52,7 +53,17 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **handle) {
     *handle = (void *)(long)(i + 1);
     return 0;
 }
-int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) { *handle = (void *)9; return told[2].code; }
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
+    const char *whole = "GPU-b8ea00";
+    *handle = (void *)9;
+    for (int i = 0; whole[i] && told[13].value; i++) if (uuid[i] != whole[i]) return 6;
+    return told[2].code;
+}
+int nvmlDeviceGetUUID(void *device, char *uuid, unsigned length) {
+    const char *whole = (long)device == 1 ? "GPU-b8ea00" : "GPU-b81100";
+    for (int i = 0; i < 11; i++) uuid[i] = whole[i];
+    return 0;
+}
 int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void *part, void **handle) {
     *handle = (void *)1;
     return told[3].code;
@@ -227,6 +238,16 @@ def test_gpus_are_those_that_cuda_sees(library: Library, monkeypatch: pytest.Mon
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-77")
     library.tell(H200 | {"count": (4, 0), "mig": (0, 3)})
     assert Watch({0}).said() == ["GPU 0: nothing is known, NVML has no such GPU"]
+
+
+def test_the_beginning_of_a_uuid_is_a_gpu_where_one_begins_so(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As CUDA reads it. NVML knows whole UUIDs only."""
+    library.tell(H200 | {"count": (2, 0), "whole": (1, 0)})
+    for visible, seen in {"GPU-b8ea": 1, "GPU-b8": 0, "GPU-77": 0}.items():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert len(NVML().handles) == seen, visible
 
 
 def test_what_cannot_be_asked_is_said(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from test_exit_codes import Here
@@ -82,6 +84,20 @@ def test_the_seconds_are_those_of_compiling() -> None:
         watch("case", [Standing("a", MEASURED), Standing("b", MEASURED)])
         time.sleep(0.1)
     assert 1 < counted <= len(lines) <= counted + 1 and watched == ["case", "case"]
+
+
+@pytest.mark.parametrize(
+    ("planned", "made", "share"),
+    [(None, (0, 0), (0, 2)), (None, (1, 0), (1, 2)), (None, (1, 1), (2, 2)), (3, (0, 0), (0, 6)), (3, (4, 1), (4, 6))],
+)
+def test_a_bar_is_as_full_as_the_processes_are_made(
+    planned: int | None, made: tuple[int, ...], share: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    display = SimpleNamespace(display=lambda *_, **__: SimpleNamespace(update=lambda *_, **__: None))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    bar = progress.Bar(planned)
+    bar.show("case", [Standing("a", MEASURED, processes=each) for each in made])
+    assert bar._share == share
 
 
 def test_a_log_has_a_line_for_each_ten_seconds(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from store_helpers import STEADY, finished, results, row
 
 import xbackend as xb
 from xbackend.analysis.gate import GateOutcome, Limit, judge
-from xbackend.measure import matrix, session
+from xbackend.measure import matrix, reuse, session
 from xbackend.measure.candidates import given
 from xbackend.results.runs import Store
 from xbackend.results.schema import Results
@@ -88,6 +89,7 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path, measured: Resul
         lambda run: replace(run, settings=replace(run.settings, threads=2)),
         lambda run: replace(run, settings=replace(run.settings, effort={"visits": 1})),
         lambda run: replace(run, settings=replace(run.settings, variables={"OMP_X": "1"})),
+        lambda run: replace(run, settings=replace(run.settings, visible="")),  # no GPU, then all
         lambda run: replace(run, settings=replace(run.settings, adaptive=True)),
         lambda run: replace(run, settings=replace(run.settings, allow_nan=True)),
     ],
@@ -96,7 +98,22 @@ def test_what_differs_is_measured(change: Change, tmp_path: Path, measured: Resu
     assert reused(tmp_path, change(measured)) == [""]
 
 
-def test_what_is_asked_for_otherwise_is_measured(tmp_path: Path, measured: Results) -> None:
+def test_the_machine_is_looked_at_once(tmp_path: Path, measured: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look starts nvidia-smi, and a store has hundreds of runs."""
+    looks: list[None] = []
+    monkeypatch.setattr(reuse.machine, "machine", lambda: looks.append(None) or measured.machine)
+    store = Store(tmp_path)
+    for _ in range(3):
+        finished(store, measured)
+    session = SimpleNamespace(candidates=[], **dict.fromkeys(("threads", "cores_per_device")))
+    monkeypatch.setattr(reuse, "asdict", lambda _: {})
+    session.effort, session.allow_nan, session.extent, session.kinds = None, False, SimpleNamespace(fixed=True), []
+    assert reuse.reused(session, store) == {} and looks == [None]
+
+
+def test_what_is_asked_for_otherwise_is_measured(
+    tmp_path: Path, measured: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shared = xb.shared(1.0, name="w")
     plain = changed(program=case(function=lambda x: x * shared).program.fingerprint)
     assert reused(tmp_path / "a", measured, case(2 * X)) == [""]
@@ -104,6 +121,9 @@ def test_what_is_asked_for_otherwise_is_measured(tmp_path: Path, measured: Resul
     assert reused(tmp_path / "c", plain(measured), case(function=lambda x: x * shared)) == [""]
     assert reused(tmp_path / "d", measured, processes=2) == [""]
     assert reused(tmp_path / "e", measured, reuse=False) == [""]
+    with monkeypatch.context() as without:
+        without.setenv("CUDA_VISIBLE_DEVICES", "")
+        assert reused(tmp_path / "g", measured) == [""]
     assert reused(tmp_path / "f", measured) != [""]
     assert reused(tmp_path / "kind", measured, devices=["cpu", 1]) == [""]
 

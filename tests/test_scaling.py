@@ -277,6 +277,7 @@ def test_environments_of_a_backend_have_a_ledger_each() -> None:
         (["cpu:0", "cpu:0"], "real"),
         (["gpu:0", "gpu:1", "cpu:0"], "real, not equal"),
         (["/job:w/task:0/cpu:0", "/job:w/task:1/cpu:0"], "real"),
+        ([], "the program names no device"),
     ],
 )
 def test_what_several_devices_are(bindings: list[str], expected: str) -> None:

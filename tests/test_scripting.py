@@ -27,7 +27,7 @@ from xbackend.measure.standing import MEASURED, STARTING, Standing
 from xbackend.results.clustered import Clustered
 from xbackend.results.runs import Store
 from xbackend.results.schema import sealed
-from xbackend.scripting import progress
+from xbackend.scripting import comparing, progress
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "scripts.md"
 FAST = {"backends": "numpy", "quick": True, "processes": 1}
@@ -283,3 +283,14 @@ def test_the_document_runs_as_printed(tmp_path: Path, monkeypatch: pytest.Monkey
     columns = set(re.findall(r"`([a-z][\w.]+)`", concludes))
     trained = xb.load_results(DOCUMENT.parent.parent / TRAINED)
     assert "test.accuracy" in columns <= {*trained.rows()[0]}
+
+
+def test_a_workload_that_is_given_arrays_is_measured_with_its_gradient_as_its_own_are() -> None:
+    @xb.workload(gradient="x")
+    def squares(x: Any) -> Any:
+        return xb.sum(x * x)
+
+    value, derived = "squares", "squares+gradient"
+    for gradient, names in ((None, [value, derived]), (False, [value]), (True, [derived])):
+        made = comparing._cases(squares, [np.ones(3)], {}, quick=False, seed=0, gradient=gradient, say=print)
+        assert [one.workload for one in made] == names

@@ -425,11 +425,23 @@ def test_processes_that_take_turns_are_no_others(monkeypatch: pytest.MonkeyPatch
 
 
 def test_as_many_processes_are_alive_as_the_memory_of_a_gpu_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = Session([Candidate(CASE, "numpy", 1)], extent=Extent(1), threads=1, seed=0, effort=SMALL)
+    how: dict[str, Any] = {"extent": Extent(1), "threads": 1, "seed": 0, "effort": SMALL}
+    done = Session([Candidate(CASE, "jax", 1)], **how)
     monkeypatch.setattr(machine, "available_memory", lambda: 1 << 40)
     for free, together in (([], 900), ([10 << 30], 9), ([70 << 30, 10 << 30], 9), ([1 << 20], 1)):
         monkeypatch.setattr(machine, "accelerator_memory", lambda free=free: free)
         assert done._together() >= together and (not free or done._together() <= together + 1)
+    for of_cpu in (Session([Candidate(CASE, "numpy", 1)], **how), Session(done.candidates, **how, kinds=["cpu"])):
+        assert of_cpu._together() >= 900  # whoever has the memory of the GPU
+
+
+def test_processes_that_were_not_alive_together_are_of_other_generations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They shared no seconds, so that what was slow for some was not for the others."""
+    for together, generations in ((2, [[0, 0], [1, 1]]), (1, [[0, 1], [2, 3]])):
+        monkeypatch.setattr(Session, "_together", lambda _, together=together: together)
+        done = measured(Here(numpy=lambda _: answer(), jax=lambda _: answer()), ("numpy", "jax"))
+        each = ([process.generation for process in candidate.processes] for candidate in done.candidates)
+        assert [sorted(pair) for pair in zip(*each, strict=True)] == generations
 
 
 LONG = loop.Effort(visits=30, at_least=30, seconds=60.0)  # 1.5 s and more

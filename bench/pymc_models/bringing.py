@@ -24,7 +24,9 @@ def bring(models: Path, folder: Path, python: str | None, limit: float) -> None:
         command = [python, "-m", "pymc_models.own", str(file), str(place)]
         try:
             ended = subprocess.run(command, check=False, env=variables, capture_output=True, text=True, timeout=limit)
-            said = "" if not ended.returncode else ended.stderr.strip().splitlines()[-1]
+            # Without a line it was killed, as for want of memory.
+            lines = ended.stderr.strip().splitlines() or [f"its process ended with {ended.returncode}"]
+            said = lines[-1] if ended.returncode else ""
         except subprocess.TimeoutExpired:
             said = f"not there after {limit:g} s"
         (place / "said").write_text(said)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from xbackend import report
+from xbackend.analysis.history import series
 from xbackend.backends.description import Description
 from xbackend.backends.placement import ProfiledCall, Span
 from xbackend.backends.threads import Pool
@@ -257,6 +258,6 @@ DAMAGED = [("20260415-120000", "results.json is damaged: JSON is malformed <scri
 
 if __name__ == "__main__":
     (HERE / "results.json").write_bytes(sealed(make()))
-    files = render(make()) | report.files("history", *build(history(), "matpow", DAMAGED))
+    files = render(make()) | report.files("history", *build(history(), series(history(), "matpow"), "matpow", DAMAGED))
     for name in ("report.md", "report.html", "history.md", "history.html"):
         (HERE / name).write_bytes(files[name])

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
+from operator import itemgetter
 
 from xbackend.analysis.by_size import at, sizes_of, told, told_together
 from xbackend.analysis.comparison import Comparison, Row
@@ -39,7 +40,7 @@ def answer(comparisons: Sequence[Comparison]) -> str:
     said = "; ".join(_of_devices(comparisons, many) for many in more) if more else _of_backends(comparisons)
     timings = [process for c in comparisons for row in c.ranked for process in row.processes]
     mixed = any(len({row.measurement.reused for row in c.ranked}) > 1 for c in comparisons)
-    ratios = {named(row, c): ratio for c in comparisons for row, ratio in c.against_first}
+    ratios = [(_where(c, comparisons) + named(row, c), ratio) for c in comparisons for row, ratio in c.against_first]
     doubts = in_doubt(timings, ratios, ["rows of several sessions are compared"] if mixed else [])
     besides = (*_against_the_oracle(comparisons), *in_pymc(comparisons), *in_script(comparisons))
     against = "".join(f"; {words}" for words in besides)
@@ -48,7 +49,7 @@ def answer(comparisons: Sequence[Comparison]) -> str:
     return f"{said[0].upper() if more or doubts else said[0]}{said[1:]}{few_processes}{against}."
 
 
-def in_doubt(timings: Sequence[Process], ratios: Mapping[str, Ratio], more: Iterable[str] = ()) -> str:
+def in_doubt(timings: Sequence[Process], ratios: Iterable[tuple[str, Ratio]], more: Iterable[str] = ()) -> str:
     """The doubts about a whole answer, as its beginning: half or more of the timings that count were disturbed, or a
     difference was shown where only large ones could be, or ``more``; empty without a doubt."""
     disturbed = sum(process.disturbed for process in timings)
@@ -56,10 +57,10 @@ def in_doubt(timings: Sequence[Process], ratios: Mapping[str, Ratio], more: Iter
     if disturbed and 2 * disturbed >= len(timings):
         said.append(f"others disturbed {disturbed} of the {counted(len(timings), 'timing')} that count")
     # The answer itself says what was not shown.
-    wide = {name: ratio.smallest for name, ratio in ratios.items() if ratio.shown and ratio.smallest > WIDE}
+    wide = [(ratio.smallest, name) for name, ratio in ratios if ratio.shown and ratio.smallest > WIDE]
     if wide:
-        widest = max(wide, key=lambda name: wide[name])
-        said.append(f"no difference below {percent(wide[widest])} could be shown for {widest}")
+        smallest, widest = max(wide, key=itemgetter(0))
+        said.append(f"no difference below {percent(smallest)} could be shown for {widest}")
     return f"in doubt, as {join(said)}: " if said else ""
 
 

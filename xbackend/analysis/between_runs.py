@@ -13,11 +13,11 @@ InRun = tuple[Results, Row]
 
 
 def change(base: InRun, head: InRun, runs: Sequence[Results]) -> Ratio | None:
-    """The time in a later run over that in an earlier one; `None` where one of them has none.
+    """The time in a later run over that in an earlier one; `None` where one of them has none, or is `elsewhere`.
 
     ``runs`` show how sessions differ.
     """
-    if not (head[1].times and base[1].times):
+    if not (head[1].times and base[1].times) or elsewhere(base[1], head[1]):
         return None
     earlier = times_before(head[0], base[1].measurement, runs)
     if not head[0].run or head[0].run != base[0].run:
@@ -34,10 +34,16 @@ def times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> l
     """
     earlier = [run for run in runs if run.complete and run.run != head.run and run.created < head.created]
     rows = [row for run in earlier if place_of(run) == place_of(head) for row in run.measurements]
-    same = [row for row in rows if key(row) == key(base)]
+    same = [row for row in rows if key(row) == key(base) and not elsewhere(Row(base), Row(row))]
     alike = [row for row in same if (row.program, row.versions) == (base.program, base.versions)]
     times = [Row(row).time for row in alike]
     return [time for time in times if time is not None]
+
+
+def elsewhere(base: Row, head: Row) -> bool:
+    """Whether two rows are of other kinds of devices, as without the GPUs that CUDA_VISIBLE_DEVICES hides."""
+    before, now = base.measurement.kinds, head.measurement.kinds
+    return bool(before and now and before != now)
 
 
 def place_of(run: Results) -> Hashable:

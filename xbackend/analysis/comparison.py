@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from xbackend.analysis.family import Family
-from xbackend.analysis.statistics import LEVEL, LOOKED, Ratio, Verdict, time_of
+from xbackend.analysis.statistics import LEVEL, LOOKED, Ratio, Verdict, interval, time_of
 from xbackend.devices import Device, is_device
 from xbackend.errors import UsageError
 from xbackend.results import naming
@@ -68,6 +68,12 @@ class Row:
     def time(self) -> float | None:
         """The geometric mean of the processes' times in all generations, the base of ratios; `None` without one."""
         return time_of(self.times) * math.exp(self.shift) if self.times else None
+
+    @cached_property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval of `time`, as `statistics.interval`; `None` where there is none."""
+        known = interval(self.times)
+        return None if known is None else (known[0] * math.exp(self.shift), known[1] * math.exp(self.shift))
 
     @property
     def gflops(self) -> float | None:

@@ -161,7 +161,7 @@ def judge(
         notes += unknown_sessions([row.ratio for row in rows])
     outcome, reason = _overall(rows, partial)
     timings = [p for at, row in wanted.items() for one in (row, ours.get(at)) if one for p in one.processes]
-    doubts = in_doubt(timings, {row.label: row.ratio for row in rows if row.ratio is not None})
+    doubts = in_doubt(timings, [(row.label, row.ratio) for row in rows if row.ratio is not None])
     return Judgement(outcome, reason, rows, notes, doubts)
 
 
@@ -207,6 +207,10 @@ def _judged(
     base: between_runs.InRun, now: Row | None, head: Results, limits: Sequence[Limit], runs: Sequence[Results]
 ) -> Judged:
     before, name = base[1], base[1].measurement
+    if now is not None and between_runs.elsewhere(before, now):
+        was, is_now = (join(sorted(row.measurement.kinds)) for row in (before, now))
+        reason = f"on {was} in BASE, on {is_now} in HEAD: xbackend doctor --gpu says which GPUs are hidden"
+        return Judged(name, GateOutcome.NO_VERDICT, reason, before.time, now.time)
     ratio = None if now is None else between_runs.change(base, (head, now), runs)
     if now is None or ratio is None:
         reason = "not in HEAD" if now is None else f"{now.measurement.status}: {now.measurement.reason}"

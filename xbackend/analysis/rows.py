@@ -10,7 +10,7 @@ import msgspec
 
 from xbackend.analysis.comparison import Comparison, comparisons, median_of
 from xbackend.analysis.scaling import scalings
-from xbackend.analysis.statistics import Ratio, interval
+from xbackend.analysis.statistics import Ratio
 from xbackend.results.schema import Results
 
 
@@ -60,7 +60,7 @@ def _of(comparison: Comparison) -> Iterator[Figures]:
     for row in comparison.rows:
         m, ratio, one = row.measurement, comparison.ratio(row, comparison.baseline), speedups.get(row)
         is_baseline = row is comparison.baseline
-        known = interval(row.times) or (None, None)
+        known = row.interval or (None, None)
         told: dict[str, Any] = dict(zip(("seconds_low", "seconds_high"), known, strict=True))
         told |= _bounds("ratio", None if is_baseline else ratio) | _bounds("speedup", one and one.inverse)
         if m.parity is not None:

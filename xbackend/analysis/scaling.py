@@ -15,8 +15,9 @@ from xbackend.devices import Device
 from xbackend.results.schema import Profile, key_of
 
 # Kinds of several devices: CPU devices of one process, with their own or with shared cores; or else separate devices,
-# of one kind or of several.
-SIMULATED, SHARING, REAL, UNEQUAL = KINDS = ("simulated by cores", "sharing cores", "real", "real, not equal")
+# of one kind or of several; or none.
+KINDS = ("simulated by cores", "sharing cores", "real", "real, not equal", "the program names no device")
+SIMULATED, SHARING, REAL, UNEQUAL, UNNAMED = KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,8 @@ def kind_of(devices: Iterable[str], cores_per_device: int | None) -> str:
     cpus = [device for device in parsed if device.kind == "cpu"]
     if len(cpus) > len({(device.job, device.task) for device in cpus}):
         return SHARING if cores_per_device is None else SIMULATED
+    if not parsed:
+        return UNNAMED
     return REAL if len({device.kind for device in parsed}) == 1 else UNEQUAL
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import xbackend
 from xbackend.cli import DONE, INCOMPLETE, output
 from xbackend.cli.console import progress, say_lines
 from xbackend.cli.output import Output
+from xbackend.environments import interpreters
 from xbackend.errors import EnvironmentFailed, UsageError
 from xbackend.files import refused, write_whole
 from xbackend.report.said import text
@@ -29,10 +29,9 @@ _WORDS = ("name", "dtype", "products", "cupy")  # in what the program prints; an
 
 def interpreter(place: str) -> Path:
     """The interpreter at a path, or in the virtual environment there. Raises `ValueError`."""
-    path = Path(place).expanduser().absolute()
-    path = path / "bin" / "python" if path.is_dir() else path
-    if not path.is_file() or not os.access(path, os.X_OK):
-        raise ValueError(f"there is no interpreter {path}: give one that has CuPy, or its virtual environment")
+    path = interpreters.at(place)
+    if path is None:
+        raise ValueError(f"there is no interpreter {place}: give one that has CuPy, or its virtual environment")
     return path
 
 

@@ -112,7 +112,7 @@ class Graph:
             workload = workload_of(origin, name)
             if gradient and not origin.gradient:
                 raise UsageError(f"{one} has no gradient: it is no scalar of floating-point inputs, or compiled")
-            for derived in [False, True] if gradient is None and origin.gradient else [bool(gradient)]:
+            for derived in candidates.derivatives(workload, gradient):
                 made = candidates.given(workload, origin.inputs, {}, gradient=derived)
                 if said := apart(origin, list(made.expected), made.program):
                     say(f"{made.workload}: NumPy in float64 is {said}", error=True)

@@ -33,8 +33,8 @@ def history(
         raise UsageError(f"there is no run in {store}; xbackend compare makes one")
     with progress() as shown:
         shown(f"drawing the history of {counted(len(runs), 'run')}")
-        files = report.files("history", *build(runs, workload, damaged))
-    found = series(runs, workload)
+        found = series(runs, workload)
+        files = report.files("history", *build(runs, found, workload, damaged))
     rows = change_rows(found)
     answer = f"{counted(len(rows), 'measurement')} shown to be faster or slower than in the run before"
     if rows:

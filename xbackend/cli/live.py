@@ -88,9 +88,7 @@ def table(task: str, rows: Sequence[Standing]) -> Table:
     unit = text.time_unit(row.seconds for row in rows)
     for row in rows:
         measured = (
-            f"{row.state}"
-            if row.seconds is None
-            else f"{counted(row.processes, 'process', 'processes')}, {row.visits} x"
+            row.state if row.seconds is None else f"{counted(row.processes, 'process', 'processes')}, {row.visits} x"
         )
         width = f"± {row.width:.1%}" if row.width < 10 else text.NOTHING
         grid.add_row(escape(visible(row.name)), text.time(row.seconds, unit), width, measured)

@@ -218,7 +218,8 @@ def lists(words: Iterable[str]) -> dict[str, list[Any]]:
             raise ValueError(f"{name} is set twice, to {before} and to {text}: write {name}={before},{text} for both")
         if not all(part.strip() for part in text.split(",")):
             raise ValueError(f"{name}={text} has an empty value")
-        found[name] = list(dict.fromkeys(_value(part.strip()) for part in text.split(",")))
+        values = [_value(part.strip()) for part in text.split(",")]
+        found[name] = [*{(type(value), value): value for value in values}.values()]  # True, 1 and 1.0 are equal
     return found
 
 

@@ -200,8 +200,8 @@ def cases(
     The value and, where there is one, the gradient are measured; only one where ``gradient`` says which, or the target
     ends with ``+gradient``. ``graph`` says what kind of graph ``FILE.py:NAME`` is; ``on_modules`` gets the files of the
     modules that its process imported, by name. Each combination of the values ``asked`` for is a case. ``inputs`` are
-    the arguments as they are typed: then the value alone is measured by default, except of a graph. A function without
-    any gets those of the file's ``inputs()``. File names are relative to ``folder``.
+    the arguments as they are typed. A function without any gets those of the file's ``inputs()``. File names are
+    relative to ``folder``.
 
     Raises `UsageError` for anything missing, not understood or failing, and what `session.cases_of` raises.
     """
@@ -224,7 +224,8 @@ def cases(
             static = _single(asked)
             arrays = _arrays(target, module, inputs, seed)
             with _asking(target, arrays):
-                return [of_file(candidates.given(workload, arrays, static, gradient=bool(gradient)), file)]
+                derived = candidates.derivatives(workload, gradient)
+                return [of_file(candidates.given(workload, arrays, static, gradient=one), file) for one in derived]
     if inputs:
         raise UsageError(f"--input is for a function: {target} makes its own, see --set")
     combinations = {workload: workload.combinations(_own(workload, asked, chosen), quick) for workload in chosen}

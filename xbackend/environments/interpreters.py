@@ -32,6 +32,13 @@ _WHO = (
 )
 
 
+def at(place: str) -> Path | None:
+    """The interpreter at a path, or in the virtual environment there; `None` where there is none."""
+    path = Path(place).expanduser().absolute()
+    path = path / "bin" / "python" if path.is_dir() else path
+    return path if path.is_file() and os.access(path, os.X_OK) else None
+
+
 @dataclass(frozen=True)
 class Interpreter:
     """A Python.

@@ -11,7 +11,7 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
-from xbackend.environments import folders
+from xbackend.environments import folders, interpreters
 from xbackend.environments.recipes import Recipe, recipe
 from xbackend.errors import EnvironmentFailed
 from xbackend.files import make_own, new_folder
@@ -30,8 +30,8 @@ def find(name: str) -> Recipe:
     """
     framework, _, place = name.partition("=")
     base, path = recipe(framework.strip()), Path(place.strip()).expanduser().absolute()
-    interpreter = path / "bin" / "python" if path.is_dir() else path
-    if interpreter.is_file() and os.access(interpreter, os.X_OK) and not path.name.endswith(_ARCHIVES):
+    interpreter = interpreters.at(place.strip())
+    if interpreter is not None and not path.name.endswith(_ARCHIVES):
         return replace(base, name=f"{base.framework}={path}", interpreter=interpreter)
     folder = _package(_unpacked(path) if path.is_file() else path, base.framework)
     if folder is not None:

@@ -216,7 +216,7 @@ class Bisection:
         cached = bisection.change(head, base, self.what, from_cache=True) if compiling else None
         timings = [process for row in (base, head) for process in row.processes]
         seconds = time_of(self._seconds(head)), time_of(self._seconds(base))
-        return Beside(seconds, ratio, cached, doubts=in_doubt(timings, {head.measurement.environment: ratio}))
+        return Beside(seconds, ratio, cached, doubts=in_doubt(timings, [(head.measurement.environment, ratio)]))
 
     def _seconds(self, row: Row) -> Sequence[float]:
         """The compared seconds of each process."""

@@ -113,6 +113,12 @@ def given(workload: Workload, arrays: Sequence[Any], static: Mapping[str, Any], 
     return replace(case, parameters={"inputs": shapes, **case.parameters})
 
 
+def derivatives(workload: Workload, gradient: bool | None) -> list[bool]:
+    """For each case of a workload whether it is with its gradient: the value and, if the workload has a gradient, the
+    value with it; only one of the two where ``gradient`` says which."""
+    return [gradient] if gradient is not None else [False, True] if workload.gradient else [False]
+
+
 def of_file(one: Case, file: str) -> Case:
     """The case with its file as a parameter: functions of one name from two files are two."""
     return replace(one, parameters={FILE: file, **one.parameters})

@@ -60,9 +60,9 @@ def jobs(
             found.append(Clustered(backend=name, engine=engine.summary, by=engine.name, status="failed", reason=reason))
             continue
         on_end(ran)
-        became = _became(own, ran, first)
         last = [steps[max(steps)] for steps in ran.outputs.values() if steps]
         missing = 0 if allow_nan else not_finite([*ran.variables.values(), *flatten(last, np.asarray)[0]])
+        became = _became(own, ran, None if missing else first)
         if missing:
             became = msgspec.structs.replace(became, status="not verified", reason=no_number(missing, INFINITE))
         elif first is None:

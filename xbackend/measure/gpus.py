@@ -18,7 +18,7 @@ from xbackend.wording import counted
 NODES = Path("/dev")
 SCARCE = 0.1  # of a GPU's memory: with less of it free, a session cannot be expected to run
 KERNEL = Path("/proc/driver/nvidia/version")
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 _QUERY = "index,name,memory.total,memory.free,compute_mode,mig.mode.current"
 
 
@@ -63,8 +63,8 @@ def _cuda() -> Looked:
     if major < oldest:
         return Looked("CUDA", f"the driver runs CUDA {major}.{minor}: {said}", f"a driver that runs CUDA {oldest}")
     newest = max(accelerators.KINDS.values())
-    newer = f"a driver that runs CUDA {newest} takes newer wheels" if major < newest else ""
-    return Looked("CUDA", f"the driver runs CUDA {major}.{minor}: {said}", newer)
+    newer = f"; a driver that runs CUDA {newest} takes newer wheels" if major < newest else ""
+    return Looked("CUDA", f"the driver runs CUDA {major}.{minor}: {said}{newer}")
 
 
 def _devices() -> Iterator[Looked]:
@@ -79,8 +79,8 @@ def _devices() -> Iterator[Looked]:
             remedy = "end the processes that nvidia-smi lists with its memory"
         if mig == "Enabled":
             said += ", MIG"
-            if not os.environ.get(_VISIBLE, "").startswith("MIG-"):
-                remedy = f"name one instance: {_VISIBLE}=MIG-..., as nvidia-smi -L lists them"
+            if not os.environ.get(VISIBLE, "").startswith("MIG-"):
+                remedy = f"name one instance: {VISIBLE}=MIG-..., as nvidia-smi -L lists them"
         if mode == "Prohibited":
             said += ", compute mode Prohibited"
             remedy = f"as root: nvidia-smi -i {index} -c DEFAULT"
@@ -105,7 +105,7 @@ def _nodes() -> Looked:
 
 def hidden() -> list[str]:
     """A warning where CUDA_VISIBLE_DEVICES hides GPUs of this machine: rows may then be of the CPU."""
-    looked = _visible() if _VISIBLE in os.environ else None
+    looked = _visible() if VISIBLE in os.environ else None
     if looked is None or not looked.remedy or not accelerators_there():
         return []
     return [f"{looked.what}: {looked.found}: {looked.remedy}"]
@@ -118,27 +118,24 @@ def _visible() -> Looked:
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
     https://docs.nvidia.com/datacenter/tesla/mig-user-guide/#cuda-visible-devices
     """
-    value = os.environ.get(_VISIBLE)
+    value = os.environ.get(VISIBLE)
     if value is None:
-        return Looked(_VISIBLE, "not set: all GPUs are visible")
+        return Looked(VISIBLE, "not set: all GPUs are visible")
     if not value.strip():
-        return Looked(_VISIBLE, "empty: no GPU is visible", f"unset {_VISIBLE}")
+        return Looked(VISIBLE, "empty: no GPU is visible", f"unset {VISIBLE}")
     words = [word.strip() for word in value.split(",")]
-    count, uuids = len(nvidia_smi("--query-gpu=index") or ()), _uuids()
+    count, lines = len(nvidia_smi("--query-gpu=index") or ()), nvidia_smi("-L", "") or ()
+    # Of all GPUs and of all instances of MIG.
+    uuids = [uuid for line in lines for uuid in re.findall(r"\(UUID: ([^)]+)\)", line)]
     for place, word in enumerate(words):
         named = word.startswith(("GPU-", "MIG-")) and (not uuids or any(uuid.startswith(word) for uuid in uuids))
         if not named and not (word.isdecimal() and int(word) < count):
             hides = "and hides those behind it" if place else "so that none is visible"
             there = ", as nvidia-smi -L lists them" if word.startswith(("GPU-", "MIG-")) else ""
-            return Looked(_VISIBLE, f"{value}: {word} is no GPU here{there}, {hides}", f"unset {_VISIBLE}")
+            return Looked(VISIBLE, f"{value}: {word} is no GPU here{there}, {hides}", f"unset {VISIBLE}")
     if len(words) > 1 and any(word.startswith("MIG-") for word in words):
-        return Looked(_VISIBLE, f"{value}: a process has one instance of MIG, the first", f"{_VISIBLE}={words[0]}")
-    return Looked(_VISIBLE, value)
-
-
-def _uuids() -> list[str]:
-    """The UUIDs of all GPUs and of all instances of MIG; none where nvidia-smi does not tell."""
-    return [uuid for line in nvidia_smi("-L", "") or () for uuid in re.findall(r"\(UUID: ([^)]+)\)", line)]
+        return Looked(VISIBLE, f"{value}: a process has one instance of MIG, the first", f"{VISIBLE}={words[0]}")
+    return Looked(VISIBLE, value)
 
 
 def _environments(named: Iterable[str]) -> Iterator[Looked]:

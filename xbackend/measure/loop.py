@@ -103,7 +103,9 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     Raises:
         XBackendError: it cannot be compiled or executed.
     """
-    _HELD.pop(id(backend), None)  # an unfinished one would keep its memory
+    if _HELD.pop(id(backend), None) is not None:  # an unfinished one would keep its memory
+        gc.unfreeze()
+        gc.collect()
     watch = Watch(backend.memory_peaks)
     inputs = _loaded(job["inputs"])
     kept = Path(job["kept"])
@@ -171,9 +173,7 @@ def _hold(
     gc.collect()
     gc.freeze()  # exempt from collection: each visit collects newer objects only
     gpus = GPUs({device.index for device in executable.placed.devices if device.kind == "gpu"})
-    _HELD[id(backend)] = ReadyProgram(
-        *(executable, values, call, effort, iterations, usual, watch, job["profiled"], gpus)
-    )
+    _HELD[id(backend)] = ReadyProgram(executable, values, call, effort, iterations, usual, watch, job["profiled"], gpus)
     measured.phases["device_to_host"], measured.checks = checks.pop("device_to_host", None), checks or None
 
 

@@ -45,7 +45,7 @@ _FAILURES = {
     18: "the driver was updated: restart the machine",
     999: "unknown error",
 }
-_SM, _GPU_SENSOR, _MOST = 1, 0, 256
+_SM, _GPU_SENSOR, _MOST, _UUID = 1, 0, 256, 96
 
 
 class _Violation(ctypes.Structure):
@@ -101,7 +101,7 @@ class NVML:
             return
         words = os.environ.get("CUDA_VISIBLE_DEVICES")
         for index, word in enumerate([*map(str, range(count.value))] if words is None else words.split(",")):
-            if not word.strip() or (handle := self._handle(word.strip())) is None:
+            if not word.strip() or (handle := self._handle(word.strip(), count.value)) is None:
                 break  # CUDA's list ends at the first device that is not there
             self.handles[index] = handle
 
@@ -110,17 +110,27 @@ class NVML:
         function = getattr(self._library, name, None)
         return _MISSING if function is None else int(function(*arguments))
 
-    def _handle(self, word: str) -> ctypes.c_void_p | None:
+    def _handle(self, word: str, count: int) -> ctypes.c_void_p | None:
         handle, whole = ctypes.c_void_p(), ctypes.c_void_p()
         if word.isdecimal():
             code = self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(int(word)), ctypes.byref(handle))
         else:
-            code = self._call("nvmlDeviceGetHandleByUUID", word.encode(), ctypes.byref(handle))
+            code = self._call("nvmlDeviceGetHandleByUUID", self._whole(word, count), ctypes.byref(handle))
         # A MIG instance has no clock of its own.
         if not code and word.startswith("MIG-"):
             code = self._call("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle, ctypes.byref(whole))
             handle = whole
         return None if code else handle
+
+    def _whole(self, word: str, count: int) -> bytes:
+        """The UUID of the one GPU, of ``count``, whose UUID begins so, as CUDA takes it; else the word itself."""
+        uuid, handle, found = ctypes.create_string_buffer(_UUID), ctypes.c_void_p(), [word.encode()]
+        for index in map(ctypes.c_uint, range(count)):
+            code = self._call("nvmlDeviceGetHandleByIndex_v2", index, ctypes.byref(handle))
+            code = code or self._call("nvmlDeviceGetUUID", handle, uuid, ctypes.c_uint(_UUID))
+            if not code and uuid.value.startswith(word.encode()):
+                found.append(uuid.value)
+        return found[-1] if len(found) == 2 else found[0]
 
     def read(self, index: int) -> Reading:
         """The state of a GPU now."""

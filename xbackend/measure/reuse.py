@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from xbackend import environments
 from xbackend.backends import registry
 from xbackend.errors import EnvironmentFailed
-from xbackend.measure import machine, matrix, variables
+from xbackend.measure import gpus, machine, matrix, variables
 from xbackend.measure.candidates import Candidate
 from xbackend.measure.loop import hash_of
 from xbackend.measure.runner import Session
@@ -28,21 +29,22 @@ def reused(session: Session, store: Store) -> dict[Candidate, Measurement]:
     environments: their files may change. Raises `StoreError`.
     """
     runs, _ = store.readable()
-    there = [run for run in reversed(runs) if _is_same(run, session)]
+    here = machine.machine().fingerprint
+    there = [run for run in reversed(runs) if _is_same(run, session, here)]
     found = {c: row for c in session.candidates if c.status == "ok" for row in [_row(c, there, session)] if row}
     sessions = {run: number for number, run in enumerate(dict.fromkeys(row.reused for row in found.values()), 1)}
     return {candidate: _apart(row, APART * sessions[row.reused]) for candidate, row in found.items()}
 
 
-def _is_same(run: Results, session: Session) -> bool:
-    """Whether a run was measured here, with the same options."""
+def _is_same(run: Results, session: Session, here: str) -> bool:
+    """Whether a run was measured on the machine with the fingerprint ``here``, with the same options."""
     asked = run.settings
-    return (run.complete, run.xbackend, run.machine.fingerprint) == (True, VERSION, machine.machine().fingerprint) and (
+    return (run.complete, run.xbackend, run.machine.fingerprint) == (True, VERSION, here) and (
         asked.threads, asked.cores_per_device, asked.effort, asked.allow_nan, asked.adaptive, asked.variables,
-        asked.kinds,
+        asked.visible, asked.kinds,
     ) == (
         session.threads, session.cores_per_device, asdict(session.effort), session.allow_nan,
-        not session.extent.fixed, variables.chosen(), list(session.kinds),
+        not session.extent.fixed, variables.chosen(), os.environ.get(gpus.VISIBLE), list(session.kinds),
     )  # fmt: skip
 
 

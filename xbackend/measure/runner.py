@@ -10,6 +10,7 @@ measures. It waits until other processes leave the cores alone (`patience`), and
 from __future__ import annotations
 
 import datetime
+import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from xbackend.backends import registry
 from xbackend.devices import visible_of
 from xbackend.errors import (
     BackendUnavailable,
@@ -109,6 +111,7 @@ class Session:
         self.rows: Sequence[Candidate | Measurement] = self.candidates  # of the results, with those that were reused
         self._live: list[Live] = []
         self._turns = Turns(self._open)
+        self._number = -1  # of the processes that take turns: of those that do not fit at once each part has its own
         self._begun: dict[Group, dict[str, Any]] = {}  # what was known before its process started
         self._same = SameKind()
 
@@ -142,7 +145,9 @@ class Session:
     def _together(self) -> int:
         """How many processes, each with a framework and a program's arrays, fit into the memory at once."""
         arrays = (sum(a.nbytes for a in (*c.case.inputs, *c.case.expected)) for c in self.candidates)
-        free = min([machine.available_memory(), *machine.accelerator_memory()])
+        accelerated = any(registry.get(candidate.backend).accelerated for candidate in self.candidates)
+        of_gpus = machine.accelerator_memory() if accelerated and list(self.kinds) != ["cpu"] else []
+        free = min([machine.available_memory(), *of_gpus])
         return max(1, free // (PROCESS_MEMORY + 4 * max(arrays, default=0)))
 
     # --- one generation -----------------------------------------------------------------------------------------------
@@ -150,7 +155,7 @@ class Session:
     def _generation(self, order: Sequence[Group]) -> None:
         """One process of each group, for its candidates of this generation. Ctrl-C ends it; finished visits count."""
         here = [c for group in order for c in self.schedule.asked if c.group == group]
-        self.schedule.ahead, seconds = list(here), 0.0
+        self.schedule.ahead, seconds, self._number = list(here), 0.0, self._number + 1
         with self._turns as turns:
             try:
                 for compared in self._shuffle(list(dict.fromkeys(c.case.compared for c in here))):
@@ -220,9 +225,7 @@ class Session:
             candidate.case.program, worker.backend, candidate.devices, candidate.case.devices_map, self.kinds
         )
         candidate.bindings = {k: str(v) for k, v in bindings.items()}
-        live = Live(
-            candidate, worker, {"order": order, "generation": self.schedule.generations, **self._begun[candidate.group]}
-        )
+        live = Live(candidate, worker, {"order": order, "generation": self._number, **self._begun[candidate.group]})
         measured = live.prepare(self._job(candidate))
         candidate.note(measured, worker, self.threads, self.cores_per_device is not None)
         known = self._hashes.setdefault(candidate.case.label, measured.inputs)
@@ -333,6 +336,7 @@ class Session:
             wait=self.patience.total,
             waited=self.patience.waited,
             variables=variables.chosen(),
+            visible=os.environ.get(gpus.VISIBLE),
             warnings=list(self.warnings),
             configured=dict(self.configured),
             **asked,

@@ -168,8 +168,7 @@ def cases_of(
     """
     made, errors = list[Case](), list[XBackendError]()
     for (workload, parameters), place in placed((one, each) for one, combinations in chosen for each in combinations):
-        both = (False, True) if workload.gradient else (False,)
-        for derived in both if gradient is None else (gradient,):
+        for derived in candidates.derivatives(workload, gradient):
             name = workload.name + (GRADIENT if derived else "")
             on_progress(f"inputs and oracle of {naming.described(name, parameters)}{place}")
             try:

@@ -28,8 +28,4 @@ def read(path: Path) -> Stored:
         named = msgspec.json.decode(unpacked(data, path), type=_Named).format
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # which decode says in full
         named = ""
-    return decode(data, path, next((kind for kind in KINDS if _format(kind) == named), Results))
-
-
-def _format(kind: type[Stored]) -> str:
-    return next(str(field.default) for field in msgspec.structs.fields(kind) if field.name == "format")
+    return decode(data, path, next((kind for kind in KINDS if kind.own("format") == named), Results))

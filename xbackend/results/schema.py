@@ -20,7 +20,7 @@ import msgspec
 from xbackend.backends.description import Description
 from xbackend.backends.placement import OpRecord, Placement, TransferRecord, adds_up
 from xbackend.cores import FOREIGN
-from xbackend.devices import Device
+from xbackend.devices import Device, is_device
 from xbackend.drawing.graph import Graph
 from xbackend.errors import DamagedStore, DeviceSpellingError, StoreError, StoreVersionError
 from xbackend.files import read_file, refused
@@ -269,6 +269,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.convert(self.placement, Evidence)
 
     @property
+    def kinds(self) -> set[str]:
+        """The kinds of the devices that it was bound to; none where it did not come so far."""
+        bound = self.bindings.values() or (op.bound for op in self.evidence.ops)
+        return {Device.parse(device).kind for device in bound if is_device(device)}
+
+    @property
     def times(self) -> list[float]:
         """Seconds: one for each process."""
         return [process.time for process in self.processes]
@@ -313,6 +319,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     wait: Amount | None = None  #: seconds allowed for waiting until other processes leave the cores alone
     waited: Seconds | None = None  #: those of ``seconds`` spent on it
     variables: dict[str, str] = {}  #: environment variables that choose a framework's or a library's code
+    visible: str | None = None  #: CUDA_VISIBLE_DEVICES; `None` where it is not set
     warnings: list[str] | None = None  #: of all of the run; `None` where nobody looked
     configured: dict[str, str] = {}  #: options of the command that pyproject.toml set
 
@@ -321,6 +328,11 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a file: it has a ``format`` and a ``version``, and files of other versions are not read."""
 
     MADE_BY: ClassVar[tuple[str, str]]  #: the command that writes such files, and the words for making one again
+
+    @classmethod
+    def own(cls, name: str) -> Any:
+        """What files of this kind have as their ``format``, or their ``version``."""
+        return next(field.default for field in msgspec.structs.fields(cls) if field.name == name)
 
 
 class Results(Stored, frozen=True, kw_only=True):
@@ -410,14 +422,13 @@ def read(path: Path, kind: type[Told]) -> Told:
 def decode(data: bytes, path: Path | str, kind: type[Told]) -> Told:
     """The struct that a file's content holds; ``path``, or where it was, is for the messages. Raises as `read` does."""
     of, again = kind.MADE_BY
-    known = {field.name: field.default for field in msgspec.structs.fields(kind)}
     try:
         content = msgspec.json.decode(unpacked(data, path))
-        if not isinstance(content, dict) or content.get("format") != known["format"]:
+        if not isinstance(content, dict) or content.get("format") != kind.own("format"):
             raise DamagedStore(f"{path} holds nothing of {of}")
         if content.get("checksum") != checksum(content):
             raise DamagedStore(f"{path} is damaged: it is not what its checksum says; restore it or {again} again")
-        version, own = content.get("version"), known["version"]
+        version, own = content.get("version"), kind.own("version")
         if type(version) is int and 0 < version != own:
             instead = "upgrade xbackend" if version > own else f"{of} makes a new one"
             raise StoreVersionError(f"{path} has version {version}, this xbackend reads {own}: {instead}")

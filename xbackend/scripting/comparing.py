@@ -87,7 +87,7 @@ def compare(
         quick, thorough, processes, minutes: how much is measured; see docs/measurement.md.
         limit: seconds that a process may take for one request. wait: seconds in all until others leave the cores alone.
         settings: keyword arguments of the function; for a workload without arrays each may have several values.
-        gradient: `True`: the value with its gradient, `False`: the value, `None`: both, but with ``arrays`` the value.
+        gradient: `True`: the value with its gradient, `False`: the value, `None`: both.
         reuse: take rows from the store that an earlier session measured; they say so (docs/measurement.md).
         name: what the run is called, the function's name if not given.
         store: the folder that keeps the run; `None` keeps it nowhere.
@@ -178,7 +178,8 @@ def _cases(
     if gradient and not workload.gradient:
         raise UsageError(f"{workload.name} has no gradient: write @xb.workload(gradient=...) above it")
     if arrays or not own or workload.made_by is None:
-        made = [candidates.given(workload, arrays, settings, gradient=bool(gradient))]
+        derived = candidates.derivatives(workload, gradient)
+        made = [candidates.given(workload, arrays, settings, gradient=one) for one in derived]
     else:
         asked = {key: list(v) if isinstance(v, list | tuple) else [v] for key, v in settings.items()}
         each = [(workload, workload.combinations(asked, quick))]

@@ -98,7 +98,7 @@ class Bar:
         """How far the candidates of a case are."""
         made = [row.processes for row in rows if not row.failed]
         target = self._planned or max(made, default=0)
-        done = sum(min(each, target) if self._planned else each == target for each in made)
+        done = sum(min(each, target) if self._planned else 0 < each == target for each in made)
         self._share = done, len(made) * (target if self._planned else 1)
         self._draw()
 

@@ -15,6 +15,7 @@ from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring.kinds import KINDS, kind, target_of
 from xbackend.bring.origin import Origin
 from xbackend.bring.serving import ARRAYS, PROGRAM, SAID
+from xbackend.environments import interpreters
 from xbackend.errors import GraphError, UsageError
 from xbackend.workers import once
 
@@ -71,9 +72,8 @@ def bring(
 
 def _python(place: str) -> Path:
     """The user's interpreter. Raises `UsageError`."""
-    path = Path(place).expanduser().absolute()
-    path = path / "bin" / "python" if path.is_dir() else path
-    if not path.is_file() or not os.access(path, os.X_OK):
+    path = interpreters.at(place)
+    if path is None:
         raise UsageError(
             f"--from ...={place}: there is no interpreter; give that of your virtual environment, or its folder"
         )

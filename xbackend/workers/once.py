@@ -19,7 +19,10 @@ from xbackend.workers.process import PACKAGE
 
 LIMIT = 3600.0  # seconds: PyTensor compiles some models for minutes
 _START = (
-    "import runpy, sys\n"
+    "import sys\n"
+    "if not getattr(sys.flags, 'safe_path', False):\n"  # Python 3.11 has it
+    "    del sys.path[0]\n"  # the current folder: it must not shadow modules
+    "import runpy\n"
     "from importlib import import_module\n"
     "made = runpy.run_path(sys.argv[1])\n"
     "sys.meta_path.insert(0, made['Exposed']({'xbackend': sys.argv[2]}))\n"

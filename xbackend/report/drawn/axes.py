@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xbackend.analysis.comparison import Row
-from xbackend.analysis.statistics import interval
 from xbackend.report.said import text
 from xbackend.wording import plain
 
@@ -42,7 +41,7 @@ def errors(rows: Sequence[Row], rated: bool = False) -> list[list[float]]:
     ends = []
     for row in rows:
         time, rate = row.time or 0.0, row.gflops or 0.0
-        low, high = interval(row.times) or (time, time)
+        low, high = row.interval or (time, time)
         ends.append((rate, rate * time / high, rate * time / max(low, 1e-300)) if rated else (time, low, high))
     return [[max(value - low, 0.0) for value, low, _ in ends], [max(high - value, 0.0) for value, _, high in ends]]
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from xbackend.analysis.history import Line, Point, Series
-from xbackend.analysis.statistics import interval
 from xbackend.report.drawn.axes import errors, note, panels, tick_time
 from xbackend.report.drawn.canvas import COLOURS, GREY, canvas
 from xbackend.report.said import text
@@ -55,7 +54,7 @@ def _line(axes: Any, line: Line, places: dict[int, int], colour: str) -> Any:
     handle = axes.errorbar(at, times, yerr=reach, color=colour, linewidth=1.3, capsize=2.5)
     for p, place, time in zip(there, at, times, strict=True):
         axes.plot([place], [time], color=colour, **(_COMPLETE if p.run.complete else _INCOMPLETE))
-        low, high = interval(p.measured.times) or (bottom, top)
+        low, high = p.measured.interval or (bottom, top)
         for leaves, end, marker in ((low < bottom, bottom, "v"), (high > top, top, "^")):
             if leaves:
                 axes.plot([place], [end], marker=marker, color=colour, markersize=5, clip_on=False)
@@ -83,7 +82,7 @@ def _time_axis(axes: Any, points: Sequence[Point]) -> None:
 
     times = [p.measured.time or 0.0 for p in points]
     low, high = min(times), max(times)
-    reach = [t for p in points for t in interval(p.measured.times) or ()] or times
+    reach = [t for p in points for t in p.measured.interval or ()] or times
     bottom = max(min(*reach, low / _ROOM), low / 2)
     top = min(max(*reach, high * _ROOM), high * 2)
     axes.set_ylim(bottom - 0.05 * (top - bottom), top + 0.05 * (top - bottom))

@@ -43,6 +43,7 @@ def _run(axes: Any, place: int, run: Clustered, unit: float) -> None:
     apart = min(_APART, 0.7 / len(timed))
     for number, worker in enumerate(timed):
         at = place + apart * (number - (len(timed) - 1) / 2)
-        first, *_, last = quantiles(worker, n=10) if len(worker) > 1 else [*worker, *worker]
+        # The other method goes beyond the steps that there are.
+        first, *_, last = quantiles(worker, n=10, method="inclusive") if len(worker) > 1 else [*worker, *worker]
         axes.plot([first / unit, last / unit], [at, at], color=looks["color"], linewidth=1.3, alpha=0.7)
         axes.plot([median(worker) / unit], [at], **looks, markersize=4.5)

@@ -8,7 +8,6 @@ from statistics import median
 from typing import Any
 
 from xbackend.analysis.comparison import Comparison, Row, size_of, titled, without_size
-from xbackend.analysis.statistics import interval
 from xbackend.report.drawn.axes import errors, in_lines, log_ticks, note, panels, row_labels, tick, tick_time
 from xbackend.report.drawn.canvas import GREY, canvas, style
 from xbackend.report.said import text
@@ -41,7 +40,7 @@ def medians(comparison: Comparison, title: str) -> bytes:
     with canvas(0.8 + (0.32 if several else 0.26) * len(by_label)) as (figure, finish):
         axes = figure.add_subplot()
         unit = text.time_unit(row.time for row in comparison.ranked)
-        scaled = [t / unit[1] for row in comparison.ranked for t in (*row.times, *(interval(row.times) or ()))]
+        scaled = [t / unit[1] for row in comparison.ranked for t in (*row.times, *(row.interval or ()))]
         _time_axis(axes, unit, min(scaled), max(scaled), median(row.time or 0.0 for row in comparison.ranked) / unit[1])
         for place, rows in enumerate(by_label.values()):
             _line(axes, place, sorted(rows, key=lambda row: row.devices), unit, several)
@@ -74,7 +73,7 @@ def _line(axes: Any, place: int, rows: Sequence[Row], unit: tuple[str, float], s
         axes.plot([t / unit[1] for t in seconds], [place] * len(seconds), *marker, **{"color": looks["color"], **more})
 
     for at, row in marks:
-        level(interval(row.times) or (), linewidth=1.8, alpha=0.8)
+        level(row.interval or (), linewidth=1.8, alpha=0.8)
         level(row.times, ".", markersize=4, alpha=0.6, markeredgewidth=0)
         axes.plot([at], [place], **looks, markersize=6)
     if several:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xbackend.analysis.history import Line, Point, Series, changes, name_of, series
+from xbackend.analysis.history import Line, Point, Series, changes, name_of
 from xbackend.analysis.statistics import FEWEST_SESSIONS, Verdict
 from xbackend.report.drawn import history as drawn
 from xbackend.report.said import text
@@ -31,13 +31,16 @@ READING = {
 
 
 def build(
-    runs: Sequence[Results], workload: str | None = None, damaged: Sequence[tuple[str, str]] = ()
+    runs: Sequence[Results],
+    shown: Sequence[Series],
+    workload: str | None = None,
+    damaged: Sequence[tuple[str, str]] = (),
 ) -> tuple[list[Block], Pictures]:
     """The history as blocks and its pictures by file name.
 
-    ``runs`` are the oldest first; ``damaged`` names those that cannot be read, with the reason. Raises as `series`.
+    ``runs`` are the oldest first, ``shown`` their `series`; ``damaged`` names those that cannot be read, with the
+    reason.
     """
-    shown = series(runs, workload)
     pictures = Pictures()
     title = "History" if workload is None else f"History of {plain(workload)}"
     blocks: list[Block] = [Heading(1, title), *_notices(runs, damaged), Heading(2, "Summary"), *_summary(runs, shown)]

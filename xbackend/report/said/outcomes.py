@@ -31,7 +31,7 @@ class Ended(Struct, Generic[Ran], frozen=True):
     @property
     def apart(self) -> list[Ran]:
         """The runs whose numbers differ from the reference's by more than roundings make."""
-        return [run for run in self.runs if (run.difference or 0.0) > of_roundings(self.dtypes)]
+        return [run for run in self.done if (run.difference or 0.0) > of_roundings(self.dtypes)]
 
     @property
     def farthest(self) -> Ran | None:
