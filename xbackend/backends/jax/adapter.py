@@ -1,6 +1,6 @@
 """JAX (https://docs.jax.dev): a jitted function for each stage, `jax.device_put` between them. JAX traces a program as
-any user's function, gradients by its own `jax.vjp`; the jaxpr is cut at ``device_put``. Replicas that are alike are one
-function over a mesh of their devices."""
+any user's function, with gradients by its own `jax.vjp`; the jaxpr is cut at ``device_put``. Replicas that are alike
+are one function over a mesh of their devices."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from xbackend.program.host import native
 
 @cache
 def _compiled(jax: Any) -> Counter[str]:
-    """A count of JAX's compilations from now on. Listeners also get the events of tracing and lowering."""
+    """A count of JAX's events below ``/jax/core/compile/`` from now on: traces, lowerings and compilations."""
     counted = Counter(jax=0)
 
     def listen(event: str, seconds: float, **_: Any) -> None:
@@ -34,7 +34,7 @@ def _compiled(jax: Any) -> Counter[str]:
     return counted
 
 
-_before: list[dict[str, Any]] = []  # JAX's configuration, of which an interpreter has one, before each open backend
+_before: list[dict[str, Any]] = []  # JAX's configuration before each open backend; an interpreter has one
 
 
 def _hold(config: Any, wanted: Mapping[str, Any]) -> None:
@@ -75,7 +75,7 @@ class JAXDevices(StagedBackend):
             with contextlib.suppress(RuntimeError):
                 jax.config.update("jax_num_cpu_devices", number)
         try:
-            host = jax.local_devices(backend="cpu")  # without those of other processes of a cluster
+            host = jax.local_devices(backend="cpu")  # not of other processes of a cluster
         except (RuntimeError, AssertionError) as error:  # JAX asserts that it has a device
             raise BackendUnavailable(
                 f"backend {self.name} needs JAX's CPU device, also beside a GPU: {error or 'it has no device'}; unset "

@@ -130,8 +130,8 @@ class Steps:
             raise self.backend.unsupported(node.op, node, error) from error
 
     def gradients(self, node: Node, values: Values) -> Sequence[Any]:
-        """The gradients of a node. `jax.vjp` traces what lies between targets and loss again, in place of the earlier
-        values."""
+        """The gradients of a node. `jax.vjp` traces the nodes between targets and loss again; the new values replace
+        the earlier ones."""
         program, (loss, *each) = self.program, node.inputs
         wrt = set(each)
         between, dependent = analyses.between(program, loss, wrt)

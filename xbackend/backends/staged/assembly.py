@@ -29,7 +29,7 @@ from xbackend.program.stages import Plan, Stage, Variable
 
 @dataclass
 class Lowered:
-    """A lowered program: the framework's variables by value, and those with values from outside."""
+    """A lowered program: the framework's variables, by the program's values, and the variables of its sources."""
 
     program: Program
     variables: list[Variable] = field(default_factory=list)
@@ -119,14 +119,14 @@ class Assembly:
         return len(self.backend.devices) == 1 and self.backend.mutates
 
     def _mutable(self) -> set[Variable]:
-        """The inputs that may be overwritten; none if the call may fail after that, as state must then stay."""
+        """The inputs that may be overwritten; none if the call may fail, as state must then stay."""
         program = self.graph.program
         if not self._alone or (self.backend.refuses and analyses.may_refuse(program)):
             return set()
         return {self.graph.shared[i] for i in program.updates}
 
     def distinct(self) -> list[Variable]:
-        """The results, with copies of those equal to another one or to a shared variable, which may be overwritten."""
+        """The results; one that is also another result or a shared variable is copied, as updates overwrite it."""
         held, distinct = {*self.graph.shared.values()}, list[Variable]()
         for variable in self.outputs:
             distinct.append(self.backend.copied(variable) if variable in held else variable)
@@ -185,7 +185,7 @@ class Assembly:
         return Execution(self.ops(), self._transfers(), tuple(self.backward()))
 
     def _transfers(self) -> tuple[Transferred, ...]:
-        """The transfers between stages. The framework's gradient inserted those that are no node of the program."""
+        """The transfers between stages. Transfers without a node of the program are of the framework's gradient."""
         variables = self.graph.variables
         of_node = {variables[i]: i for i, n in enumerate(self.graph.program.values) if n.op == "transfer"}
         ends = [(move.inputs[0], move.outputs[0], move.op) for move in self.plan.between]
