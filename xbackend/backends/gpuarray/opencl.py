@@ -134,7 +134,7 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def rows(otherwise: Mapping[str, Row]) -> Mapping[str, Row]:
-    """The rows of the generation, with other ones for OpenCL devices, whose kind is ``cpu``."""
+    """The rows of the generation, with replacements on OpenCL's devices, whose kind is ``cpu``."""
 
     def chosen(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         return (_OPENCL if (node.device or "").startswith("cpu") else native)[node.op](T, node, inputs)

@@ -49,9 +49,9 @@ class LineageBackend(Generation):
     digamma_dtypes: ClassVar[Sequence[str]] = ("float32", "float64")  # dtypes in which it is written out
     rows: ClassVar[Mapping[str, Row]] = {}  # lowerings that differ in this generation and mode
     unrolled: ClassVar[bool] = False  # whether the mode has no loops
-    # The highest right order of gradients through a loop with one carry, one less for several carries; `None`: any.
+    # The highest order of right gradients through a loop with one carry, one less for several carries; `None`: any.
     most_orders: ClassVar[int | None] = None
-    # Whether a loop overwrites what a specified shape is a view of: then no gradient has one.
+    # Whether a loop overwrites the array behind a specified shape, which is a view: then no gradient has one.
     overwrites_views: ClassVar[bool] = False
     moves_out: ClassVar[str] = ""  # the rewrite that moves ops out of a loop, after which a second gradient failed
     keeps_steps: ClassVar[bool] = False  # whether a while loop allocates memory for its maximum number of steps
@@ -110,7 +110,7 @@ class LineageBackend(Generation):
         """Set ``compile_mode``; return the visible devices."""
 
     def prepare(self) -> None:
-        """Patch what this mode of the framework lacks or has wrong, once in an interpreter, where patches stay."""
+        """Patch the gaps and faults of the framework in this mode, once in an interpreter, where patches stay."""
 
     @abc.abstractmethod
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
@@ -189,7 +189,7 @@ class LineageBackend(Generation):
         def made(i: int, result: Variable) -> Variable:
             variable = self._exact(result, program.values[i].aval)
             # A target needs its own variable: a trivial op returns its input, a product takes the vector behind a row,
-            # and what a body is given may be what others of its inputs were computed from.
+            # and an input of a body may be a predecessor of another input.
             if i in targets and (i in given or variable in known or is_shuffled(variable)):
                 variable = self._exact(self.T.tensor_copy(variable), program.values[i].aval)
             known.add(variable)
@@ -266,7 +266,7 @@ class LineageBackend(Generation):
         return [by_target[variable] for variable in each]
 
     def _fold_lengths(self, graph: Lowered) -> None:
-        """Replace known shapes by constants: from another stage they would be values, and JAX and Numba need them."""
+        """Replace known shapes by constants, which JAX and Numba need; from another stage they would be values."""
         shape_op = self.module("tensor.shape").Shape
         for node in toposort(variable for variable, _ in graph.results()):
             for i, variable in enumerate(node.inputs):

@@ -158,7 +158,7 @@ class CMode(HostMode):
 
 
 def copies(graph: Lowered) -> bool:
-    """Whether it updates variables on several devices, where copies must be equal to the bit, whatever is fused."""
+    """Whether a program updates variables on several devices: copies must be equal to the bit, whatever is fused."""
     return len({graph.program.values[target].device for target in graph.program.updates}) > 1
 
 
