@@ -249,6 +249,14 @@ def test_an_argument_of_all_replicas_is_sent_as_it_is(backend: RemoteBackend) ->
         assert np.signbit(own[0])
 
 
+def test_a_program_is_one_compilation_and_a_call_none(backend: RemoteBackend) -> None:
+    before = backend.compilations()["jax"]
+    run = backend.compile(lambda x: xb.sin(x) + 1.0, np.ones(7))
+    for _ in range(2):
+        run(np.ones(7))
+        assert backend.compilations()["jax"] - before == 1
+
+
 def test_replicas_are_compiled_as_one_device_is(backend: RemoteBackend) -> None:
     counts = []
     for places in (PLACES[:1], PLACES):

@@ -144,7 +144,8 @@ def _order(ones: tuple[bool, ...], before: tuple[int, ...], after: tuple[int, ..
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     a, b = inputs
     if len(node.shape) == 2:
-        return dot(T, a, b)
+        # Aesara's Numba mode multiplies vectors of integers as floats (link/numba/dispatch/basic.py: numba_funcify_Dot).
+        return T.dot(a, b) if node.dtype.is_integer else dot(T, a, b)
     if node.dtype.is_integer:
         # BatchedDot takes floating point only (tensor/blas.py: c_code), Aesara's Numba mode has no sums of int32.
         return T.cast(sum_of_products(T, T.cast(a, "int64"), T.cast(b, "int64"), "int64"), node.dtype.value)
