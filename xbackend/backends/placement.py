@@ -370,7 +370,7 @@ def _text(device: Device | None) -> str | None:
 def _status(said: str, ran: Device | None, bound: Device | None) -> str:
     if ran is None:
         return said or "not read"
-    return said or "as asked" if bound in (None, ran) else "moved"
+    return (said or "as asked") if bound in (None, ran) else "moved"
 
 
 def _known(op: Executed | Backward, status: str) -> str:
