@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import sys
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -38,6 +39,9 @@ from xbackend.program.stages import Stage, Variable
 
 LARGE = 64  # constants with more elements are inputs that stay on their device, where no compiler folds them
 _REWRITING = ("total_graph_rewrite_time", "total_graph_opt_time")  # its names in the generations
+# The recursion limit, the flags and the rules of gradients that a compilation changes are the interpreter's, which
+# backends of a generation share.
+_alone = threading.RLock()
 # By class of backend: the op for transfers, and the op that checks indices.
 _prepared: dict[type, tuple[type, type]] = {}
 
@@ -101,9 +105,12 @@ class LineageBackend(Generation):
         self.compile_mode = mode.excluding(*self.left_out).register((count, 0))
         self.added = (*self.added, *(f"without the rewrite {name}" for name in self.left_out))
         self.folds = self.folds or not {"fast_run", "fast_compile"}.isdisjoint(mode.provided_optimizer.include)
-        if self.blas is not None:
-            limit_blas(self.settings.threads)
+        self._limited = limit_blas(self, None if self.blas is None else self.settings.threads)
         return devices
+
+    def shut(self) -> None:
+        super().shut()
+        self._limited()
 
     @abc.abstractmethod
     def start_mode(self) -> Iterable[Device]:
@@ -134,7 +141,8 @@ class LineageBackend(Generation):
         self._refuse(program, orders)
         self.second = max(orders, default=0) > 1
         # With floatX at float32, the framework's gradients would round Python numbers to float32.
-        with self._deep(self._written(program)), self.changed_flags(floatX="float64", **self.configuration):
+        flags = {"floatX": "float64", **self.configuration}
+        with _alone, self._deep(self._written(program)), self.changed_flags(**flags):
             return self._compile(self._lower(program))
 
     def _refuse(self, program: Program, orders: Sequence[int]) -> None:

@@ -102,6 +102,7 @@ class HostMode(LineageBackend):
         return lambda *values: submit(device, call, values, count)
 
     def shut(self) -> None:
+        super().shut()
         if not self.plain:
             self._threads.close()
 

@@ -60,9 +60,12 @@ class NumPyBackend(Backend):
 
     def start(self) -> Iterable[Device]:
         self._xp = self.needed("autograd.numpy")
-        threads.limit_blas(self.settings.threads)
+        self._limited = threads.limit_blas(self, self.settings.threads)
         every = [Device("cpu", i) for i in range(self.settings.virtual_devices)]
         return choose_visible(every, self.settings.visible)
+
+    def shut(self) -> None:
+        self._limited()
 
     def put(self, array: np.ndarray, device: Device) -> Value:
         return DeviceArray(np.array(native(array)), device)

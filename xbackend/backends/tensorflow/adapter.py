@@ -41,6 +41,9 @@ Reader = Callable[[Sequence[Device], Sequence[Any]], Observed]
 class Runtime:
     """The private parts of TensorFlow's Python layer that xbackend uses. Raises `BackendUnavailable` if one lacks."""
 
+    # Several backends of an interpreter share the context, the registered gradients and what `of_spectra` changes.
+    collecting, tracing = threading.Lock(), threading.RLock()
+
     def __init__(self, tf: Any) -> None:
         try:
             from tensorflow.python import pywrap_tfe
@@ -64,7 +67,6 @@ class Runtime:
                 f"TensorFlow {tf.__version__} has no longer what xbackend calls graphs with ({error}); "
                 "pip install tensorflow==2.21.0"
             ) from error
-        self.collecting = threading.Lock()
 
     @contextmanager
     def collected(self) -> Iterator[list[Any]]:
@@ -221,9 +223,10 @@ class TensorFlow(Backend):
         """A concrete function of the program's arguments. Raises `UnsupportedOperation` if TensorFlow refuses it."""
         program, spec, name = lowering.program, self.tf.TensorSpec, f"{lowering.prefix}a"
         try:
-            function = trace(
-                [spec(program.values[i].shape, lowering.carried(i), numbered(name, i)) for i in program.inputs]
-            )
+            with self.runtime.tracing:
+                function = trace(
+                    [spec(program.values[i].shape, lowering.carried(i), numbered(name, i)) for i in program.inputs]
+                )
         except (NotImplementedError, LookupError, TypeError, ValueError) as error:
             raise UnsupportedOperation(f"backend {self.name} cannot lower {program!r}: {error}") from error
         if lowering.xla:
