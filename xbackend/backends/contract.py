@@ -90,7 +90,7 @@ class Settings:
             raise ArgumentError(
                 f"lower_for names {', '.join(wrong)}: name accelerators, virtual_devices makes CPU devices"
             )
-        if len(set(self.lower_for)) < len(self.lower_for):
+        if len(set(map(Device.parse, self.lower_for))) < len(self.lower_for):
             raise ArgumentError(f"lower_for={', '.join(self.lower_for)} names a device twice")
         if self.cores_per_device is None:
             return
@@ -528,10 +528,14 @@ class Executable:
 
     def profile(self, *values: Value) -> ProfiledCall:
         """Execute once more, slower, with updates, and return the timeline of each device, in seconds from the start of
-        the call. Raises `UnsupportedOperation` where the framework does not report it, `BackendClosed`."""
+        the call. Raises `UnsupportedOperation` where the framework does not report it, `BackendClosed`,
+        `ComputationError`."""
         self.backend.check_open()
         with self.backend.lock:
-            return self.built.profile(*values)
+            try:
+                return self.built.profile(*values)
+            except Exception as error:
+                self._raise(error)
 
     def put(self, *arrays: Any, **named: Any) -> tuple[Value, ...]:
         """Copy the arguments to their devices. Raises `ArgumentError` for a wrong number, shape or dtype."""
@@ -562,10 +566,13 @@ class Executable:
         try:
             return self._run(values)
         except Exception as error:
-            ours = self.backend.refused(error)
-            if ours is error:
-                raise
-            raise ours from error
+            self._raise(error)
+
+    def _raise(self, error: Exception) -> NoReturn:
+        ours = self.backend.refused(error)
+        if ours is error:
+            raise error
+        raise ours from error
 
     def _run(self, values: Sequence[Value]) -> Any:
         start = time.perf_counter()

@@ -42,7 +42,7 @@ BROWSER = SystemPackage(
     "a browser, for the tests that look at pages",
 )
 HOSTS = (
-    SystemPackage("openssh-server", "sshd", "ssh's server, for the tests with several hosts"),
+    SystemPackage("openssh-server", "sshd /usr/sbin/sshd", "ssh's server, for the tests with several hosts"),
     SystemPackage("openssh-client", "ssh", "ssh, for clusters on several hosts and their tests"),
     SystemPackage("iproute2", "ip", "network namespaces, for the tests with several hosts"),
 )

@@ -98,8 +98,6 @@ def _refused(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 def _round(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """To the nearest, halves to even. Theano's round and its quotients call ``floorf``, which OpenCL lacks."""
-    if node.dtype.is_integer:
-        return inputs[0]
     x, number = inputs[0], partial(T.constant, dtype=node.dtype.value)
     below = T.floor(x)
     rest = T.sub(x, below)

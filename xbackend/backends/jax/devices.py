@@ -35,21 +35,24 @@ def _compiled(jax: Any) -> Counter[str]:
     return counted
 
 
-_before: list[dict[str, Any]] = []  # JAX's configuration before each open backend; an interpreter has one
+_before: dict[str, Any] = {}  # what the open backends have changed in JAX's configuration, which an interpreter has
+_holders = Counter[str]()  # by name: the number of these backends
 
 
 def _hold(config: Any, wanted: Mapping[str, Any]) -> None:
     """Change the configuration until `_release`."""
-    _before.append({name: getattr(config, name) for name in wanted})
     for name, value in wanted.items():
+        _before.setdefault(name, getattr(config, name))
+        _holders[name] += 1
         config.update(name, value)
 
 
-def _release(config: Any) -> None:
-    """End one `_hold`; the last one restores the configuration."""
-    before = _before.pop()
-    for name, value in () if _before else before.items():
-        config.update(name, value)
+def _release(config: Any, names: Iterable[str]) -> None:
+    """End one `_hold`; the last one of a name restores it."""
+    for name in names:
+        _holders[name] -= 1
+        if not _holders[name]:
+            config.update(name, _before.pop(name))
 
 
 class JAXDevices(StagedBackend):
@@ -103,7 +106,7 @@ class JAXDevices(StagedBackend):
         if settings.own_cache:  # JAX's cache on disk may be configured
             wanted["jax_compilation_cache_dir"] = None
         _hold(jax.config, wanted)
-        self._released = weakref.finalize(self, _release, jax.config)
+        self._released = weakref.finalize(self, _release, jax.config, tuple(wanted))
         return choose_visible(self.ours.values(), settings.visible)
 
     def shut(self) -> None:

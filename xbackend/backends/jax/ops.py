@@ -145,4 +145,4 @@ TABLE = Rows(
         **_MATRICES,
     },
 )
-"""`input`, `shared`, `transfer`, `grad` and the other generators belong to the graph (`jax.adapter`)."""
+"""`input`, `shared`, `transfer`, `grad` and the other generators belong to the graph (`jax.tracing`)."""

@@ -24,7 +24,7 @@ from xbackend.backends.lineage.ops import TABLE, behind, is_filled, is_shuffled
 from xbackend.backends.lineage.shapes import find_lengths, lengths, shape_of
 from xbackend.backends.rows import Row
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS, SIGNS
-from xbackend.backends.staged.assembly import Assembly, Lowered
+from xbackend.backends.staged.assembly import LARGE, Assembly, Lowered
 from xbackend.backends.staged.backend import CompiledStage
 from xbackend.backends.staged.graph import toposort, transfer_op
 from xbackend.backends.threads import Pool, limit_blas
@@ -37,7 +37,6 @@ from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program
 from xbackend.program.stages import Stage, Variable
 
-LARGE = 64  # constants with more elements are inputs that stay on their device, where no compiler folds them
 _REWRITING = ("total_graph_rewrite_time", "total_graph_opt_time")  # its names in the generations
 # The recursion limit, the flags and the rules of gradients that a compilation changes are the interpreter's, which
 # backends of a generation share.

@@ -59,9 +59,6 @@ class HostMode(LineageBackend):
     def put(self, array: np.ndarray, device: Device) -> Value:
         return self.value(np.array(native(array), order="C"), device)
 
-    def get(self, value: Value) -> np.ndarray:
-        return np.array(self.content(value))
-
     def mover(self, device: Device) -> Callable[[Value], Value]:
         submit, copy = self._threads.submit, self.copier(device)
 

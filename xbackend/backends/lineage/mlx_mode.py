@@ -160,7 +160,7 @@ class MLXMode(HostMode):
     """One function compiled by MLX. Content is an array of MLX, which nothing overwrites."""
 
     linker_name = "mlx"
-    packages = ("mlx", "mlx-cpu")
+    packages = ("mlx",)  # its parts (mlx-cpu, mlx-metal) have its version
     finds_lengths = True
     mutates = False
     unrolled = True

@@ -24,7 +24,7 @@ from xbackend.program.program import Node, generate
 # Ops with the standard's name and its meaning on our dtypes; then ops with other names.
 _SAME = (
     *("square", "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh"),
-    *("erf", "erfc", "erfinv", "gammaln", "isnan", "isinf", "add", "maximum", "minimum"),
+    *("floor", "ceil", "trunc", "erf", "erfc", "erfinv", "gammaln", "isnan", "isinf", "add", "maximum", "minimum"),
 )
 _OTHERS = {
     **ARC_NAMES,
@@ -58,11 +58,6 @@ def joined(T: Any, arrays: Sequence[Any], axis: int = 0) -> Any:
 def _named(name: str, *older: str) -> Row:
     """The op of that name, or of the first of its older names that this generation has."""
     return lambda T, node, inputs: getattr(T, next(n for n in (name, *older) if hasattr(T, n)))(*inputs)
-
-
-def _rounding(name: str, **options: Any) -> Row:
-    """Rounding. Integers stay; the lineage would make them floats."""
-    return lambda T, node, inputs: inputs[0] if node.dtype.is_integer else getattr(T, name)(inputs[0], **options)
 
 
 def wide_reduction(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -144,7 +139,7 @@ def _order(ones: tuple[bool, ...], before: tuple[int, ...], after: tuple[int, ..
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     a, b = inputs
     if len(node.shape) == 2:
-        # Aesara's Numba mode multiplies vectors of integers as floats (link/numba/dispatch/basic.py: numba_funcify_Dot).
+        # Aesara's Numba mode multiplies vectors of integers as floats (link/numba/dispatch/basic.py: Dot).
         return T.dot(a, b) if node.dtype.is_integer else dot(T, a, b)
     if node.dtype.is_integer:
         # BatchedDot takes floating point only (tensor/blas.py: c_code), Aesara's Numba mode has no sums of int32.
@@ -322,8 +317,7 @@ TABLE = Rows(
         "remainder": remainder,
         "pow": power,
         "isfinite": lambda T, node, inputs: T.invert(T.or_(T.isnan(inputs[0]), T.isinf(inputs[0]))),
-        **{name: _rounding(name) for name in ("floor", "ceil", "trunc")},
-        "round": _rounding("round", mode="half_to_even"),
+        "round": lambda T, node, inputs: T.round(inputs[0], mode="half_to_even"),
         **{name: partial(_reduction, name, typed=True) for name in ("sum", "prod", "mean")},
         **{name: partial(_reduction, name) for name in ("max", "any", "all")},
         "min": _least,
@@ -356,7 +350,8 @@ TABLE = Rows(
         **dict.fromkeys(("constant", "arange", "eye"), _constant),
     },
 )
-"""One row per op; `input`, `shared`, `transfer` and `grad` belong to the executable (`lineage.adapter`)."""
+"""One row per op; `input`, `shared`, `transfer` and `grad` belong to the graph (`lineage.adapter`), loops and choices
+to `control_flow`."""
 
 C_ROWS: Mapping[str, Row] = {
     "sign": _named("sign", "sgn"),

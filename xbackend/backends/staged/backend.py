@@ -68,7 +68,7 @@ class StagedBackend(Backend):
         return compiled.call
 
     def get(self, value: Value) -> np.ndarray:
-        return np.array(value)
+        return np.array(self.content(value))
 
     # Compiled functions take and return the *content* of a value, which may be a part of it.
 

@@ -91,10 +91,6 @@ def _abs(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.where(x < 0, -x, x) if xla and node.dtype.is_integer else tf.raw_ops.Abs(x=x)
 
 
-def _rounding(theirs: Row) -> Row:
-    return lambda tf, node, inputs, xla: inputs[0] if node.dtype.is_integer else theirs(tf, node, inputs, xla)
-
-
 def _sign(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     sign = tf.raw_ops.Sign(x=inputs[0])
     # XLA and GPUs give -0 for -0.
@@ -336,11 +332,11 @@ TABLE = Rows(
         "erf": _erf,
         "multiply": partial(_product, raw("Mul", "x", "y")),
         "square": partial(_product, raw("Square", "x")),
-        "floor": _rounding(raw("Floor", "x")),
-        "ceil": _rounding(raw("Ceil", "x")),
-        "round": _rounding(raw("Round", "x")),  # halves to the even one
+        "floor": raw("Floor", "x"),
+        "ceil": raw("Ceil", "x"),
+        "round": raw("Round", "x"),  # halves to the even one
         "sign": _sign,
-        "trunc": _rounding(_trunc),
+        "trunc": _trunc,
         "log2": _logarithm(2.0),
         "log10": _logarithm(10.0),
         "atan2": raw("Atan2", "y", "x"),
@@ -389,4 +385,5 @@ TABLE = Rows(
         **sorting.ROWS,
     },
 )
-"""One row per op that computes; sources, `transfer` and `grad` belong to the graph (`xbackend.backends.tensorflow`)."""
+"""One row per op that computes; sources, `transfer` and `grad` belong to the graph (`tensorflow.graph`), loops and
+choices to `control_flow`."""
