@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -35,3 +37,32 @@ def at_once(backend: Any) -> dict[str, Any]:
         for done in [threads.submit(work, k) for k in range(TASKS)]:
             done.result()
     return {"wrong": wrong, "total": backend.get_value(total).tolist()}
+
+
+def most_inside(backend: Any, other: str, module: str, name: str) -> int:
+    """The most threads that were at once inside of a function of the framework, while this backend and another one of
+    its interpreter compiled gradients."""
+    from xbackend.backends import registry
+
+    owner = import_module(module)
+    theirs, inside, most = getattr(owner, name), 0, 0
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        time.sleep(0.2)
+        try:
+            return theirs(*arguments, **options)
+        finally:
+            inside -= 1
+
+    setattr(owner, name, slow)
+    with registry.get(other).load(backend.settings) as beside, ThreadPoolExecutor() as threads:
+        started = [
+            threads.submit(own.compile, lambda x: xb.grad(xb.sum(x * x), x), np.ones(3)) for own in (backend, beside)
+        ]
+        for done in started:
+            done.result()
+    setattr(owner, name, theirs)
+    return most

@@ -51,7 +51,21 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-OF_TESTS = [package.name for packages in system.TESTS.values() for package in packages]
+SSHD = Path("/usr/sbin/sshd")  # found wherever the PATH leads
+OF_TESTS = [
+    package.name
+    for packages in system.TESTS.values()
+    for package in packages
+    if package.name != "openssh-server" or not SSHD.exists()
+]
+
+
+def test_a_server_that_the_path_of_users_lacks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    (server,) = (package for package in system.HOSTS if package.name == "openssh-server")
+    assert system.missing([server]) == (() if SSHD.exists() else (server.name,))
+
+
 INSTALL = f"install --yes --quiet --no-install-recommends {' '.join(OF_TESTS)}"
 
 

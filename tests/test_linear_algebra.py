@@ -311,4 +311,6 @@ def test_a_matrix_without_a_result_is_one_error_and_the_next_call_works(numpy_ba
             ComputationError, match=r"numpy has no result for these numbers: LinAlgError.*linear_algebra"
         ):
             run(singular)
+        with pytest.raises(ComputationError, match="numpy has no result for these numbers"):
+            run.profile(*run.put(singular))
     assert numpy_backend.compile(la.inv, singular)(np.eye(2))[0, 0] == 1.0

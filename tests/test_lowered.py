@@ -96,6 +96,7 @@ def test_replicas_on_gpus_are_one_program_with_collectives_of_jax(name: str, cou
     assert f'sdy.mesh @mesh = <["replicas"={count}]>' in part.text
     assert 'sharding<@mesh, [{"replicas"}, {}]>' in part.text
     assert f"mhlo.num_partitions = {count} " in part.text
+    assert not found.placement.separate and "no sum over all devices" in unlike.placement.separate
     # What is not alike is summed on the first GPU, over copies from GPU to GPU.
     assert not any("all_reduce" in op for each in unlike.parts for op in each.ops)
     assert {(t.source, t.target) for t in unlike.placement.transfers if t.cause == "all-reduce"} == {("gpu:1", "gpu:0")}
@@ -146,6 +147,8 @@ def test_what_lower_for_cannot_be_is_refused() -> None:
         xb.open("numpy", lower_for=("gpu:0", "/cpu:1"))
     with pytest.raises(ArgumentError, match="names a device twice"):
         xb.open("numpy", lower_for="gpu:0,cuda0")
+    with pytest.raises(ArgumentError, match="names a device twice"):
+        Settings(lower_for=("gpu:0", "cuda:0"))
     with xb.open("numpy") as numpy, pytest.raises(UnsupportedOperation, match="open the backend with lower_for"):
         _ = numpy.compile(lambda x: x + 1.0, CASES["P9 reduction"].arguments[0]).lowered
 

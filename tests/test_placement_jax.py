@@ -15,6 +15,7 @@ import pytest
 import xbackend as xb
 from xbackend import environments
 from xbackend.backends.contract import Settings
+from xbackend.backends.jax import devices
 from xbackend.backends.jax.over_mesh import SharedCell, Whole
 from xbackend.devices import Device
 from xbackend.errors import PlacementError, SharedVariableError, WorkerError
@@ -247,6 +248,29 @@ def test_an_argument_of_all_replicas_is_sent_as_it_is(backend: RemoteBackend) ->
     for own, row in zip(found, rows, strict=True):
         np.testing.assert_array_equal(own, table * row)
         assert np.signbit(own[0])
+
+
+def test_what_an_open_backend_changed_of_jax_ends_with_the_last_that_changed_it() -> None:
+    class Config(SimpleNamespace):
+        def update(self, name: str, value: Any) -> None:
+            setattr(self, name, value)
+
+    config = Config(precision="low", cache="mine")
+    devices._hold(config, {"precision": "high"})
+    devices._hold(config, {"precision": "high", "cache": None})
+    assert vars(config) == {"precision": "high", "cache": None}
+    devices._release(config, ["precision"])
+    assert vars(config) == {"precision": "high", "cache": None}
+    devices._release(config, ["precision", "cache"])
+    assert vars(config) == {"precision": "low", "cache": "mine"}
+
+
+def test_a_program_is_one_compilation_and_a_call_none(backend: RemoteBackend) -> None:
+    before = backend.compilations()["jax"]
+    run = backend.compile(lambda x: xb.sin(x) + 1.0, np.ones(7))
+    for _ in range(2):
+        run(np.ones(7))
+        assert backend.compilations()["jax"] - before == 1
 
 
 def test_replicas_are_compiled_as_one_device_is(backend: RemoteBackend) -> None:

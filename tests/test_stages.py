@@ -236,6 +236,31 @@ def test_an_error_reaches_whoever_waits_for_what_depends_on_it(threads: DeviceTh
     assert threads.submit(D[0], lambda: (3,), [], 1)[0].wait() == 3
 
 
+def test_what_waits_for_room_while_the_threads_are_closed_is_refused() -> None:
+    threads, go, ended = DeviceThreads(D[:1]), threading.Event(), list[str]()
+
+    def wait() -> list[bool]:
+        return [go.wait(WAIT)]
+
+    def one_more() -> None:
+        try:
+            threads.submit(D[0], wait, [], 1)[0].wait()
+        except DeviceUnavailable as error:
+            ended.append(str(error))
+
+    started = [threads.submit(D[0], wait, [], 1) for _ in range(AHEAD)]
+    late, closing = threading.Thread(target=one_more, daemon=True), threading.Thread(target=threads.close, daemon=True)
+    for thread in (late, closing):
+        thread.start()
+        time.sleep(0.05)
+    go.set()
+    for thread in (late, closing):
+        thread.join(WAIT)
+    assert not late.is_alive() and not closing.is_alive()
+    assert len(ended) == 1 and "has ended" in ended[0]
+    assert all(value.wait() for (value,) in started)
+
+
 def test_what_is_started_ahead_is_bounded(threads: DeviceThreads) -> None:
     gate, started = threading.Event(), list[int]()
 

@@ -16,6 +16,7 @@ import pytest
 import xbackend as xb
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend, Settings
+from xbackend.backends.threads import pools
 from xbackend.workers.remote import RemoteBackend
 
 THREADS, CALLS = 3, 20
@@ -92,6 +93,35 @@ def test_a_program_that_was_read_back_keeps_the_state_of_the_one_it_was(numpy_ba
     del copy, again
     gc.collect()
     np.testing.assert_array_equal(numpy_backend.get_value(w), [2.0, 2.0] if storages(numpy_backend) > 1 else [4.0, 4.0])
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_blas_has_its_own_number_of_threads_again_when_no_backend_limits_it(order: tuple[int, int]) -> None:
+    def found() -> list[int | None]:
+        return [pool.threads for pool in pools() if pool.api == "blas"]
+
+    before, limits = found(), (3, 5)
+    backends = [registry.get("numpy").load(Settings(threads=number)) for number in limits]
+    assert set(found()) == {5}
+    backends[order[0]].close()
+    assert set(found()) == {limits[order[1]]}
+    backends[order[1]].close()
+    assert found() == before
+
+
+@pytest.mark.tier("standard")
+@pytest.mark.parametrize(
+    ("name", "other", "inside"),
+    [
+        ("tensorflow", "tensorflow-xla", ("tensorflow.compat.v1", "gradients")),
+        ("pytensor", "pytensor-c", ("pytensor", "grad")),
+    ],
+    ids=["tensorflow", "pytensor"],
+)
+def test_two_backends_of_an_interpreter_take_turns_with_rules_of_gradients(name: str, other: str, inside: Any) -> None:
+    modules = {"called_in_threads": str(Path(__file__).parent / "called_in_threads.py")}
+    with RemoteBackend(name, limit=60.0, modules=modules) as backend:
+        assert backend.call("called_in_threads:most_inside", other, *inside, limit=60.0) == 1
 
 
 def test_a_worker_frees_what_nobody_holds_any_more() -> None:

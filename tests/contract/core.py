@@ -47,8 +47,8 @@ ELSEWHERE: dict[str, dict[str, set[str]]] = {
     "moving": {"bool": {"concat"}, "int32": {"where"}, "int64": {"slice_step_-2"}, "float32": {"identity"}},
     "indexing": {"bool": {"slice_set"}, "int32": {"take_add"}, "int64": {"take"}, "float32": {"take_set"}},
     "products": {
-        "int32": {"matmul_beyond_24_bits"},
-        "int64": {"matmul_beyond_53_bits"},
+        "int32": {"matmul_beyond_24_bits", "matmul_large_row"},
+        "int64": {"matmul_beyond_53_bits", "matmul_large_rows"},
         "float32": {"matmul", "matrix_power_5"},
     },
 }

@@ -258,6 +258,7 @@ MOVING_OF_ALL = frozenset(
 PRODUCTS_OF_ALL = frozenset(
     {"matmul", "matmul_stacks", "matmul_of_nothing", "matmul_special", "matrix_power_5"}
     | {"matmul_beyond_24_bits", "matmul_beyond_32_bits", "matmul_beyond_53_bits"}
+    | {"matmul_large_row", "matmul_large_column", "matmul_large_rows"}
 )
 
 
@@ -432,6 +433,11 @@ def products() -> list[Batch]:
             wider = np.array([[2**53 + 1, 3], [-5, 2**62 + 1]], dtype.value)
             functions["matmul_beyond_32_bits"] = (xb.matmul, (wide, wide))
             functions["matmul_beyond_53_bits"] = (xb.matmul, (wider, np.eye(2, dtype=dtype.value)))
+        if dtype.is_integer:
+            large = np.array([2 ** (24 if dtype is DType.int32 else 53) + 1, 0], dtype.value)
+            functions["matmul_large_row"] = (xb.matmul, (large, np.eye(2, dtype=dtype.value)))
+            functions["matmul_large_column"] = (xb.matmul, (np.eye(2, dtype=dtype.value), large))
+            functions["matmul_large_rows"] = (xb.matmul, (large, np.array([1, 3], dtype.value)))
         if dtype not in THOROUGH:
             functions = {label: row for label, row in functions.items() if label in PRODUCTS_OF_ALL}
         checks = [Check(f"{label}-{dtype}", f, arrays, "array") for label, (f, arrays) in functions.items()]

@@ -90,7 +90,7 @@ class Settings:
             raise ArgumentError(
                 f"lower_for names {', '.join(wrong)}: name accelerators, virtual_devices makes CPU devices"
             )
-        if len(set(self.lower_for)) < len(self.lower_for):
+        if len(set(map(Device.parse, self.lower_for))) < len(self.lower_for):
             raise ArgumentError(f"lower_for={', '.join(self.lower_for)} names a device twice")
         if self.cores_per_device is None:
             return
@@ -136,8 +136,8 @@ class Built:
     framework's innermost callable and checks nothing. Later calls never overwrite an output, and no call changes an
     input. ``executed`` reads from the framework on which device each node of the placed program ran and which transfers
     were made; some frameworks know it only after an execution. ``profile`` executes once more, slower, and returns the
-    timeline of each device. ``lowered`` is what it was lowered to, with `Settings.lower_for`; then the others cannot be
-    called.
+    timeline of each device. ``lowered`` reads the lowered program of a backend with `Settings.lower_for`, where
+    ``execute`` and ``profile`` raise `DeviceUnavailable`.
     """
 
     execute: Callable[..., Sequence[Value]]
@@ -172,7 +172,7 @@ class Backend(abc.ABC):
     # With ``own_cache``: the cache of compiled code on disk; `None` where the framework has none.
     cache: OwnCache | None = None
 
-    lowers: ClassVar[bool] = False  # whether it has `Settings.lower_for`
+    lowers: ClassVar[bool] = False  # whether `Settings.lower_for` is supported
 
     common_pool: str = ""  # the library with one thread pool for all CPU devices; empty if each keeps to its cores
 
@@ -195,7 +195,7 @@ class Backend(abc.ABC):
         self.lock = threading.RLock()  # docs/threads.md says which calls several threads may make
         self.devices = tuple(self.start())
 
-    # What an adapter provides.
+    # The adapter's part.
 
     @abc.abstractmethod
     def start(self) -> Iterable[Device]:
@@ -250,19 +250,19 @@ class Backend(abc.ABC):
         return isinstance(error, MemoryError) or any(word in str(error) for word in said)
 
     def is_of_driver(self, error: BaseException) -> bool:
-        """Whether an error is one of a GPU's driver, after which this process may not compute on GPUs any more:
+        """Whether an error comes from a GPU's driver. After it this process may be unable to compute on GPUs:
         https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html"""
         return "CUDA_ERROR_" in str(error) and not self.is_out_of_memory(error)
 
     def refused(self, error: BaseException) -> BaseException:
-        """The error to raise for one of the framework during execution. NumPy, SciPy and Numba refuse numbers with
-        these."""
+        """The error to raise for the framework's error in an execution. NumPy, SciPy and Numba refuse numbers by
+        `LinAlgError` and `ValueError`, which become `ComputationError`; others stay."""
         if isinstance(error, np.linalg.LinAlgError | ValueError) and not isinstance(error, XBackendError):
             return self.no_result(f"{type(error).__name__}: {error}")
         return error
 
     def no_result(self, said: str) -> ComputationError:
-        """The error to raise for numbers that an op has no result for."""
+        """The error to raise where an op has no result for its operands."""
         return ComputationError(
             f"backend {self.name} has no result for these numbers: {said}; what each framework does with singular "
             "matrices and the like is in docs/linear_algebra.md"
@@ -284,7 +284,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def describe(self) -> Description:
-        """What computes here, read back from the framework."""
+        """The framework, its devices and settings, read back from it."""
 
     def shut(self) -> None:
         """Free the adapter's resources. Called once, by `close`."""
@@ -341,7 +341,7 @@ class Backend(abc.ABC):
             self._closed = True
             self._storages.clear()
             self.shut()
-            # Adapters and `Executable.execute` check nothing, which would cost every call.
+            # Not by a check in adapters and `Executable.execute`: it would cost every call.
             for name in _OF_AN_OPEN_ONE:
                 setattr(self, name, self._was_closed)
             for run in self._compiled:
@@ -446,8 +446,8 @@ class Backend(abc.ABC):
 @dataclass(eq=False)
 class Executable:
     """A program compiled for a backend. A call takes and returns NumPy arrays, with checks. ``execute`` is the
-    framework's innermost callable: it takes device-resident values (from `put`) and returns those of the outputs,
-    unchecked and possibly before they are computed (``backend.synchronize``).
+    framework's innermost callable: from device-resident values (of `put`) to the values of the outputs, unchecked and
+    possibly before they are computed (``backend.synchronize``).
 
     >>> run = backend.compile(lambda x: 2.0 * x, np.ones(2))
     >>> run(np.ones(2))
@@ -502,8 +502,8 @@ class Executable:
 
     @property
     def lowered(self) -> Lowered:
-        """What the framework lowered the program to, on a backend opened with ``lower_for``. Raises
-        `UnsupportedOperation` on others.
+        """The framework's lowered program, on a backend opened with ``lower_for``. Raises `UnsupportedOperation` on
+        others.
 
         >>> with xb.open("jax", lower_for="gpu:0") as backend:
         ...     lowered = backend.compile(lambda x: xb.sin(x) + 1.0, np.ones(3)).lowered
@@ -516,7 +516,7 @@ class Executable:
 
     @property
     def memory(self) -> dict[str, memory.Peak]:
-        """The peak of the program's arrays on each device: see `xbackend.program.memory`."""
+        """The peak bytes of the program's arrays on each device: see `xbackend.program.memory`."""
         return memory.peaks(self.program)
 
     def draw(self, form: str = "mermaid") -> str:
@@ -528,10 +528,14 @@ class Executable:
 
     def profile(self, *values: Value) -> ProfiledCall:
         """Execute once more, slower, with updates, and return the timeline of each device, in seconds from the start of
-        the call. Raises `UnsupportedOperation` where the framework does not report it, `BackendClosed`."""
+        the call. Raises `UnsupportedOperation` where the framework does not report it, `BackendClosed`,
+        `ComputationError`."""
         self.backend.check_open()
         with self.backend.lock:
-            return self.built.profile(*values)
+            try:
+                return self.built.profile(*values)
+            except Exception as error:
+                self._raise(error)
 
     def put(self, *arrays: Any, **named: Any) -> tuple[Value, ...]:
         """Copy the arguments to their devices. Raises `ArgumentError` for a wrong number, shape or dtype."""
@@ -562,10 +566,13 @@ class Executable:
         try:
             return self._run(values)
         except Exception as error:
-            ours = self.backend.refused(error)
-            if ours is error:
-                raise
-            raise ours from error
+            self._raise(error)
+
+    def _raise(self, error: Exception) -> NoReturn:
+        ours = self.backend.refused(error)
+        if ours is error:
+            raise error
+        raise ours from error
 
     def _run(self, values: Sequence[Value]) -> Any:
         start = time.perf_counter()

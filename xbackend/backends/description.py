@@ -1,4 +1,4 @@
-"""The description of a backend: what computes in it, read back from the framework."""
+"""The description of a backend, read back from its framework."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ IN_TURN = "they take turns: "
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Description:
-    """What an adapter read from its framework: ``versions`` of packages; ``threads`` of each pool, `None` where
-    unknown; ``blas``, the libraries for matrix products; ``settings`` that affect speed or numbers; ``notes`` that a
+    """An adapter's reading of its framework: ``versions`` of packages; the number of ``threads`` of each pool, `None`
+    if unknown; ``blas``, the libraries for matrix products; ``settings`` that affect speed or numbers; ``notes`` that a
     reader of seconds must know."""
 
     versions: dict[str, str] = field(default_factory=dict)

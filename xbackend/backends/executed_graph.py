@@ -12,7 +12,7 @@ from xbackend.program.program import Program
 from xbackend.wording import counted
 
 
-def executed(program: Program, placement: Placement, title: str = "") -> Graph:
+def executed(program: Program, placement: Placement) -> Graph:
     """The executed graph of a placed program. Raises `UsageError` for a program too large for a drawing."""
     check_size(program)
     records = {record.node: record for record in placement.ops}
@@ -40,7 +40,7 @@ def executed(program: Program, placement: Placement, title: str = "") -> Graph:
     for target, expression in program.updates.items():
         source, passed = place[expression]
         edges.append(Edge(source, place[target][0], ", ".join(["update", *passed]), "update"))
-    return Graph(title or program.name, tuple(boxes), tuple(edges), _links(placement))
+    return Graph(program.name, tuple(boxes), tuple(edges), _links(placement))
 
 
 def _edge(place: tuple[int, list[str]], target: int) -> Edge:

@@ -20,9 +20,9 @@ EVIDENCE = "lowered for it, never executed"
 class Part:
     """One of the framework's programs: a stage, one program of several replicas, or the ops of a graph on one device.
 
-    ``devices`` are those that execute it, in the order of a mesh, ``platform`` what it is lowered for, as the framework
-    calls it (``cuda``). ``ops`` counts its ops by the framework's names, ``text`` is the program. ``lacking`` are ops
-    without a kernel for the device, ``hosted`` those whose kernel computes in the memory of the host.
+    ``devices`` would execute it, in the order of a mesh; ``platform`` is the framework's name of their kind (``cuda``).
+    ``ops`` counts its ops by the framework's names, ``text`` is the program. ``lacking`` are ops without a kernel for
+    the device, ``hosted`` ops whose kernel computes in the memory of the host.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An adapter's report: the parts, and the records of the program's nodes. Their devices are those that the parts
-    are lowered for, not where anything ran."""
+    """An adapter's report: the parts, and the records of the program's nodes. A record has the device that a part is
+    lowered for; nothing ran."""
 
     parts: tuple[Part, ...]
     execution: Execution
@@ -53,8 +53,8 @@ class Report:
 
 @dataclass(frozen=True)
 class Lowered:
-    """What a program was lowered to. The records of ``placement`` are those of `Executable.placement`; ``executed`` is
-    the device that an op is lowered for. ``parts`` are the framework's own programs."""
+    """A lowered program. ``placement`` has the records of `Executable.placement`; their ``executed`` is the device that
+    an op is lowered for. ``parts`` are the framework's own programs."""
 
     parts: tuple[Part, ...]
     placement: Placement
@@ -69,7 +69,7 @@ class Lowered:
 
 
 class LoweredOnly:
-    """A part in the place of the callable that it cannot become here."""
+    """A part in the place of its callable, which only a machine with the device can make."""
 
     __slots__ = ("part",)
 

@@ -11,19 +11,19 @@ _THREADS = "NUMBA_NUM_THREADS"
 
 
 def settings() -> dict[str, str]:
-    """Numba's settings in the environment: code that it compiled with others is found in its cache all the same."""
+    """Numba's settings in the environment. Its cache has no key for them: it also finds code compiled with others."""
     return {name: os.environ[name] for name in sorted(os.environ) if name.startswith("NUMBA_") and name != _THREADS}
 
 
 class OwnCache:
-    """The framework's cache in ``folder``, used by this process alone; ``stays`` are no programs, and ``forget`` makes
-    the framework read the folder again."""
+    """The framework's cache in ``folder``, used by this process alone. ``stays`` names files that are no programs;
+    ``forget`` makes the framework read the folder again."""
 
     def __init__(self, folder: Path, stays: Collection[str] = (), forget: Callable[[], None] = lambda: None) -> None:
         self.folder, self._stays, self._forget = folder, frozenset(stays), forget
 
     def begin(self, kept: Path | None = None) -> None:
-        """Replace the compiled programs by those in ``kept``; without it, delete them."""
+        """Replace the compiled programs by the programs in ``kept``; without ``kept`` delete them."""
         for path in self._programs():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         if kept is not None:
@@ -31,7 +31,7 @@ class OwnCache:
         self._forget()
 
     def keep(self, kept: Path) -> None:
-        """Copy the compiled programs to the folder ``kept``, whole or not at all; without programs there is none."""
+        """Copy the compiled programs to a new folder ``kept``, whole or not at all; without programs make none."""
         part = kept.with_name(f"{kept.name}.{os.getpid()}")
         for path in self._programs():
             target = part / path.relative_to(self.folder)

@@ -24,15 +24,15 @@ NOTHING_TO_READ = "nothing to read"
 UNREAD = ("not read", NOTHING_TO_READ)  # the statuses of an unknown device
 _UNTOLD = "nothing was executed yet, or the framework does not tell"
 OPS = ("asked", "bound to", "executed on", "status", "ops", "which")  # the columns of `op_rows`
-TRANSFERS = ("from", "to", "why", "transfers", "bytes")  # those of `transfer_rows`
+TRANSFERS = ("from", "to", "why", "transfers", "bytes")  # the columns of `transfer_rows`
 _SHOWN = 5  # the most moved ops in a message
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """A framework's report of one op, after it ran on ``device`` (`None` if unknown), which ``evidence`` tells.
-    ``status`` is ``fused`` or ``folded`` by an optimiser, `NOTHING_TO_READ` where ``evidence`` says why the device is
-    unknown, else empty."""
+    """A framework's report of one op: the ``device`` on which it ran (`None` if unknown), and the ``evidence`` for it.
+    ``status`` is ``fused`` or ``folded`` by an optimiser, `NOTHING_TO_READ` if the device is unknown for the reason in
+    ``evidence``, else empty."""
 
     device: Device | None
     framework_op: str = ""
@@ -42,8 +42,8 @@ class Executed:
 
 @dataclass(frozen=True, slots=True)
 class Transferred:
-    """A framework's report of one transfer. ``node`` is the program's transfer node; `None` for one of the framework's
-    own, for a backward pass if ``gradient``."""
+    """A framework's report of one transfer. ``node`` is the program's transfer node, `None` for a transfer of the
+    framework's own. ``gradient`` marks one of a backward pass."""
 
     source: Device
     target: Device
@@ -56,9 +56,9 @@ class Transferred:
 
 @dataclass(frozen=True, slots=True)
 class Backward:
-    """A framework's report of an op of a backward pass: its gradient node, the first of those that share it;
-    ``forward`` is the node whose backward op it is, `None` if unknown; ``bound`` the device that it should run on,
-    `None` for the one that follows from ``forward``. The other fields are as in `Executed`."""
+    """A framework's report of an op of a backward pass. ``gradient`` is the first of the gradients that share the pass,
+    ``forward`` the node of the forward op (`None` if unknown), ``bound`` the device that the op should run on (`None`:
+    as ``forward``). The other fields are as in `Executed`."""
 
     gradient: int
     forward: int | None
@@ -76,13 +76,13 @@ class Execution:
     ops: Mapping[int, Executed]
     transfers: tuple[Transferred, ...] = ()
     backward: tuple[Backward, ...] = ()
-    separate: str = ""  # why each device has a program of its own, where replicas that are alike would be one
+    separate: str = ""  # why each device has a program of its own; replicas that are alike share one
 
 
 def way(source: str, target: str) -> str:
-    """Which memories a transfer is between, if an accelerator or another process is at an end: ``from the host``, ``to
-    the host``, ``between GPUs``, ``within a GPU``, ``between processes``. Frameworks do not tell whether GPUs copy as
-    peers."""
+    """The memories at both ends of a transfer, if an end is an accelerator or another process: ``from the host``, ``to
+    the host``, ``between GPUs``, ``within a GPU``, ``between processes``; else empty. Frameworks do not tell whether
+    GPUs copy as peers."""
     if not (is_device(source) and is_device(target)):  # stored names may be any text
         return ""
     one, other = Device.parse(source), Device.parse(target)
@@ -98,8 +98,8 @@ def way(source: str, target: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An interval, in seconds after the start of an execution, in which a device computed or received a value. The
-    ``what`` of a transfer is ``gpu:0 to gpu:1``."""
+    """An interval, in seconds after the start of an execution, in which a device computed or received a value. ``what``
+    is the framework's op, or for a transfer ``gpu:0 to gpu:1``."""
 
     device: Device
     start: float
@@ -124,8 +124,8 @@ def adds_up(parts: Iterable[float], seconds: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OpRecord:
-    """One op of the program: ``node`` (the number of its first value), the device asked for, bound to it, and which
-    executed it. ``status`` is ``as asked``; ``moved`` for another device than bound; ``fused`` into another op;
+    """One op of the program: ``node`` (the number of its first value), and the devices ``asked`` for, ``bound`` and
+    ``executed``. ``status`` is ``as asked``; ``moved`` for another device than bound; ``fused`` into another op;
     ``folded``, as it was computed while compiling or needed no execution; ``not read``, as the framework does not tell
     (yet); or ``nothing to read``, for the reason in ``evidence``. For the last two ``executed`` is `None`. ``source``
     is the user's ``file:line``."""
@@ -169,9 +169,9 @@ class TransferRecord:
 
 @dataclass(frozen=True, slots=True)
 class BackwardRecord:
-    """``count`` equal ops of the backward pass of ``gradient``, the first node of those that share them, for the node
-    ``forward`` (`None` if unknown). ``bound`` is the device of that node or of their inputs. ``source`` is the user's
-    ``file:line`` of that node, or of the gradient."""
+    """``count`` equal ops of a backward pass. ``gradient`` is the first of the gradients that share the pass,
+    ``forward`` the node of the forward op (`None` if unknown), ``bound`` the device that they should run on (`None` if
+    unknown). ``source`` is the user's ``file:line`` of ``forward``, else of the gradient."""
 
     gradient: int
     forward: int | None
@@ -370,7 +370,7 @@ def _text(device: Device | None) -> str | None:
 def _status(said: str, ran: Device | None, bound: Device | None) -> str:
     if ran is None:
         return said or "not read"
-    return said or "as asked" if bound in (None, ran) else "moved"
+    return (said or "as asked") if bound in (None, ran) else "moved"
 
 
 def _known(op: Executed | Backward, status: str) -> str:
@@ -378,7 +378,7 @@ def _known(op: Executed | Backward, status: str) -> str:
 
 
 def _completed(program: Program, execution: Execution) -> Iterator[Backward]:
-    """The backward ops, and one for each backward pass without any: folded, or not read where no op was."""
+    """The backward ops, and a record for each backward pass without ops: folded, or not read if nothing was."""
     yield from execution.backward
     seen = {op.gradient for op in execution.backward}
     evidence = "it has no ops to execute: they are not used, or were computed while compiling"

@@ -42,9 +42,8 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """How the backend's way to compute is said in a script of the framework alone: the ``framework`` of
-    `xbackend.bring.source`, what is ``written`` there otherwise (text, and what stands in its place), and a statement
-    ``before`` the call."""
+    """How a script of the framework alone computes as the backend does: the ``framework`` of `xbackend.bring.source`,
+    the text that is ``written`` otherwise (a text, its replacement), and a statement ``before`` the call."""
 
     framework: str
     written: tuple[str, str] = ("", "")
@@ -57,9 +56,9 @@ class Entry:
     ``packages`` the modules that it needs in the current interpreter. ``exclusive``: it needs an interpreter for
     itself, as its framework fixes devices and threads when it starts, or cannot be loaded beside others. ``engines``:
     names in `xbackend.engines.registry` that join several processes of it, the default first. ``system``: the system
-    packages that it needs. ``options``: the available ones, ``chosen``: the values in this name. ``pymc``: PyMC's mode
-    of PyTensor for the same. ``script``: the same in the framework's own words, where there are such. ``accelerated``:
-    it computes on GPUs where there are some."""
+    packages that it needs. ``options``: the available ones, ``chosen``: the values in this name. ``pymc``: PyTensor's
+    mode for the same, as PyMC's users name it. ``script``: how a script computes the same. ``accelerated``: it computes
+    on GPUs where there are some."""
 
     name: str
     adapter: str
@@ -89,7 +88,7 @@ class Entry:
         return [f"{self.name}[{option.name}={value}]" for option in self.options for value in option.values]
 
     def load(self, settings: Settings | None = None) -> Backend:
-        """Start the backend in this interpreter. Raises what its adapter raises."""
+        """Start the backend in this interpreter. Raises the errors of `Backend.start`."""
         module, _, name = self.adapter.partition(":")
         return getattr(import_module(module), name)(self.name, self.settings(settings))  # type: ignore[no-any-return]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from xbackend.errors import UnsupportedOperation
 
-# From the framework's module, the node, its inputs, and others, to the result, or all results if the op has several.
+# From the framework's module, the node, its inputs and the adapter's own arguments to the result, or to all results.
 Row = Callable[..., Any]
 
 

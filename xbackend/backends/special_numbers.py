@@ -37,7 +37,7 @@ class Elementwise(NamedTuple):
         return cls(number, *(attrgetter(names.get(name, name))(module) for name in cls._fields[1:]))
 
     def quotient(self, x: Any, y: Any, whole: Any) -> Any:
-        """The quotient rounded down; ``whole`` is the one for finite numbers, without signs of zeros."""
+        """The quotient rounded down; ``whole`` is right for finite numbers, except for signs of zeros."""
         quotient, zero = self.divide(x, y), self.number(0.0)
         whole = self.where(self.is_infinite(y), self.where(self._opposite(x, y), self.number(-1.0), quotient), whole)
         of_finite = self.where(self.is_infinite(x), self.number(math.nan), whole)
@@ -45,7 +45,7 @@ class Elementwise(NamedTuple):
         return self.where(self.equal(whole, zero), self.where(self.equal(quotient, zero), quotient, zero), whole)
 
     def remainder(self, x: Any, y: Any, rest: Any) -> Any:
-        """The remainder with the sign of y, also for a zero; ``rest`` is the one for finite numbers."""
+        """The remainder with the sign of y, also for a zero; ``rest`` is right for finite numbers."""
         rest = self.where(self.is_infinite(y), self.where(self._opposite(x, y), y, x), rest)
         undefined = self.either(self.equal(y, self.number(0.0)), self.is_infinite(x))
         rest = self.where(undefined, self.number(math.nan), rest)
@@ -77,8 +77,8 @@ def is_half(exponent: Any) -> bool:
 
 def by_factors(xp: Any, x: Any, products: Any, cotangent: Any, *, axis: int, length: int, join: Any) -> Any:
     """The gradient of cumulative products, without a division: factors may be zero. ``xp`` is a framework's module,
-    ``join`` its concatenation. The linear recurrence is solved by recursive doubling (Kogge and Stone, 1973), each
-    array as short as it becomes: a zero in place of what is missing would make NaN of an infinite factor."""
+    ``join`` its concatenation. Recursive doubling (Kogge and Stone, 1973) solves the linear recurrence. Arrays are
+    shortened and not filled up with zeros: 0 times an infinite factor is NaN."""
 
     def part(a: Any, *bounds: int | None) -> Any:
         return a[(*(slice(None),) * axis, slice(*bounds))]

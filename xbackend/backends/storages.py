@@ -21,8 +21,8 @@ class Cell:
 
 
 class Storages:
-    """By the uid of a variable: ``made``, the framework's storage and its device; ``given``, a value set before that.
-    Two objects may be one variable, as after reading a stored program; storage lives as long as the last of them."""
+    """By the uid of a variable: ``made`` has the framework's storage and its device, ``given`` a value set before.
+    Two objects may be one variable, as after reading a stored program; its storage lives as long as the last one."""
 
     def __init__(self) -> None:
         self.made: dict[str, tuple[Any, Device]] = {}

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SystemPackage:
-    """A package of Debian and Ubuntu: apt's name, in which ``{python}`` is the version of the Python that needs it, as
-    in '3.11'; commands on the PATH or patterns of files, any of which is a ``sign`` of it or an equivalent, with
-    ``{include}`` for the folder of that Python's C headers; and what it ``gives``."""
+    """A package of Debian and Ubuntu. ``name``: apt's, with ``{python}`` for the version of the Python that needs it,
+    as '3.11'. ``sign``: commands on the PATH or patterns of files, with ``{include}`` for the folder of that Python's C
+    headers; any of them shows this package or an equivalent. ``gives``: its use."""
 
     name: str
     sign: str
@@ -42,7 +42,7 @@ BROWSER = SystemPackage(
     "a browser, for the tests that look at pages",
 )
 HOSTS = (
-    SystemPackage("openssh-server", "sshd", "ssh's server, for the tests with several hosts"),
+    SystemPackage("openssh-server", "sshd /usr/sbin/sshd", "ssh's server, for the tests with several hosts"),
     SystemPackage("openssh-client", "ssh", "ssh, for clusters on several hosts and their tests"),
     SystemPackage("iproute2", "ip", "network namespaces, for the tests with several hosts"),
 )
@@ -51,15 +51,15 @@ TESTS = {"reports' pages": (BROWSER,), "clusters on several hosts": HOSTS}
 
 
 def missing(packages: Iterable[SystemPackage], python: str = "", include: str = "") -> tuple[str, ...]:
-    """The names of the missing ones, for a Python of this version and the folder of its C headers, by default the
-    running one's."""
+    """The names of the missing packages, for a version of Python and the folder of its C headers; by default those of
+    the running Python."""
     python = python or f"{sys.version_info[0]}.{sys.version_info[1]}"
     include = include or sysconfig.get_path("include", vars={"installed_base": sys.base_prefix})
     return tuple(package.name.format(python=python) for package in packages if not package.is_there(include))
 
 
 def remedy(names: Iterable[str]) -> str:
-    """The command that installs them, with Debian's and Ubuntu's own."""
+    """The command that installs these packages, with apt's own."""
     return f"xbackend doctor --install (apt-get install {' '.join(names)})"
 
 

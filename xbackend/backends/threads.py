@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 # Each library reads its variable once, when it is loaded.
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "BLIS_NUM_THREADS")
@@ -13,12 +16,27 @@ def environment(threads: int | None) -> dict[str, str]:
     return {} if threads is None else dict.fromkeys(VARIABLES, str(threads))
 
 
-def limit_blas(threads: int | None) -> None:
-    """Limit the threads of each BLAS loaded in this process."""
-    if threads is not None:
-        from threadpoolctl import threadpool_limits
+_limits: dict[object, int] = {}  # of each open backend with a limit; the BLAS of a process has the last one
+_before: list[dict[str, Any]] = []  # the libraries as they were without a limit, as threadpoolctl says
 
-        threadpool_limits(threads, user_api="blas")
+
+def limit_blas(owner: object, threads: int | None) -> Callable[[], object]:
+    """Limit the threads of each BLAS loaded in this process, until the result is called or the owner is gone."""
+    if threads is None:
+        return lambda: None
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    if not _limits:
+        _before[:] = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    own = object()
+    _limits[own] = threads
+    threadpool_limits(threads, user_api="blas")
+
+    def end() -> None:
+        del _limits[own]
+        threadpool_limits([*_limits.values()][-1] if _limits else _before, user_api="blas")
+
+    return weakref.finalize(owner, end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class TheanoGpuArray(CMode, Theano):
 
     def transfer(self, op: type, apply: type) -> type:
         class Transfer(super().transfer(op, apply)):  # type: ignore[misc]
-            """Transfers of constants, which are on no device, are folded."""
+            """It also folds transfers of constants, which are on no device."""
 
             def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
                 output_storage[0][0] = np.array(inputs[0])

@@ -98,8 +98,6 @@ def _refused(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 def _round(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """To the nearest, halves to even. Theano's round and its quotients call ``floorf``, which OpenCL lacks."""
-    if node.dtype.is_integer:
-        return inputs[0]
     x, number = inputs[0], partial(T.constant, dtype=node.dtype.value)
     below = T.floor(x)
     rest = T.sub(x, below)
@@ -134,7 +132,7 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def rows(otherwise: Mapping[str, Row]) -> Mapping[str, Row]:
-    """The rows of the generation, with other ones for OpenCL devices, whose kind is ``cpu``."""
+    """The rows of the generation, with replacements on OpenCL's devices, whose kind is ``cpu``."""
 
     def chosen(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         return (_OPENCL if (node.device or "").startswith("cpu") else native)[node.op](T, node, inputs)

@@ -20,7 +20,7 @@ from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
 from xbackend.program.stages import Variable
 
-# Entries of a trace: the op computes the node of a mark, given by its number, or has it fused into it.
+# Entries of a trace: the op computes the node of a mark, given by its number, or contains it, fused.
 _COMPUTES, _CONTAINS = "mark of the program", "fused mark of the program"
 _KINDS = (_COMPUTES, _CONTAINS)
 _EVIDENCE = "context of the op in the optimised graph"
@@ -32,9 +32,9 @@ _SHAPES = ("Shape", "Shape_i", "MakeVector")  # ops that read lengths only
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The node of the program that an op of the lowered graph belongs to, the device that it should run on (of a
-    backward op its forward op's, `None` if it depends only on constants), and whether its result is the node's, the
-    ``last``."""
+    """A mark on an op of the lowered graph: ``node``, its node of the program; ``where``, the device that it should run
+    on (of a backward op its forward op's, `None` if it depends only on constants); ``last``, whether its result is the
+    node's; ``lengths``, the shape noted for its result."""
 
     node: int
     where: Device | None
@@ -179,8 +179,8 @@ class Reader:
         return {i: record for i, record in records.items() if record is not None}
 
     def _executed(self, i: int, ops: Sequence[tuple[Mark, Any]]) -> Executed | None:
-        """One of the node's ops: if any runs on a wrong device, such a one, else the op of its result, or another one
-        on its device, as in a backward pass, or the transfer of a gradient that was computed elsewhere."""
+        """The record of one of the node's ops: of one on a wrong device, else of the op of the result, else of one on
+        the node's device (as in a backward pass), else of the transfer of a gradient computed elsewhere."""
         here = self._graph.device(i)
         shown = (
             [op for m, op in ops if _device(op.outputs[0]) != (m.where or here)]
@@ -231,7 +231,7 @@ class Reader:
         return tuple(records)
 
     def _bytes(self, *same: Variable) -> int:
-        """The bytes of a value, by the shapes of the marks of its copies, the variables."""
+        """The bytes of a value, by the shapes in the marks of its copies, the variables ``same``."""
         kind = same[0].type
         item = int(np.dtype(kind.dtype).itemsize)
         for m in self._of(same):

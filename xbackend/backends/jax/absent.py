@@ -1,5 +1,5 @@
 """JAX's programs for devices that this machine lacks. A CPU device of JAX stands in for each of them while JAX traces,
-and the program is lowered for the platform of the device that is meant: https://docs.jax.dev/en/latest/aot.html"""
+and the program is lowered for the platform of the absent device: https://docs.jax.dev/en/latest/aot.html"""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from xbackend.backends.lowered import LoweredOnly, Part
 from xbackend.devices import Device
 
-_PLATFORMS = {"gpu": "cuda"}  # JAX's names where they are not those of our kinds
-_DIALECTS = ("stablehlo", "chlo", "mhlo")  # of what is computed; others hold functions and shardings
+_PLATFORMS = {"gpu": "cuda"}  # JAX's names of our kinds, where they differ
+_DIALECTS = ("stablehlo", "chlo", "mhlo")  # the dialects of computations; others have functions and shardings
 
 
 def lowered(call: Any, specs: Sequence[Any], devices: Sequence[Device]) -> LoweredOnly:
@@ -24,7 +24,7 @@ def lowered(call: Any, specs: Sequence[Any], devices: Sequence[Device]) -> Lower
 
 
 def _inside(op: Any) -> Iterator[Any]:
-    """The ops inside of an op of MLIR, those of its regions included."""
+    """The ops in the regions of an op of MLIR, at any depth."""
     for region in op.regions:
         for block in region.blocks:
             for inner in block.operations:
@@ -33,7 +33,7 @@ def _inside(op: Any) -> Iterator[Any]:
 
 
 def _name(op: Any) -> str:
-    """An op's name, with the target of a call to code outside of XLA; empty for what computes nothing."""
+    """An op's name, with the target of a call to code outside of XLA; empty for an op that computes nothing."""
     if op.name.partition(".")[0] not in _DIALECTS or op.name.endswith(".return"):
         return ""
     target = op.attributes["call_target_name"].value if "call_target_name" in op.attributes else ""

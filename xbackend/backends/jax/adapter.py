@@ -1,11 +1,10 @@
 """JAX (https://docs.jax.dev): a jitted function for each stage, `jax.device_put` between them. JAX traces a program as
-any user's function, gradients by its own `jax.vjp`; the jaxpr is cut at ``device_put``. Replicas that are alike are one
-function over a mesh of their devices."""
+any user's function, with gradients by its own `jax.vjp`; the jaxpr is cut at ``device_put``. Replicas that are alike
+are one function over a mesh of their devices."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,8 +43,7 @@ class JAXBackend(JAXDevices):
                 return replicated.Replicated(self, program, alike).built()
         except replicas.Unlike as unlike:
             why = str(unlike)
-        built = Assembly(self, Tracing(self, program).traced(), DevicePut).built()
-        return replace(built, executed=lambda: replace(built.executed(), separate=why))
+        return Assembly(self, Tracing(self, program).traced(), DevicePut, separate=why).built()
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
         if len(self.devices) == 1:

@@ -24,31 +24,35 @@ from xbackend.program.host import native
 
 @cache
 def _compiled(jax: Any) -> Counter[str]:
-    """A count of JAX's compilations from now on. Listeners also get the events of tracing and lowering."""
+    """A count of XLA's compilations from now on."""
     counted = Counter(jax=0)
 
     def listen(event: str, seconds: float, **_: Any) -> None:
-        counted["jax"] += "compile" in event
+        # Traces and lowerings, which JAX repeats without a compilation, are events below ``compile``, too.
+        counted["jax"] += event.endswith("/backend_compile_duration")
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     return counted
 
 
-_before: list[dict[str, Any]] = []  # JAX's configuration, of which an interpreter has one, before each open backend
+_before: dict[str, Any] = {}  # what the open backends have changed in JAX's configuration, which an interpreter has
+_holders = Counter[str]()  # by name: the number of these backends
 
 
 def _hold(config: Any, wanted: Mapping[str, Any]) -> None:
     """Change the configuration until `_release`."""
-    _before.append({name: getattr(config, name) for name in wanted})
     for name, value in wanted.items():
+        _before.setdefault(name, getattr(config, name))
+        _holders[name] += 1
         config.update(name, value)
 
 
-def _release(config: Any) -> None:
-    """End one `_hold`; the last one restores the configuration."""
-    before = _before.pop()
-    for name, value in () if _before else before.items():
-        config.update(name, value)
+def _release(config: Any, names: Iterable[str]) -> None:
+    """End one `_hold`; the last one of a name restores it."""
+    for name in names:
+        _holders[name] -= 1
+        if not _holders[name]:
+            config.update(name, _before.pop(name))
 
 
 class JAXDevices(StagedBackend):
@@ -75,7 +79,7 @@ class JAXDevices(StagedBackend):
             with contextlib.suppress(RuntimeError):
                 jax.config.update("jax_num_cpu_devices", number)
         try:
-            host = jax.local_devices(backend="cpu")  # without those of other processes of a cluster
+            host = jax.local_devices(backend="cpu")  # not of other processes of a cluster
         except (RuntimeError, AssertionError) as error:  # JAX asserts that it has a device
             raise BackendUnavailable(
                 f"backend {self.name} needs JAX's CPU device, also beside a GPU: {error or 'it has no device'}; unset "
@@ -102,7 +106,7 @@ class JAXDevices(StagedBackend):
         if settings.own_cache:  # JAX's cache on disk may be configured
             wanted["jax_compilation_cache_dir"] = None
         _hold(jax.config, wanted)
-        self._released = weakref.finalize(self, _release, jax.config)
+        self._released = weakref.finalize(self, _release, jax.config, tuple(wanted))
         return choose_visible(self.ours.values(), settings.visible)
 
     def shut(self) -> None:

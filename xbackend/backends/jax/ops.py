@@ -46,7 +46,7 @@ def _floor_divide(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
         return whole
     from jax.lax import stop_gradient
 
-    # A quotient that is 0 is there for its sign, and its gradient would be with it.
+    # Where it is 0 `quotient` returns x / y, for the sign, and so the gradient of x / y.
     return stop_gradient(_special(jnp, node).quotient(inputs[0], inputs[1], whole))
 
 
@@ -133,7 +133,7 @@ TABLE = Rows(
         "stack": lambda jnp, node, inputs: jnp.stack(inputs, node.params["axis"]),
         "concat": lambda jnp, node, inputs: jnp.concatenate(inputs, node.params["axis"]),
         "slice": lambda jnp, node, inputs: jnp.reshape(inputs[0][slices(node.params)], node.shape),
-        # As users write it; the function `take` would look at each index for one that is out of range.
+        # As users write it: `jnp.take` would check the range of each index.
         "take": lambda jnp, node, inputs: jnp.asarray(inputs[0])[selected(node.params["axis"], inputs[1])],
         "slice_set": lambda jnp, node, inputs: jnp.asarray(inputs[0]).at[slices(node.params)].set(inputs[1]),
         "slice_add": lambda jnp, node, inputs: jnp.asarray(inputs[0]).at[slices(node.params)].add(inputs[1]),
@@ -145,4 +145,4 @@ TABLE = Rows(
         **_MATRICES,
     },
 )
-"""`input`, `shared`, `transfer`, `grad` and the other generators belong to the graph (`jax.adapter`)."""
+"""`input`, `shared`, `transfer`, `grad` and the other generators belong to the graph (`jax.tracing`)."""

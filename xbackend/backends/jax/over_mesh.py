@@ -15,7 +15,7 @@ from xbackend.devices import Device
 from xbackend.errors import SharedVariableError
 
 AXIS = "replicas"
-Join = Callable[[list[Value]], Value]  # from values, one on each device in the mesh's order, to the array of them
+Join = Callable[[list[Value]], Value]  # from values, one on each device in the mesh's order, to their array
 
 
 class Mesh:
@@ -33,8 +33,8 @@ class Mesh:
         return self.jax.ShapeDtypeStruct(whole, dtype, sharding=sharding)
 
     def joiner(self, shape: Sequence[int], dtype: Any) -> Join:
-        """A function to an array whose part on each device has this shape, without a copy. Each value has to be on its
-        device: JAX puts those of the mesh's devices in the mesh's order, whatever theirs was."""
+        """A function from values of this shape, one on each device, to their array, without a copy. Each value has to
+        be on its device: JAX sorts values by device into the mesh's order, whatever their order was."""
         aval, make = self.aval(shape, dtype), self.jax.make_array_from_single_device_arrays
         whole = make(aval.shape, aval.sharding, [self.jax.device_put(np.zeros(shape, dtype), d) for d in self.theirs])
         kind, abstract, sharding = type(whole), whole.aval, aval.sharding
@@ -42,7 +42,7 @@ class Mesh:
         def join(values: list[Value]) -> Value:
             return kind(abstract, sharding, values, committed=True)
 
-        # What `make` ends with, without the 25 us before that.
+        # The last call of `make`, without the 25 us before it.
         try:
             join(parts(whole))
         except TypeError:
@@ -61,8 +61,8 @@ class Mesh:
         donated: Sequence[int],
         absent: Sequence[Device] = (),
     ) -> Callable[..., Sequence[Value]]:
-        """A function of one device's parts, jitted for arrays over the mesh, of which a call consumes the ``donated``
-        ones; lowered only, if the mesh is of devices that are ``absent``."""
+        """A function of one device's parts, jitted for arrays over the mesh. A call consumes the ``donated`` ones. With
+        ``absent``, the mesh's devices that this machine lacks, it is lowered only."""
         given, made = (tuple(self._spec(v.shape) for v in each) for each in (inputs, outputs))
         spread = self.jax.shard_map(function, mesh=self._mesh, in_specs=given, out_specs=made, check_vma=False)
         call: Callable[..., Sequence[Value]] = self.jax.jit(spread, donate_argnums=tuple(donated))

@@ -1,5 +1,5 @@
 """Replicas that are alike as one function under `jax.shard_map`, over a mesh of their devices. An all-reduce is a
-`psum`. What the root sends goes by an `all_to_all`, or by a `psum` if it is the same for all; other devices have zeros.
+`psum`. The root's values go by an `all_to_all`, or by a `psum` if they are the same for all: other devices have zeros.
 The updated variables stay arrays over the mesh from call to call."""
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def why_not(jax: Any, replicas: Replicas) -> str:
 
 
 class _TracingReplicas(Tracing):
-    """The trace of what each replica computes, and of what the root sends before that."""
+    """The trace of one replica, after the slices that the root sends to all."""
 
     def __init__(self, backend: JAXDevices, replicas: Replicas) -> None:
         super().__init__(backend, replicas.one)
         self.replicas = replicas
         self.sent = {i: each for i, each in replicas.given.items() if replicas.prior.keys() >= {*each}}
-        self.first: list[Variable] = []  # of the values before those of the replicas
+        self.first: list[Variable] = []  # the variables of `Replicas.before`
 
     def call(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
         if node.op == "all_reduce":
@@ -56,8 +56,7 @@ class _TracingReplicas(Tracing):
         return super().call(node, inputs)
 
     def received(self, sent: Sequence[Sequence[Any]]) -> list[Any]:
-        """The arrays that the root sends to this device. Those whose elements have as many bytes travel in one
-        message."""
+        """The arrays that the root sends to this device. Arrays of one item size travel in one message."""
         jnp, lax, count = self.jax.numpy, self.jax.lax, len(self.replicas.devices)
         got: list[Any] = [each[0] for each in sent]
         bits = [[self._as(np.dtype(f"uint{8 * a.itemsize}"), a) for a in each] for each in sent]
@@ -139,13 +138,13 @@ class Replicated:
         return Built(self.execute, self.executed, self.profile)
 
     def lowered(self, part: Part) -> Report:
-        """The one program lowered for devices that are not there, and the records of the nodes in it."""
+        """The one program, lowered for devices that are not there, and the records of its nodes."""
         self.read, self.evidence, self.of_all = list(part.devices), LOWERED, LOWERED
         self.one.devices = {v: part.devices[0] for stage in self.one.plan.stages for v in stage.outputs}
         return Report((replace(part, name=self.program.name),), self.executed())
 
     def _arguments(self) -> None:
-        """Fill ``given``, the arguments of the function as Python, of the ``objects`` and the program's arguments."""
+        """Fill ``given``: the function's arguments as Python expressions of ``objects`` and the program's arguments."""
         backend, replicas, program, one = self.backend, self.replicas, self.program, self.replicas.one
         devices, of_prior = replicas.devices, {first: i for i, first in replicas.prior.items()}
 
@@ -191,8 +190,8 @@ class Replicated:
         return source.compile()
 
     def execute(self, *values: Value) -> Sequence[Value]:
-        """One execution; the first one reads the devices. Raises `PlacementError` if an argument of it is on a wrong
-        device: JAX would give it to the replica of its device."""
+        """One execution; the first one reads the devices. Raises `PlacementError` if the first one's
+        arguments are on wrong devices: JAX would give each to the replica of its device."""
         if self.read:
             return self.run(*values)
         asked = [Device.parse(self.program.values[i].device or "") for i in self.program.inputs]
@@ -215,14 +214,14 @@ class Replicated:
         return results
 
     def executed(self) -> Execution:
-        """The records of one replica, for each with its own device, and of what the root sends."""
+        """The records of one replica, for each replica with its own device, and of the root's transfers."""
         if not self.read:
             return Execution({})
         transfers = [self._transfer(n) for n in self.program.nodes if n.op == "transfer"]
         return Execution(self._ops(), tuple(transfers), tuple(self._backward()))
 
     def _home(self, value: int) -> Device:
-        """The device that has a value: its replica's, or the root's."""
+        """The executed device of a value: its replica's, or the root's."""
         return self.read[self.replicas.place.get(value, (0, 0))[1]]
 
     def _ops(self) -> dict[int, Executed]:

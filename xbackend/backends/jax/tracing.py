@@ -10,7 +10,7 @@ import numpy as np
 from xbackend.backends.jax import control_flow
 from xbackend.backends.jax.devices import JAXDevices
 from xbackend.backends.jax.ops import TABLE
-from xbackend.backends.staged.assembly import Lowered
+from xbackend.backends.staged.assembly import LARGE, Lowered
 from xbackend.backends.staged.graph import toposort
 from xbackend.devices import Device
 from xbackend.program import analyses
@@ -19,7 +19,6 @@ from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program, Value, generate
 from xbackend.program.stages import Stage
 
-LARGE = 64  # constants with more elements stay on their device, and are not compiled into a function
 MADE_HERE = GENERATORS - {"full", "eye"}  # by NumPy; XLA makes the others where they are used
 # Equations that call a jaxpr, and the parameter that has it.
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
@@ -130,8 +129,8 @@ class Steps:
             raise self.backend.unsupported(node.op, node, error) from error
 
     def gradients(self, node: Node, values: Values) -> Sequence[Any]:
-        """The gradients of a node. `jax.vjp` traces what lies between targets and loss again, in place of the earlier
-        values."""
+        """The gradients of a node. `jax.vjp` traces the nodes between targets and loss again; the new values replace
+        the earlier ones."""
         program, (loss, *each) = self.program, node.inputs
         wrt = set(each)
         between, dependent = analyses.between(program, loss, wrt)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import sys
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -23,7 +24,7 @@ from xbackend.backends.lineage.ops import TABLE, behind, is_filled, is_shuffled
 from xbackend.backends.lineage.shapes import find_lengths, lengths, shape_of
 from xbackend.backends.rows import Row
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS, SIGNS
-from xbackend.backends.staged.assembly import Assembly, Lowered
+from xbackend.backends.staged.assembly import LARGE, Assembly, Lowered
 from xbackend.backends.staged.backend import CompiledStage
 from xbackend.backends.staged.graph import toposort, transfer_op
 from xbackend.backends.threads import Pool, limit_blas
@@ -36,8 +37,10 @@ from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program
 from xbackend.program.stages import Stage, Variable
 
-LARGE = 64  # constants with more elements are inputs that stay on their device, where no compiler folds them
 _REWRITING = ("total_graph_rewrite_time", "total_graph_opt_time")  # its names in the generations
+# The recursion limit, the flags and the rules of gradients that a compilation changes are the interpreter's, which
+# backends of a generation share.
+_alone = threading.RLock()
 # By class of backend: the op for transfers, and the op that checks indices.
 _prepared: dict[type, tuple[type, type]] = {}
 
@@ -49,9 +52,9 @@ class LineageBackend(Generation):
     digamma_dtypes: ClassVar[Sequence[str]] = ("float32", "float64")  # dtypes in which it is written out
     rows: ClassVar[Mapping[str, Row]] = {}  # lowerings that differ in this generation and mode
     unrolled: ClassVar[bool] = False  # whether the mode has no loops
-    # The highest right order of gradients through a loop with one carry, one less for several carries; `None`: any.
+    # The highest order of right gradients through a loop with one carry, one less for several carries; `None`: any.
     most_orders: ClassVar[int | None] = None
-    # Whether a loop overwrites what a specified shape is a view of: then no gradient has one.
+    # Whether a loop overwrites the array behind a specified shape, which is a view: then no gradient has one.
     overwrites_views: ClassVar[bool] = False
     moves_out: ClassVar[str] = ""  # the rewrite that moves ops out of a loop, after which a second gradient failed
     keeps_steps: ClassVar[bool] = False  # whether a while loop allocates memory for its maximum number of steps
@@ -101,16 +104,19 @@ class LineageBackend(Generation):
         self.compile_mode = mode.excluding(*self.left_out).register((count, 0))
         self.added = (*self.added, *(f"without the rewrite {name}" for name in self.left_out))
         self.folds = self.folds or not {"fast_run", "fast_compile"}.isdisjoint(mode.provided_optimizer.include)
-        if self.blas is not None:
-            limit_blas(self.settings.threads)
+        self._limited = limit_blas(self, None if self.blas is None else self.settings.threads)
         return devices
+
+    def shut(self) -> None:
+        super().shut()
+        self._limited()
 
     @abc.abstractmethod
     def start_mode(self) -> Iterable[Device]:
         """Set ``compile_mode``; return the visible devices."""
 
     def prepare(self) -> None:
-        """Patch what this mode of the framework lacks or has wrong, once in an interpreter, where patches stay."""
+        """Patch the gaps and faults of the framework in this mode, once in an interpreter, where patches stay."""
 
     @abc.abstractmethod
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
@@ -134,7 +140,8 @@ class LineageBackend(Generation):
         self._refuse(program, orders)
         self.second = max(orders, default=0) > 1
         # With floatX at float32, the framework's gradients would round Python numbers to float32.
-        with self._deep(self._written(program)), self.changed_flags(floatX="float64", **self.configuration):
+        flags = {"floatX": "float64", **self.configuration}
+        with _alone, self._deep(self._written(program)), self.changed_flags(**flags):
             return self._compile(self._lower(program))
 
     def _refuse(self, program: Program, orders: Sequence[int]) -> None:
@@ -189,7 +196,7 @@ class LineageBackend(Generation):
         def made(i: int, result: Variable) -> Variable:
             variable = self._exact(result, program.values[i].aval)
             # A target needs its own variable: a trivial op returns its input, a product takes the vector behind a row,
-            # and what a body is given may be what others of its inputs were computed from.
+            # and an input of a body may be a predecessor of another input.
             if i in targets and (i in given or variable in known or is_shuffled(variable)):
                 variable = self._exact(self.T.tensor_copy(variable), program.values[i].aval)
             known.add(variable)
@@ -266,7 +273,7 @@ class LineageBackend(Generation):
         return [by_target[variable] for variable in each]
 
     def _fold_lengths(self, graph: Lowered) -> None:
-        """Replace known shapes by constants: from another stage they would be values, and JAX and Numba need them."""
+        """Replace known shapes by constants, which JAX and Numba need; from another stage they would be values."""
         shape_op = self.module("tensor.shape").Shape
         for node in toposort(variable for variable, _ in graph.results()):
             for i, variable in enumerate(node.inputs):

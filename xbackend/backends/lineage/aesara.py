@@ -54,7 +54,8 @@ class AesaraC(CMode, _Aesara):
 
 
 def _chosen(node: Any) -> Callable[..., Any]:
-    """One side of an `IfElse`, copied: into Aesara's, its input, the next op writes (link/numba/dispatch/basic.py)."""
+    """One side of an `IfElse`, copied: Aesara's is its input, and the next op writes into it
+    (link/numba/dispatch/basic.py)."""
     sides = [[f"{side}{i}" for i in range(len(node.outputs))] for side in ("then", "otherwise")]
     then, otherwise = (", ".join(f"np.asarray({name}).copy()" for name in names) for names in sides)
     names = ", ".join(name for side in sides for name in side)
@@ -65,7 +66,8 @@ def _chosen(node: Any) -> Callable[..., Any]:
 
 
 def _searched(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """From the right NaN is at the end. Aesara's Numba has the first NaN (numba/np/arraymath.py: _searchsorted)."""
+    """``searchsorted``: NaN from the right is the end. Aesara's Numba finds the first NaN (numba/np/arraymath.py:
+    _searchsorted)."""
     found, (x, values) = TABLE["searchsorted"](T, node, inputs), inputs
     differs = node.params["right"] and "float" in values.dtype
     return T.switch(T.isnan(values), x.shape[0], found) if differs else found

@@ -12,8 +12,8 @@ from xbackend.program.stages import Stage, Variable
 
 
 def computation(stage: Stage) -> tuple[Any, ...]:
-    """A key of a stage: its ops in their order, with the types, static shapes and constants that they have. Stages with
-    equal keys compute the same from their inputs, in their order."""
+    """A key of a stage: its ops in their order, with their types, static shapes and constants. Stages with equal keys
+    compute the same from inputs in the same order."""
     numbers: dict[Variable, Any] = {variable: k for k, variable in enumerate(stage.inputs)}
 
     def number(variable: Variable) -> Any:

@@ -42,7 +42,7 @@ def _scan(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequen
 
     # A state that is also an output is one result of the framework's scan, as users write it, unless there are second
     # gradients: through all states of a carry they are wrong in Aesara and Theano, and through the state before a step,
-    # which is the one after the previous step, they fail in C. So each output state is a separate result.
+    # the previous step's result, they fail in C. So each output state is a separate result.
     places, kept, length = program.outputs[:carries], program.outputs[carries:], node.params["length"]
     before = dict(zip(program.inputs, places, strict=False)) if backend.second and length else {}
     own = dict.fromkeys(before.get(i, i) for i in kept if backend.second or i not in places)

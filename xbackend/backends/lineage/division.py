@@ -74,7 +74,7 @@ def floor_of_quotient(T: Any, node: Node, x: Any, y: Any, nearest: Callable[[Any
 
 def power_by_squaring(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """Exact powers of integers, which C code and Numba compute in floating point, and Theano on the host. From the 64th
-    on only those of 0, 1 and -1 fit into 64 bits, by the exponent's parity."""
+    power on only powers of 0, 1 and -1 fit into 64 bits, and depend on the exponent's parity alone."""
     if not node.dtype.is_integer:
         return power(T, node, inputs)
     base, exponent = inputs

@@ -14,7 +14,8 @@ FACTORS = "gradients of qr and svd, which it lacks"  # in `Backend.added`
 
 @cache
 def differentiable(T: Any, kind: Any, solve_upper: Callable[[Any, Any], Any]) -> type:
-    """The class with a gradient: of an op of it, for the shape of a matrix. ``T`` are the generation's tensors."""
+    """A subclass with a gradient, made of an op of the class and the shape of its matrix. ``T`` is the generation's
+    module of tensors."""
     names = kind.__props__
 
     class Differentiable(kind):  # type: ignore[misc]

@@ -110,7 +110,7 @@ class Generation(StagedBackend):
         return compiled_code.folder(self.name, name)
 
     def _elsewhere(self) -> str:
-        """Where a framework lies that is not the installed one of its version (``--env pytensor=PATH``), else empty."""
+        """The file of a framework that is not the installed distribution's (``--env pytensor=PATH``), else empty."""
         found = importlib.util.find_spec(self.package)
         if found is None or found.origin is None:
             return ""

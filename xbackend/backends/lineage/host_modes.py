@@ -59,9 +59,6 @@ class HostMode(LineageBackend):
     def put(self, array: np.ndarray, device: Device) -> Value:
         return self.value(np.array(native(array), order="C"), device)
 
-    def get(self, value: Value) -> np.ndarray:
-        return np.array(self.content(value))
-
     def mover(self, device: Device) -> Callable[[Value], Value]:
         submit, copy = self._threads.submit, self.copier(device)
 
@@ -102,6 +99,7 @@ class HostMode(LineageBackend):
         return lambda *values: submit(device, call, values, count)
 
     def shut(self) -> None:
+        super().shut()
         if not self.plain:
             self._threads.close()
 
@@ -158,7 +156,7 @@ class CMode(HostMode):
 
 
 def copies(graph: Lowered) -> bool:
-    """Whether it updates variables on several devices, where copies must be equal to the bit, whatever is fused."""
+    """Whether a program updates variables on several devices: copies must be equal to the bit, whatever is fused."""
     return len({graph.program.values[target].device for target in graph.program.updates}) > 1
 
 

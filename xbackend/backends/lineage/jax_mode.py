@@ -47,7 +47,7 @@ class JAXMode(JAXDevices, LineageBackend):
         return devices
 
     def prepare(self) -> None:
-        """Replace functions whose result in JAX would not have the graph's dtype."""
+        """Replace functions whose results in JAX would not have the graph's dtypes, and functions that fail there."""
         jnp, module = self.jax.numpy, self.module
         basic = module("link.jax.dispatch.basic")
 

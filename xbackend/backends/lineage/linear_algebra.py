@@ -1,5 +1,5 @@
-"""Linear algebra lowered to the Theano lineage: rows as those of `ops`. PyTensor has it for stacks of matrices, Aesara
-and Theano for single ones. What a generation lacks is an op of ours, made of its classes."""
+"""Linear algebra lowered to the Theano lineage, in rows as in `ops`. PyTensor has it for stacks of matrices, Aesara and
+Theano for single ones. An op that a generation lacks is made here of its classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xbackend.program.aval import Aval
 from xbackend.program.ops import OPS
 from xbackend.program.program import Node
 
-MOST_MATRICES = 64  # of a stack, lowered one after the other: those of a larger one are the steps of a loop
+MOST_MATRICES = 64  # of a stack, lowered one after the other; a larger stack is a loop over its matrices
 # In `Backend.added`, of generations with linear algebra of stacks, and of single matrices.
 OF_STACKS = ("slogdet with a gradient", "the gradient of cholesky as a symmetric matrix")
 OF_SINGLE = ("a stack of matrices as one matrix after the other", *OF_STACKS, factors.FACTORS)
@@ -30,7 +30,7 @@ Matrices = Callable[[Any, Node, Sequence[Any]], Sequence[Any]]
 
 @cache
 def found(T: Any, *names: str) -> Any:
-    """The function of linear algebra, or class of it, by the first of its names that this generation has."""
+    """The function or class of linear algebra, by the first of its names that this generation has."""
     for name in names:
         for module in ("linalg", "nlinalg", "slinalg"):
             try:
@@ -74,7 +74,7 @@ def few(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _several(matrices: Matrices, T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-    """All results for stacks of matrices, of a function for single ones."""
+    """All results of a function of single matrices, for stacks of matrices."""
     shapes = [lengths(x) for x in inputs]
     leading = shapes[0][:-2]
     count = prod(leading)
@@ -210,7 +210,7 @@ def _svd(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 def _eigh(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Of one number it is that: the gradient of the gradient would be 0 / 0 (EighGrad of PyTensor)."""
+    """A number is its own eigenvalue: the second gradient would be 0 / 0 (EighGrad of PyTensor)."""
     x = inputs[0]
     if lengths(x)[-2:] != (1, 1):
         return found(T, "eigh")(x)
@@ -218,7 +218,7 @@ def _eigh(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def diagonal_by_slices(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """A diagonal as every so many elements, one after the other: of stacks, and where its own gradient is lacking."""
+    """A diagonal as a slice of the flat matrix: for stacks, and for generations without its gradient."""
     shape, offset = lengths(inputs[0]), node.params["offset"]
     rows, columns = shape[-2:]
     first, count = offset if offset >= 0 else -offset * columns, node.shape[-1]
@@ -240,7 +240,7 @@ def _eigvalsh(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _svdvals(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Singular values beside the vectors: PyTensor leaves out what nobody reads, and the others have no gradient."""
+    """Singular values beside the vectors: PyTensor leaves unused results out, and the others have no gradient."""
     return ROWS["svd"](T, replace(node, op="svd", params={"full": 0}), inputs)[1]
 
 

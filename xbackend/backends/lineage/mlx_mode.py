@@ -50,7 +50,7 @@ def _sign(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _of_nothing(name: str, value: float, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """A reduction, which is ``value`` where there is nothing: MLX reads behind the array then, or refuses it."""
+    """A reduction; of an empty array it is ``value``, as MLX reads behind the array or refuses it."""
     nothing = 0 in lengths(inputs[0])
     return T.full(node.shape, np.array(value, node.dtype.value)) if nothing else TABLE[name](T, node, inputs)
 
@@ -65,7 +65,8 @@ ROWS: Mapping[str, Row] = {
 
 
 def exact(mlx: ModuleType) -> ModuleType:
-    """MLX with functions of float64 that are, made of powers and tangents: its own are of float32 (cpu/simd/math.h)."""
+    """MLX with functions of float64 in double precision, made of powers and tangents: its own compute in float32
+    (cpu/simd/math.h)."""
 
     def wide(theirs: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
         return lambda x, **options: (ours if x.dtype == mlx.float64 else theirs)(x, **options)
@@ -92,7 +93,7 @@ def exact(mlx: ModuleType) -> ModuleType:
 
 
 def singular_values(op: Any, mlx: Any) -> Callable[[Any], Any]:
-    """What MLX computes for PyTensor's SVD, which it lacks for factors that are not square."""
+    """PyTensor's SVD in MLX, whose own factors are square only."""
 
     def factors(x: Any) -> Any:
         if not op.compute_uv:
@@ -106,7 +107,7 @@ def singular_values(op: Any, mlx: Any) -> Callable[[Any], Any]:
 
 
 def unless_nothing(funcify: Any, writing: type, reading: type) -> Callable[..., Any]:
-    """What PyTensor makes of writing at places, but of no elements, for which MLX divides by 0 (SIGFPE)."""
+    """PyTensor's writing at indices, without effect where they select nothing: MLX divides by 0 then (SIGFPE)."""
     theirs = funcify.dispatch(writing)
 
     def made(op: Any, **options: Any) -> Callable[..., Any]:
@@ -117,11 +118,11 @@ def unless_nothing(funcify: Any, writing: type, reading: type) -> Callable[..., 
 
 
 _compiled = Counter(MLX=0)  # how many functions it has traced, from now on
-_traced = threading.local()  # its ``outside``: of each index, whether it is out of range, and what to say then
+_traced = threading.local()  # its ``outside``: for each index whether it is out of range, and the message
 
 
 def in_range(op: Any, mlx: Any) -> Callable[[Any], Any]:
-    """What MLX computes for an op of `indices.in_range_op`. It cannot raise, which `evaluated` does."""
+    """An op of `indices.in_range_op` in MLX. It cannot raise; `evaluated` does."""
     length = op.length
 
     def checked(indices: Any) -> Any:
@@ -132,7 +133,7 @@ def in_range(op: Any, mlx: Any) -> Callable[[Any], Any]:
 
 
 def evaluated(mlx: Any, function: Callable[..., Sequence[Any]], dtypes: Sequence[Any]) -> Callable[..., Any]:
-    """The function compiled, its results computed and of these dtypes. Raises `IndexError`."""
+    """The function compiled by MLX, with its results computed, in these dtypes. Raises `IndexError`."""
     messages: list[str] = []
 
     def traced(*values: Any) -> Any:
@@ -159,7 +160,7 @@ class MLXMode(HostMode):
     """One function compiled by MLX. Content is an array of MLX, which nothing overwrites."""
 
     linker_name = "mlx"
-    packages = ("mlx", "mlx-cpu")
+    packages = ("mlx",)  # its parts (mlx-cpu, mlx-metal) have its version
     finds_lengths = True
     mutates = False
     unrolled = True
@@ -175,7 +176,7 @@ class MLXMode(HostMode):
     def make_mode(self) -> Any:
         self.mlx = mlx = self.needed("mlx.core")
         mlx.set_default_device(mlx.cpu)
-        mlx.default_stream(mlx.cpu)  # made now: what is traced before it is there is traced again
+        mlx.default_stream(mlx.cpu)  # made now: functions traced before it exists are traced again
         basic = self.module("link.mlx.dispatch.basic")
         if not hasattr(basic, "float64_supported"):
             raise BackendUnavailable(
@@ -192,7 +193,7 @@ class MLXMode(HostMode):
         return modes.Mode(linker=Linker(), optimizer=modes.get_mode("MLX").provided_optimizer)
 
     def prepare(self) -> None:
-        """Where MLX's result would not have the precision of its dtype, and what PyTensor does not find in it."""
+        """Functions with the precision of their dtype, and functions that PyTensor does not find in MLX."""
         for name in ("scalar.basic", "scalar.math", "elemwise", "linalg.summary"):
             vars(self.module(f"link.mlx.dispatch.{name}"))["mx"] = exact(self.mlx)
         funcify, places = self.module("link.mlx.dispatch.basic").mlx_funcify, self.module("tensor.subtensor")
@@ -229,8 +230,8 @@ class MLXMode(HostMode):
     def _configure(self) -> None:
         super()._configure()
         if self.cache is not None:
-            tempfile.gettempdir()  # stays what it is
-            os.environ["TMPDIR"] = str(self.cache.folder)  # where MLX keeps what the compiler makes
+            tempfile.gettempdir()  # Python keeps its first answer
+            os.environ["TMPDIR"] = str(self.cache.folder)  # MLX keeps its compiled code there
 
     def compilations(self) -> dict[str, int]:
         return dict(_compiled)

@@ -21,10 +21,10 @@ from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, generate
 
-# Ops that the lineage calls as the standard does, and means just what it says on our dtypes; then those of other names.
+# Ops with the standard's name and its meaning on our dtypes; then ops with other names.
 _SAME = (
     *("square", "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh"),
-    *("erf", "erfc", "erfinv", "gammaln", "isnan", "isinf", "add", "maximum", "minimum"),
+    *("floor", "ceil", "trunc", "erf", "erfc", "erfinv", "gammaln", "isnan", "isinf", "add", "maximum", "minimum"),
 )
 _OTHERS = {
     **ARC_NAMES,
@@ -51,18 +51,13 @@ _OTHERS = {
 
 
 def joined(T: Any, arrays: Sequence[Any], axis: int = 0) -> Any:
-    """``stack`` without its op for numbers (MakeVector), which is one of the host."""
+    """``stack`` without its op for numbers (MakeVector), which runs on the host."""
     return T.concatenate([x.dimshuffle(*range(axis), "x", *range(axis, x.ndim)) for x in arrays], axis=axis)
 
 
 def _named(name: str, *older: str) -> Row:
     """The op of that name, or of the first of its older names that this generation has."""
     return lambda T, node, inputs: getattr(T, next(n for n in (name, *older) if hasattr(T, n)))(*inputs)
-
-
-def _rounding(name: str, **options: Any) -> Row:
-    """Rounding of integers is the identity; the lineage would make floats of them."""
-    return lambda T, node, inputs: inputs[0] if node.dtype.is_integer else getattr(T, name)(inputs[0], **options)
 
 
 def wide_reduction(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -124,7 +119,7 @@ def _reshape(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _shuffled(x: Any, order: Sequence[Any]) -> Any:
-    """``dimshuffle``, of what another one was made of: in bodies of Aesara's loops for Numba each would be computed."""
+    """``dimshuffle``, merged with an earlier one: in bodies of Aesara's loops for Numba each would be computed."""
     if is_shuffled(x):
         order = [a if a == "x" else x.owner.op.new_order[a] for a in order]
         x = x.owner.inputs[0]
@@ -144,7 +139,8 @@ def _order(ones: tuple[bool, ...], before: tuple[int, ...], after: tuple[int, ..
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     a, b = inputs
     if len(node.shape) == 2:
-        return dot(T, a, b)
+        # Aesara's Numba mode multiplies vectors of integers as floats (link/numba/dispatch/basic.py: Dot).
+        return T.dot(a, b) if node.dtype.is_integer else dot(T, a, b)
     if node.dtype.is_integer:
         # BatchedDot takes floating point only (tensor/blas.py: c_code), Aesara's Numba mode has no sums of int32.
         return T.cast(sum_of_products(T, T.cast(a, "int64"), T.cast(b, "int64"), "int64"), node.dtype.value)
@@ -155,7 +151,7 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def dot(T: Any, a: Any, b: Any) -> Any:
-    """The product of two matrices; of a vector that was made a row or a column, as users write it: of the vector."""
+    """The product of two matrices. A vector that was made a row or a column stays a vector, as users write it."""
     row, column = is_shuffled(a, "x", 0), is_shuffled(b, 0, "x")
     product = T.dot(a.owner.inputs[0] if row else a, b.owner.inputs[0] if column else b)
     return product.dimshuffle("x" if row else 0, "x" if column else product.ndim - 1) if row or column else product
@@ -168,14 +164,14 @@ def is_shuffled(variable: Any, *order: Any) -> bool:
 
 
 def behind(variable: Any) -> Any:
-    """What a variable is the ``dimshuffle`` of, which may be of several; the variable where it is none."""
+    """The variable before all ``dimshuffle``; the variable itself if it is none."""
     while is_shuffled(variable):
         variable = variable.owner.inputs[0]
     return variable
 
 
 def sum_of_products(T: Any, a: Any, b: Any, dtype: str) -> Any:
-    """The product of matrices, or of stacks of them, as the sum of all products of elements."""
+    """The product of matrices, or of stacks of matrices, as a sum of products of elements."""
     rank = a.ndim
     lead = range(rank - 2)
     left, right = a.dimshuffle(*lead, rank - 2, rank - 1, "x"), b.dimshuffle(*lead, "x", rank - 2, rank - 1)
@@ -213,7 +209,7 @@ def pick(comparison: str, otherwise: str, T: Any, node: Node, inputs: Sequence[A
 
 
 def best(name: str, position: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Max or min of integers by position: the loop of C linkers is that of `pick`, and rounds int64."""
+    """Max or min of integers by position: the C linkers' loop compares doubles, as in `pick`, and rounds int64."""
     axes = tuple(node.params["axis"])
     if not node.dtype.is_integer or not axes:
         return TABLE[name](T, node, inputs)
@@ -230,7 +226,7 @@ BYTES: Mapping[DType, str] = {DType.bool: "int8"}
 
 
 def written_as(name: str, T: Any, node: Node, inputs: Sequence[Any], *, carried: Mapping[DType, str] = BYTES) -> Any:
-    """A row of an op that writes at places, of dtypes that are written as others."""
+    """A row of an op that writes at indices, with some dtypes ``carried`` by others."""
     dtype = carried.get(node.dtype)
     if dtype is None:
         return TABLE[name](T, node, inputs)
@@ -252,7 +248,7 @@ def nan_aware(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _first(x: Any, axis: int, rank: int = 1) -> Any:
-    """The array with ``rank`` axes, from that one on, moved to the front."""
+    """The array with ``rank`` axes, from ``axis`` on, moved to the front."""
     moved = range(axis, axis + rank)
     return x if axis == 0 else x.dimshuffle(*moved, *(a for a in range(x.ndim) if a not in moved))
 
@@ -262,7 +258,7 @@ def _back(x: Any, axis: int, rank: int = 1) -> Any:
 
 
 def _take(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Rows by a vector of integers, which every linker has; other axes and ranks are moved and flattened to that."""
+    """Rows by a vector of indices, which every linker has: other axes are moved, other ranks flattened."""
     x, indices = inputs
     axis, shape = node.params["axis"], lengths(x)
     rows = _first(x, axis)[T.reshape(indices, (prod(lengths(indices)),), ndim=1)]
@@ -271,12 +267,12 @@ def _take(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _slice_add(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Of a single number it is a sum: neither Numba nor OpenCL has ``inc_subtensor`` without an index."""
+    """``inc_subtensor``; for a single number a sum, as Numba and OpenCL have none without an index."""
     return T.inc_subtensor(inputs[0][slices(node.params)], inputs[1]) if node.shape else T.add(*inputs)
 
 
 def _write(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """``set_subtensor`` or ``inc_subtensor`` of what `_take` reads."""
+    """``set_subtensor`` or ``inc_subtensor`` of the elements that `_take` reads."""
     x, indices, value = inputs
     axis, count = node.params["axis"], prod(lengths(indices))
     rows, front = _first(x, axis), _first(value, axis, len(lengths(indices)))
@@ -287,7 +283,7 @@ def _write(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _along(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Of the elements one after the other, by their positions."""
+    """Elements by their positions in the flat array."""
     x, indices = inputs
     axis, shape, wanted = node.params["axis"], lengths(x), lengths(indices)
     grid = np.ogrid[tuple(slice(n) for n in wanted)]
@@ -300,7 +296,7 @@ def _along(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _sorting(name: str, kind: str) -> Row:
-    """``kind``: the name of an algorithm, NumPy's, that the linker knows; for `argsort` of a stable one."""
+    """``kind``: NumPy's name of an algorithm that the linker knows, for `argsort` a stable one."""
     return lambda T, node, inputs: getattr(T, name)(inputs[0], node.params["axis"], kind)
 
 
@@ -321,8 +317,7 @@ TABLE = Rows(
         "remainder": remainder,
         "pow": power,
         "isfinite": lambda T, node, inputs: T.invert(T.or_(T.isnan(inputs[0]), T.isinf(inputs[0]))),
-        **{name: _rounding(name) for name in ("floor", "ceil", "trunc")},
-        "round": _rounding("round", mode="half_to_even"),
+        "round": lambda T, node, inputs: T.round(inputs[0], mode="half_to_even"),
         **{name: partial(_reduction, name, typed=True) for name in ("sum", "prod", "mean")},
         **{name: partial(_reduction, name) for name in ("max", "any", "all")},
         "min": _least,
@@ -355,7 +350,8 @@ TABLE = Rows(
         **dict.fromkeys(("constant", "arange", "eye"), _constant),
     },
 )
-"""One row per op; `input`, `shared`, `transfer` and `grad` belong to the executable (`lineage.adapter`)."""
+"""One row per op; `input`, `shared`, `transfer` and `grad` belong to the graph (`lineage.adapter`), loops and choices
+to `control_flow`."""
 
 C_ROWS: Mapping[str, Row] = {
     "sign": _named("sign", "sgn"),

@@ -1,4 +1,4 @@
-"""PyTensor (https://pytensor.readthedocs.io): Numba (its default), its C linker and JAX."""
+"""PyTensor (https://pytensor.readthedocs.io): Numba (its default), its C linker, JAX and MLX."""
 
 from __future__ import annotations
 

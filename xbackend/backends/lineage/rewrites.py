@@ -69,8 +69,8 @@ def multiply_integers_exactly(rewriting: Any) -> None:
 
 
 def count_along_axes(rewriting: Any) -> bool:
-    """Stop ``prod(c * x, axis)`` to ``c ** size(x) * prod(x, axis)`` where axes are left: the power is that of all
-    elements, not of those along the axis (Aesara's and Theano's local_sum_prod_mul_by_scalar). Returns whether the
+    """Stop ``prod(c * x, axis)`` to ``c ** size(x) * prod(x, axis)`` where axes are left: the exponent counts all
+    elements, not the elements along the axis (Aesara's and Theano's local_sum_prod_mul_by_scalar). Returns whether the
     framework has it."""
     rewrite = getattr(rewriting, "local_sum_prod_mul_by_scalar", None)
     if rewrite is None or getattr(rewrite, "exact", False):

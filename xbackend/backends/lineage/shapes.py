@@ -14,7 +14,7 @@ def shape_of(variable: Any) -> tuple[int, ...] | None:
 
 
 def find_lengths(node: Any, inferred: Callable[[Any], Iterable[tuple[int, ...] | None]]) -> None:
-    """Update the static shapes of an apply node's results from those of its inputs, else by ``inferred``: a gradient is
+    """Update the static shapes of an apply node's results from its inputs' shapes, else by ``inferred``: a gradient is
     built before its lengths are known, and cutting a graph into stages loses their computation."""
     if all(None not in getattr(v.type, "shape", ()) for v in node.outputs):
         return

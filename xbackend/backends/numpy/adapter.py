@@ -1,5 +1,5 @@
-"""NumPy as a backend: the oracle, on any number of pretend devices. These are tags on values, and a program that lacks
-a transfer fails here. Gradients are autograd's (https://github.com/HIPS/autograd)."""
+"""NumPy as a backend: the oracle, on any number of pretend devices, which are tags on values. A program that lacks a
+transfer is refused. Gradients are autograd's (https://github.com/HIPS/autograd)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from xbackend.program.host import native
 from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program, generate
 
-# The function that executes an op, if it is not NumPy's.
+# The functions of ops that are not NumPy's.
 _NAMES = {
     **{"grad": "autograd.make_vjp", "solve_triangular": "scipy.linalg.solve_triangular", **control_flow.NAMES},
     **{name: f"scipy.special.{name}" for name in SPECIAL_FUNCTIONS},
@@ -47,7 +47,7 @@ class DeviceArray(NamedTuple):
 
 
 def _own(value: Value) -> DeviceArray:
-    """The value. Raises `ArgumentError` for what is none of this backend."""
+    """The value. Raises `ArgumentError` if it is not of this backend."""
     if isinstance(value, DeviceArray):
         return value
     raise ArgumentError(f"{value!r:.80} cannot be used on backend 'numpy': get it to the host and put it there")
@@ -60,9 +60,12 @@ class NumPyBackend(Backend):
 
     def start(self) -> Iterable[Device]:
         self._xp = self.needed("autograd.numpy")
-        threads.limit_blas(self.settings.threads)
+        self._limited = threads.limit_blas(self, self.settings.threads)
         every = [Device("cpu", i) for i in range(self.settings.virtual_devices)]
         return choose_visible(every, self.settings.visible)
+
+    def shut(self) -> None:
+        self._limited()
 
     def put(self, array: np.ndarray, device: Device) -> Value:
         return DeviceArray(np.array(native(array)), device)
@@ -129,7 +132,7 @@ class Linker:
         return Linker(p["body"], self.xp, {}).loop(p["carries"], p["sequences"], p["length"], p["reverse"])
 
     def function(self) -> Callable[..., Sequence[Any]]:
-        """The program's calls without devices: arrays in, arrays out, those of rank 0 as NumPy scalars."""
+        """The program without devices: from arrays to arrays; arrays of rank 0 are NumPy scalars."""
         self._with_numbers()
         source, names = self._begin([f"v{i}" for i in self.program.inputs])
         self._write(source, names)
@@ -297,10 +300,10 @@ def _function(program: Program, i: int) -> tuple[Callable[..., Any], tuple[int, 
 
 
 def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
-    """The values that may reuse the memory of an operand, and that operand, of an elementwise op: not a view, and
-    dying."""
+    """By elementwise result the operand whose memory it may take: of the same shape and dtype, its memory shared by no
+    value that is read later."""
     nodes = program.values
-    views = [[i] for i in range(len(nodes))]  # of the memory that a node made: all values that may share it
+    views = [[i] for i in range(len(nodes))]  # by value: all values that may share its memory, their maker first
     # `take` gives a view for a NumPy scalar, as indices of rank 0 are in a loop.
     view = [OPS[n.op].view or (n.op == "take" and not nodes[n.inputs[1]].shape) for n in nodes]
     for i, node in enumerate(nodes):

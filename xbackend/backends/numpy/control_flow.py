@@ -18,7 +18,7 @@ NAMES = {"scan": "loop of Python", "while_loop": "loop of Python", "cond": "if o
 
 
 def _scan(xp: Any, node: Node, compiled: Compiler) -> Function:
-    """For autograd only; `adapter` writes the loop of the forward pass."""
+    """For autograd only: `Linker.loop` writes the loop of the forward pass."""
     body, length = node.params["body"], node.params["length"]
     step, carries = compiled(body), node.params["carries"]
     first_closed = carries + node.params["sequences"]

@@ -132,7 +132,7 @@ class Gradients:
         return Backward(gradient, i, None, None, f"autograd of {self.program.values[i].op}", UNTOLD, NOTHING_TO_READ)
 
     def _replay(self, loss: int, wrt: Sequence[int], leaves: Sequence[Any], env: Values) -> Any:
-        """The loss as a function of the targets. To one that depends on other targets a zero, its leaf, is added."""
+        """The loss as a function of the targets. A target that depends on others is computed, plus its leaf, a zero."""
         again, dependent, nodes = self._between(loss, wrt)
         given = dict(zip(wrt, leaves, strict=True))
         values = {i: value for i, value in env.items() if i not in again}

@@ -1,5 +1,5 @@
-"""Linear algebra of NumPy, with SciPy's triangular solve. Where autograd has no gradient, or one that is NaN where
-there is one, its formula is here with its source."""
+"""Linear algebra of NumPy, with SciPy's triangular solve. Gradients that autograd lacks, or has as NaN, are here with
+the source of their formula."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _qr(x: np.ndarray, full: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Differentiable:
-    """The functions of this module as autograd differentiates them, also twice."""
+    """The functions of this module with gradients, also second ones."""
 
     def __init__(self) -> None:
         import autograd.numpy as anp
@@ -63,7 +63,8 @@ class _Differentiable:
         defvjp(self.qr, lambda ans, x, full: lambda g: self._of_qr(ans, g), argnums=(0,))
 
     def _by_matrix(self, ans: Any, a: Any, g: Any, lower: int) -> Any:
-        """Giles, Collected matrix derivative results (2008), 2.3.1, of the triangle that was read."""
+        """The gradient of the matrix, in the triangle that is read: Giles, Collected matrix derivative results (2008),
+        2.3.1."""
         right = self.triangular(_transposed(a), g, 1 - lower)
         return -(self.anp.tril if lower else self.anp.triu)(self.anp.matmul(right, _transposed(ans)))
 
@@ -79,7 +80,7 @@ _differentiable = cache(_Differentiable)
 
 
 def _diagonal(xp: Any, offset: int) -> Function:
-    """Every so many elements one after the other: autograd's gradient is of the main diagonal only."""
+    """For autograd a slice of the flat matrix: the gradient of its own is right for the main diagonal only."""
 
     def diagonal(x: Any) -> Any:
         rows, columns = x.shape[-2:]
@@ -92,7 +93,7 @@ def _diagonal(xp: Any, offset: int) -> Function:
 
 
 def _arrays(xp: Any, call: Function) -> Function:
-    """All results as arrays: of one matrix NumPy gives numbers."""
+    """All results as arrays: for one matrix NumPy returns numbers."""
     return (lambda x: [np.asarray(result) for result in call(x)]) if xp is np else call
 
 
@@ -106,7 +107,7 @@ ROWS: Mapping[str, Maker] = {
     "solve_triangular": lambda xp, node: partial(
         _triangular if xp is np else _differentiable().triangular, lower=node.params["lower"]
     ),
-    # autograd has a gradient of the eigenvalues beside the vectors only.
+    # autograd differentiates the eigenvalues of `eigh` only.
     "eigvalsh": lambda xp, node: xp.linalg.eigvalsh if xp is np else lambda x: xp.linalg.eigh(x)[0],
     "qr": lambda xp, node: partial(_qr if xp is np else _differentiable().qr, full=node.params["full"]),
     "svd": lambda xp, node: partial(xp.linalg.svd, full_matrices=bool(node.params["full"])),

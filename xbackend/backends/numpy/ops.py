@@ -19,36 +19,36 @@ from xbackend.program.program import Node
 
 
 def slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
-    """The slices of an op of that name, by axis."""
+    """The slices of an op with ``starts``, ``stops`` and ``steps``, by axis."""
     return tuple(map(slice, params["starts"], params["stops"], params["steps"]))
 
 
 def index(params: Mapping[str, Any]) -> tuple[slice | int, ...]:
-    """By what an op `slice` reads: numbers on the axes that it drops."""
+    """The index of an op `slice`: numbers on the axes that it drops, slices on the others."""
     return tuple(s.start if axis in params["drop"] else s for axis, s in enumerate(slices(params)))
 
 
 def selected(axis: int, indices: Any) -> tuple[Any, ...]:
-    """The index by which an array gives, and takes, what `take` reads."""
+    """The index of `take`, `take_set` and `take_add`."""
     return (*(slice(None),) * axis, indices)
 
 
 def along(axis: int, indices: np.ndarray) -> tuple[Any, ...]:
-    """The index by which an array gives what `take_along_axis` reads."""
+    """The index of `take_along_axis`."""
     places: list[Any] = [*np.ogrid[tuple(slice(n) for n in indices.shape)]]
     places[axis] = indices
     return tuple(places)
 
 
 def _set(x: np.ndarray, value: np.ndarray, key: Any) -> np.ndarray:
-    result = np.array(x)  # which may be a number
+    result = np.array(x)  # `x` may be a number
     result[key] = value
     return result
 
 
 def _add(x: np.ndarray, value: np.ndarray, key: Any) -> np.ndarray:
-    """``x`` with something added where an index reads, each time that it does."""
-    result = np.array(x)  # which may be a number
+    """``x`` plus a value at an index. An element that the index has twice gets both."""
+    result = np.array(x)  # `x` may be a number
     np.add.at(result, key, value)
     return result
 
@@ -70,7 +70,7 @@ def _writing(xp: Any) -> tuple[Function, Function]:
 
 @cache
 def _broadcasting() -> Function:
-    """`broadcast_to` as autograd differentiates it, which its own knows for axes that are there and not empty only."""
+    """`broadcast_to` with a gradient for new and for empty axes, which autograd's own lacks."""
     import autograd.numpy as anp
     from autograd.extend import defvjp, primitive
 
@@ -88,7 +88,7 @@ def _broadcasting() -> Function:
 
 
 def _differentiated(xp: Any, node: Node) -> Function:
-    """What autograd goes through for a node: no integers and booleans, and each broadcast as a function of its own."""
+    """The function of a node for autograd: without a gradient for integers and booleans; broadcasts are separate."""
     from autograd.tracer import getval, isbox
 
     if not node.dtype.is_floating:
@@ -108,7 +108,7 @@ def _integer_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _power(xp: Any) -> Function:
-    """``power``, which takes the square root where the exponent is one number, 0.5: that of -inf differs."""
+    """``power``. For an exponent of rank 0 that is 0.5 NumPy takes the square root, whose result for -inf differs."""
 
     def power(x: Any, y: Any) -> Any:
         if y.ndim == 0 and y == 0.5:
@@ -118,7 +118,7 @@ def _power(xp: Any) -> Function:
     return power
 
 
-# What NumPy calls what the standard calls asin.
+# NumPy's names of the standard's asin and the like.
 ARC_NAMES = {name: name.replace("a", "arc", 1) for name in ["asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2"]}
 _NAMES = {**ARC_NAMES, "round": "rint", "transfer": "array", "bitwise_invert": "invert", "cumulative_sum": "cumsum"}
 
@@ -141,7 +141,7 @@ def _product(x: Any, axis: Sequence[int]) -> Any:
 
 @cache
 def _running_product() -> Function:
-    """`np.cumprod` as autograd differentiates it, also twice: nothing is divided by the factors, which may be 0."""
+    """`np.cumprod` with a gradient, also a second one, that does not divide by the factors: they may be 0."""
     import autograd.numpy as anp
     from autograd.extend import defvjp, primitive
 
@@ -169,7 +169,7 @@ def _special_function(xp: Any, node: Node) -> Function:
 
 @cache
 def _sorting() -> Function:
-    """`np.sort` as autograd differentiates it, also twice."""
+    """`np.sort` with a gradient, also a second one."""
     from autograd.extend import defvjp, primitive
     from autograd.tracer import getval
 
@@ -201,7 +201,7 @@ def _conv2d(xp: Any, node: Node) -> Function:
 
 
 def results(xp: Any, node: Node, compiled: control_flow.Compiler) -> Function:
-    """The function of ``xp`` that computes all results of an op that has several."""
+    """The function of ``xp`` that computes all results of an op with several."""
     return control_flow.ROWS[node.op](xp, node, compiled) if node.bodies else ROWS[node.op](xp, node)
 
 

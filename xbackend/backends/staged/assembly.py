@@ -26,10 +26,12 @@ from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
 from xbackend.program.stages import Plan, Stage, Variable
 
+LARGE = 64  # constants with more elements are inputs that stay on their device, where no compiler folds them
+
 
 @dataclass
 class Lowered:
-    """A lowered program: the framework's variables by value, and those with values from outside."""
+    """A lowered program: the framework's variables, by the program's values, and the variables of its sources."""
 
     program: Program
     variables: list[Variable] = field(default_factory=list)
@@ -62,7 +64,9 @@ class Lowered:
 class Assembly:
     """The assembly of the compiled stages of a program, whose graph is cut at its transfers."""
 
-    def __init__(self, backend: StagedBackend, graph: Lowered, transfer: type) -> None:
+    def __init__(self, backend: StagedBackend, graph: Lowered, transfer: type, separate: str = "") -> None:
+        """``separate`` is as in `Execution`."""
+        self.separate, self.lowered_only = separate, LOWERED if backend.settings.lower_for else ""
         self.backend, self.graph, self.plan = backend, graph, cut(graph.sources, graph.results(), transfer)
         program = graph.program
         self.cells = {i: backend.storage(program.shared[i]) for i in graph.shared}
@@ -95,7 +99,7 @@ class Assembly:
             self.compiled = backend.compile_stages(self.names, stages)
             self.schedule = StageSchedule(self.plan, self.sources, self.outputs)
             execute = self._staged()
-        if backend.settings.lower_for:
+        if self.lowered_only:
             return Built(refuse, lambda: Execution({}), refuse, self.lowered)
         return Built(execute, self._executed, self._profile)
 
@@ -119,14 +123,14 @@ class Assembly:
         return len(self.backend.devices) == 1 and self.backend.mutates
 
     def _mutable(self) -> set[Variable]:
-        """The inputs that may be overwritten; none if the call may fail after that, as state must then stay."""
+        """The inputs that may be overwritten; none if the call may fail, as state must then stay."""
         program = self.graph.program
         if not self._alone or (self.backend.refuses and analyses.may_refuse(program)):
             return set()
         return {self.graph.shared[i] for i in program.updates}
 
     def distinct(self) -> list[Variable]:
-        """The results, with copies of those equal to another one or to a shared variable, which may be overwritten."""
+        """The results; one that is also another result or a shared variable is copied, as updates overwrite it."""
         held, distinct = {*self.graph.shared.values()}, list[Variable]()
         for variable in self.outputs:
             distinct.append(self.backend.copied(variable) if variable in held else variable)
@@ -182,17 +186,15 @@ class Assembly:
         return outputs[:first]
 
     def _executed(self) -> Execution:
-        return Execution(self.ops(), self._transfers(), tuple(self.backward()))
+        return Execution(self.ops(), self._transfers(), tuple(self.backward()), self.separate)
 
     def _transfers(self) -> tuple[Transferred, ...]:
-        """The transfers between stages. The framework's gradient inserted those that are no node of the program."""
+        """The transfers between stages. Transfers without a node of the program are of the framework's gradient."""
         variables = self.graph.variables
         of_node = {variables[i]: i for i, n in enumerate(self.graph.program.values) if n.op == "transfer"}
         ends = [(move.inputs[0], move.outputs[0], move.op) for move in self.plan.between]
-        known, said = (
-            self.devices,
-            LOWERED if self.backend.settings.lower_for else "devices of what was given and of what came",
-        )
+        known = self.devices
+        said = self.lowered_only or "devices of what was given and of what came"
         return tuple(
             Transferred(known[x], known[y], self.bytes[y], of_node.get(y), y not in of_node, str(op), said)
             for x, y, op in ends
@@ -236,7 +238,7 @@ class Assembly:
         devices = {self.devices[v] for v in stage.outputs if v in self.devices}
         if len(devices) != 1:
             return None
-        said = LOWERED if self.backend.settings.lower_for else self.backend.evidence
+        said = self.lowered_only or self.backend.evidence
         number, count = self._numbers[stage], len(self._numbers)
         return Executed(devices.pop(), op, f"stage {number} of {count}, {said}")
 

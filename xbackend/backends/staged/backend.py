@@ -22,14 +22,14 @@ Call = Callable[..., Sequence[Value]]
 
 
 class CompiledStage(NamedTuple):
-    """The innermost callable of a stage, and its device as the framework says, or, before it knows, as asked."""
+    """The innermost callable of a stage, and its device: as the framework says, or as asked until it does."""
 
     call: Call
     device: Device
 
 
 class StagedBackend(Backend):
-    """A backend whose programs are graphs, cut into stages, which the *mode*, the first of its bases, compiles."""
+    """A backend that cuts graphs into stages. The *mode*, the first of its base classes, compiles them."""
 
     packages: tuple[str, ...] = ()  # packages to report versions of
     folds: bool = True  # whether constants are folded while compiling
@@ -61,14 +61,14 @@ class StagedBackend(Backend):
 
     @abc.abstractmethod
     def mover(self, device: Device) -> Callable[[Value], Value]:
-        """A function that returns a copy of a value on the device, possibly before it is made."""
+        """A function from a value to its copy on the device, which may return before the copy is made."""
 
     def on_device(self, compiled: CompiledStage, count: int) -> Call:
         """The callable of a stage with ``count`` results, in a program of several stages; it does not wait for them."""
         return compiled.call
 
     def get(self, value: Value) -> np.ndarray:
-        return np.array(value)
+        return np.array(self.content(value))
 
     # Compiled functions take and return the *content* of a value, which may be a part of it.
 
@@ -84,7 +84,7 @@ class StagedBackend(Backend):
         """Return when these are computed."""
 
     def copier(self, device: Device) -> Callable[[Any], Any]:
-        """A function that returns a copy of a content on the device, possibly before it is made."""
+        """A function from a content to its copy on the device, which may return before the copy is made."""
         return self.mover(device)
 
     def own_threads(self) -> dict[str, int | None]:
@@ -110,13 +110,13 @@ class StagedBackend(Backend):
         )
 
     def limit_threads(self) -> None:
-        """Set the variables that libraries read when they are loaded; threadpoolctl limits NumPy's, already loaded."""
+        """Set the variables that libraries read when they are loaded. NumPy's BLAS, loaded before, ignores them."""
         if self.settings.threads is not None:
             os.environ.update(threads.environment(self.settings.threads))
             os.environ["NPROC"] = str(self.settings.threads)  # XLA's (tsl/platform/cpu_info)
 
     def unsupported(self, what: str, node: Node | None, error: Exception) -> Exception:
-        """The error to raise for one of the framework while lowering or compiling."""
+        """The error to raise for the framework's error in lowering or compilation."""
         if isinstance(error, MemoryError | UnsupportedOperation):
             return error
         where = f" (at {node.source})" if node is not None and node.source else ""

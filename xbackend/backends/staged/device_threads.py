@@ -115,10 +115,10 @@ class DeviceThreads:
         and of their successors. Raises `DeviceUnavailable` after `close`."""
         work = _Work(self, self._threads[device], call, inputs, count)
         with self.lock:
+            while self._unfinished >= self._most and not self._closing:
+                self._room.wait()
             if self._closing:
                 raise DeviceUnavailable(f"the thread of {device} has ended: its backend was closed; open it again")
-            while self._unfinished >= self._most:
-                self._room.wait()
             self._unfinished += 1
             work.missing = 1  # this method itself
         if not self.pending(inputs, work.arrived, work):

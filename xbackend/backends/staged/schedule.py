@@ -27,7 +27,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A stage (by its number) or a transfer, with its slots; no later instruction reads the ``last`` ones."""
+    """A stage (by its number) or a transfer, with its slots; no later instruction reads the slots ``last``."""
 
     device: Device
     inputs: tuple[int, ...]
@@ -62,7 +62,7 @@ class StageSchedule:
         return self.slots.setdefault(variable, len(self.slots))
 
     def _moves(self, waiting: Mapping[Variable, list[Any]], available: Iterable[Variable]) -> list[Instruction]:
-        """The transfers of these variables, and of the results of these transfers."""
+        """The transfers of these variables, and of their results in turn."""
         todo, steps = list(available), []
         for variable in todo:
             for move in waiting.get(variable, ()):

@@ -1,6 +1,6 @@
 """TensorFlow's graphs for devices that this machine lacks: read as they are traced, before TensorFlow optimises and
-partitions them. What XLA compiles is lowered by it for the device's kind. Whether an op has a kernel for a GPU is read
-from the kernels that TensorFlow's library registers, which has those for GPUs on machines without one too."""
+partitions them. XLA lowers its functions for the device's kind. The kernels of a GPU are those that TensorFlow's
+library registers, also on machines without a GPU."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _TARGET = re.compile(r'custom_call_target="([^"]+)"')
 
 
 def built(lowering: Lowering, function: Any, compiled: Mapping[str, Any]) -> Built:
-    """A concrete function as `Built`, that is read and never executed. ``compiled`` has the functions for XLA, with
-    their arguments and device, by the name of what calls them."""
+    """A concrete function as `Built`, read and never executed. ``compiled`` has the functions for XLA, with arguments
+    and device, by the name of the calling op."""
     return Built(refuse, lambda: Execution({}), refuse, lambda: _report(lowering, function, compiled))
 
 
@@ -50,7 +50,7 @@ def _report(lowering: Lowering, function: Any, compiled: Mapping[str, Any]) -> R
 
 
 def _received(lowering: Lowering, traced: Any, nodes: Sequence[Any], observed: Observed) -> Iterator[Received]:
-    """The edges of the graph from one device to another: what the runtime will send."""
+    """The edges of the graph between devices, along which the runtime will send."""
     of_argument = {lowering.values[i][-1]: lowering.devices[i] for i in lowering.program.inputs}
     uses: dict[tuple[str, Device], list[tuple[str, int]]] = {}
     for node in nodes:
@@ -68,7 +68,7 @@ def _received(lowering: Lowering, traced: Any, nodes: Sequence[Any], observed: O
 
 
 def _by_device(lowering: Lowering, name: str, nodes: Sequence[Any], devices: Mapping[str, Device]) -> Iterator[Part]:
-    """The ops of a graph on each device, and of these the ones that a GPU's kernels do not compute."""
+    """The ops of a graph on each device; of a GPU also those without a kernel, or with one in the host's memory."""
     values = {op_of(names[0]) for names in lowering.values.values()}
     for device in lowering.backend.names:
         here = [node for node in nodes if devices.get(node.device) == device]
@@ -115,7 +115,7 @@ def _kernel(node: Any, kind: str) -> Any:
 
 
 def _in_host_memory(tf: Any, op: str, kernel: Any) -> bool:
-    """Whether a kernel for a GPU makes all its results in the memory of the host, as those of int32 do."""
+    """Whether a kernel for a GPU makes all its results in the memory of the host, as kernels of int32 do."""
     from tensorflow.python.framework import op_def_registry
 
     made = {result.name for result in op_def_registry.get(op).output_arg}

@@ -1,6 +1,7 @@
-"""TensorFlow as three backends: graphs, graphs compiled by XLA, and op by op, of one graph with TensorFlow's own ops
-and gradients, executed through the innermost call of its Python layer. `tf.compat.v1.wrap_function` makes the graph: a
-`tf.function` would end in an Identity per output on the first device. Soft placement and TensorFloat-32 are off."""
+"""TensorFlow as three backends: graphs, graphs compiled by XLA, and op by op. A program becomes one graph, with
+TensorFlow's own ops and gradients, executed through the innermost call of its Python layer.
+`tf.compat.v1.wrap_function` makes the graph: a `tf.function` would end in an Identity per output on the first device.
+Soft placement and TensorFloat-32 are off."""
 
 from __future__ import annotations
 
@@ -33,12 +34,15 @@ from xbackend.program.host import native
 from xbackend.program.program import Program
 from xbackend.program.shared import SharedVariable
 
-# From the devices of the results and the `RunMetadata` of collected calls to what executed.
+# From the devices of the results and the `RunMetadata` of collected calls to the record of an execution.
 Reader = Callable[[Sequence[Device], Sequence[Any]], Observed]
 
 
 class Runtime:
     """The private parts of TensorFlow's Python layer that xbackend uses. Raises `BackendUnavailable` if one lacks."""
+
+    # Several backends of an interpreter share the context, the registered gradients and what `of_spectra` changes.
+    collecting, tracing = threading.Lock(), threading.RLock()
 
     def __init__(self, tf: Any) -> None:
         try:
@@ -50,7 +54,7 @@ class Runtime:
             self.context.ensure_initialized()
             self.handle = self.context._handle
             self.run: Callable[..., list[Any]] = pywrap_tfe.TFE_Py_Execute
-            # What `tf.constant` ends with, for an array that nobody else has: array, device, dtype.
+            # The last call of `tf.constant`, for an array without another owner: array, device, dtype.
             self.tensor: Callable[[np.ndarray, str, None], Any] = ops.EagerTensor
             self.failure: type[Exception] = tf.errors.OpError
             self.options: Mapping[str, Any] = self.context.function_call_options.as_attrs()
@@ -63,7 +67,6 @@ class Runtime:
                 f"TensorFlow {tf.__version__} has no longer what xbackend calls graphs with ({error}); "
                 "pip install tensorflow==2.21.0"
             ) from error
-        self.collecting = threading.Lock()
 
     @contextmanager
     def collected(self) -> Iterator[list[Any]]:
@@ -105,7 +108,7 @@ CARRIED = "int32 of further CPUs as uint32, the same bits, and uint32 as uint64,
 
 class TensorFlow(Backend):
     common_pool = "TensorFlow"
-    whole_graphs = False  # whether a graph of several programs executes as each of them does
+    whole_graphs = False  # whether a graph of several programs executes as each program does
 
     added: tuple[str, ...] = (
         QUOTIENTS,
@@ -114,9 +117,9 @@ class TensorFlow(Backend):
         "erf of large numbers in float64",
         MENDED,
     )
-    # TensorFlow copies int32 arguments and results of a graph, only, over the memory of cpu:0, whatever CPU they are on
-    # ("working as intended": https://github.com/tensorflow/tensorflow/issues/16106). So they cross as uint32 with the
-    # same bits, and, to differ, uint32 crosses as uint64, which no program has.
+    # TensorFlow copies int32 arguments and results of a graph, and no others, over the memory of cpu:0, whatever CPU
+    # they are on ("working as intended": https://github.com/tensorflow/tensorflow/issues/16106). So int32 crosses as
+    # uint32 with the same bits, and, to differ, uint32 as uint64, which no program has.
     carried: Mapping[str, str] = {"int32": "uint32", "uint32": "uint64"}
 
     def start(self) -> Iterable[Device]:
@@ -124,7 +127,7 @@ class TensorFlow(Backend):
         self.tf = tf = self.needed("tensorflow")
         configure(tf, self.settings, self.name, overlap=bool(self.common_pool))
         self.runtime = Runtime(tf)
-        # The full names of all devices of this process, as in the runtime's reports.
+        # The full names of this process's devices, as in the runtime's reports.
         here = self.runtime.process
         self.names = {
             Device(kind, number): f"{here}/device:{kind.upper()}:{number}"
@@ -220,9 +223,10 @@ class TensorFlow(Backend):
         """A concrete function of the program's arguments. Raises `UnsupportedOperation` if TensorFlow refuses it."""
         program, spec, name = lowering.program, self.tf.TensorSpec, f"{lowering.prefix}a"
         try:
-            function = trace(
-                [spec(program.values[i].shape, lowering.carried(i), numbered(name, i)) for i in program.inputs]
-            )
+            with self.runtime.tracing:
+                function = trace(
+                    [spec(program.values[i].shape, lowering.carried(i), numbered(name, i)) for i in program.inputs]
+                )
         except (NotImplementedError, LookupError, TypeError, ValueError) as error:
             raise UnsupportedOperation(f"backend {self.name} cannot lower {program!r}: {error}") from error
         if lowering.xla:
@@ -249,7 +253,7 @@ class TensorFlow(Backend):
         attributes = tuple(itertools.chain.from_iterable(runtime.options.items()))
         called, beginning = False, threading.Lock()
         collected = list[Any]()  # of calls up to the first successful one
-        unread: list[Device] | None = None  # devices of its results; both, which may be large, are dropped once read
+        unread: list[Device] | None = None  # devices of the results; once read it and ``collected`` are dropped
         seen = Observed("nothing was executed yet")
 
         def first(values: Sequence[Value]) -> list[Value]:
@@ -357,7 +361,7 @@ class TensorFlowXLA(TensorFlow):
 
     def build(self, program: Program) -> Built:
         devices = {n.device for n in program.values}
-        # XLA tells what it makes of a function that reads variables on a device that is there only: read before it.
+        # XLA shows its code of a function with variables for present devices only: so they are read outside of it.
         apart = bool(self.settings.lower_for and program.shared)
         lowering = Lowering(self, program, xla=True, staged=len(devices) > 1 or apart)
         if lowering.staged and self.settings.lower_for:

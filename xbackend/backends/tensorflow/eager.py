@@ -144,7 +144,7 @@ class Replay:
         self, op: str, given: Mapping[int, Value], device: Device, copies: dict[tuple[int, Device], Received]
     ) -> list[Device]:
         """The devices of the inputs that the runtime will copy, silently, to an op's device; a second op there reuses
-        it."""
+        the copy."""
         fresh = []
         for slot, value in given.items():
             home = self._where(value)
@@ -160,9 +160,9 @@ class Replay:
         return fresh
 
     def _straight_line(self, run: Any, handle: Any) -> Callable[..., list[Value]]:
-        """The steps as straight-line Python, of few steps each: TensorFlow asks Python for the current line at each
-        call, counted from the function's start. Slots of a single function are local variables; several share the list
-        ``v``."""
+        """The steps as straight-line Python, `PART` in a function: TensorFlow asks Python for the current line at each
+        call, which Python counts from the function's start. Slots of a single function are local variables; several
+        functions share the list ``v``."""
         count, outputs, title = len(self.lowering.program.inputs), self.outputs, self.lowering.program.name
         objects: dict[str, Any] = {"run": run, "handle": handle}
         if len(self.steps) <= PART:

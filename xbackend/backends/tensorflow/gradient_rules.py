@@ -79,7 +79,7 @@ def _of_larger(before: str, tf: Any, op: Any, cotangent: Any) -> tuple[Any, ...]
 
 
 def _of_running_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
-    """TensorFlow's own divides by the factors, and is 0 where one of them is 0."""
+    """Of running products. TensorFlow's rule divides by the factors, and is 0 where a factor is 0."""
     x, axis = op.inputs[0], int(tf.get_static_value(op.inputs[1]))
     length = x.shape[axis]
     return by_factors(tf, x, op.outputs[0], cotangent, axis=axis, length=length, join=tf.concat), None

@@ -1,5 +1,5 @@
-"""Lowering of a placed program to TensorFlow's graph: each node on its device, in its own name scope (``xb3_n7/`` is
-node 7 of the process's fourth graph), by which it is found in the executed graph."""
+"""Lowering of a placed program to TensorFlow's graph: each node on its device, in its own name scope (``xb3_n0000007/``
+is node 7 of the process's fourth lowering), by which it is found in the executed graph."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Lowering:
         self.storages = {i: backend.storage(v) for i, v in program.shared.items()}
         self.devices = [Device.parse(n.device or "") for n in program.values]
         self.values: dict[int, list[str]] = {}  # value -> names of its tensors, the last one first
-        # What is only lowered: the functions for XLA, with their arguments and device, by the name of the call.
+        # With `Settings.lower_for`: the functions for XLA, with arguments and device, by the name of the call.
         self.functions: dict[str, Any] = {}
         self.stages: dict[int, str] = {}  # value -> name of the function call that computes it
         # Backward op -> its forward node and the device that it should run on, `None` where unknown.
@@ -179,7 +179,7 @@ class Lowering:
         return [self._named(i, gradient, "gradient") for i, gradient in zip(group, gradients, strict=True)]
 
     def _asked(self, graph: Any, op: Any) -> tuple[int | None, Device | None]:
-        """The forward node of a backward op, and the device that it should run on; that of a sum is where it is
+        """The forward node of a backward op, and the device that it should run on. A sum should run where it is
         colocated."""
         match = _BACKWARD.search(op.name)
         if match is None:
@@ -216,9 +216,9 @@ class Lowering:
         return assigned
 
     def _stages(self, tensors: Values) -> None:
-        """Lower the program in stages, each a function for XLA on one device, and what is between."""
+        """Lower the program in stages, each a function for XLA on one device, and the nodes between them."""
         program, wanted = self.program, [*self.program.outputs, *self.program.updates.values()]
-        # A target of a gradient could not be referred to inside of a function.
+        # A gradient cannot refer to a target inside of a function.
         ends = {i for node in program.nodes if node.op == "grad" for i in node.inputs[1:]}
         outside = {*wanted, *(i for node in program.nodes if node.op in ("transfer", "grad") for i in node.inputs)}
         sources, nodes = list[Node](), list[Node]()
@@ -271,8 +271,8 @@ class Lowering:
         return int(match[1]) if match else None
 
     def check_kept(self, graph: Any) -> None:
-        """Raises `UnsupportedOperation` for a gradient that needs more of a loop or a choice than XLA's functions keep:
-        what a loop leaves, outside of them or in a branch not taken; what a branch leaves, outside of them."""
+        """Raises `UnsupportedOperation` for a gradient with residuals that XLA does not keep: a loop's outside of XLA's
+        functions or in a branch not taken, a branch's outside of XLA's functions."""
         if not has_gradients(self.program) or not any(node.bodies for node in everywhere(self.program)):
             return
         variant = self.tf.variant.as_datatype_enum
@@ -297,8 +297,8 @@ class Lowering:
 
 
 def _crossing(tf: Any, value: Any, source: str) -> Any:
-    """A value of the device ``source`` on that of the scope, by an op that TensorFlow's optimiser keeps: it would merge
-    the ops on both sides of another one, as its composition of unary ops ignores devices."""
+    """A value of the device ``source`` on the device of the scope, by an op that TensorFlow's optimiser keeps. Else it
+    would merge the ops on both sides: its composition of unary ops ignores devices."""
     return kept(tf, value, _crossing_back(tf, source))
 
 

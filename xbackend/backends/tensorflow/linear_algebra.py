@@ -1,4 +1,4 @@
-"""Linear algebra lowered to TensorFlow's ops: rows as those of `ops`."""
+"""Linear algebra lowered to TensorFlow's ops, in rows as in `ops`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_DETERMINANT = (
 
 
 def raw(name: str, *arguments: str) -> Row:
-    """A raw op, by the names of the arguments that are its inputs."""
+    """A row for a raw op, by the names of its inputs."""
     return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(**dict(zip(arguments, inputs, strict=True)))
 
 

@@ -1,5 +1,5 @@
-"""The op set lowered to TensorFlow's ops, raw ones where they mean what the standard says. A row takes the module
-``tf``, the node, its inputs as tensors and whether XLA will compile the result, while a graph is under construction."""
+"""The op set lowered to TensorFlow's ops, raw ones where they mean what the standard says. A row adds ops to the graph
+under construction, from the module ``tf``, the node, its inputs as tensors, and whether XLA will compile them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xbackend.program.program import Node
 
 
 def _raw(name: str) -> str:
-    """What TensorFlow calls most ops: ``less_equal`` is ``LessEqual``."""
+    """TensorFlow's name of most ops: ``less_equal`` is ``LessEqual``."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
@@ -52,7 +52,7 @@ _BINARY = {
 }
 
 
-# From so many indices on, a choice by the least of them takes less time than three ops over all of them.
+# From this number of indices on, a choice by their minimum takes less time than three ops over all of them.
 MANY_INDICES = 16_384
 
 
@@ -72,7 +72,7 @@ def _erf(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 
 
 def _product(theirs: Row, tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    """XLA takes a square of integers for positive, also where it overflows: they are multiplied without signs."""
+    """XLA takes squares of integers for positive, also where they overflow: it gets products without signs."""
     if xla and node.dtype.is_integer:
         return _times(tf, inputs[0], inputs[-1])
     return theirs(tf, node, inputs, xla)
@@ -87,17 +87,13 @@ def _times(tf: Any, x: Any, y: Any) -> Any:
 
 def _abs(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     (x,) = inputs
-    # For XLA it is never negative; that of the smallest integer is.
+    # XLA assumes that it is not negative; that of the smallest integer is.
     return tf.where(x < 0, -x, x) if xla and node.dtype.is_integer else tf.raw_ops.Abs(x=x)
-
-
-def _rounding(theirs: Row) -> Row:
-    return lambda tf, node, inputs, xla: inputs[0] if node.dtype.is_integer else theirs(tf, node, inputs, xla)
 
 
 def _sign(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     sign = tf.raw_ops.Sign(x=inputs[0])
-    # That of -0 is -0 by XLA, and on a GPU.
+    # XLA and GPUs give -0 for -0.
     keeps = xla or "CPU" not in sign.device.upper()
     return _special(tf, node).positive_zero(sign) if keeps and node.dtype.is_floating else sign
 
@@ -131,7 +127,7 @@ def _floor_divide(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
         return _of_integers(tf, "FloorDiv", x, y)
     # TensorFlow takes the floor of the rounded quotient; NumPy that of the exact one, as 1 // 0.1 is 9 and not 10.
     whole = tf.round(tf.divide(tf.subtract(x, tf.raw_ops.FloorMod(x=x, y=y)), y))
-    # A quotient that is 0 is there for its sign, and its gradient would be with it.
+    # Where it is 0 `quotient` returns x / y, for the sign, and so the gradient of x / y.
     return tf.stop_gradient(_special(tf, node).quotient(x, y, whole))
 
 
@@ -157,8 +153,8 @@ def _pow(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 
 
 def _power_by_squaring(tf: Any, base: Any, exponent: Any) -> Any:
-    """Powers of integers, of whose exponents XLA's own reads six bits (tf2xla/kernels/binary_ops.cc: IntPow): from the
-    64th on only those of 0, 1 and -1 are numbers of 64 bits."""
+    """Powers of integers. XLA's own reads six bits of an exponent (tf2xla/kernels/binary_ops.cc: IntPow). From the 64th
+    power on only powers of 0, 1 and -1 fit into 64 bits, and depend on the exponent's parity alone."""
     exponent = tf.where(exponent > 63, 62 + tf.bitwise.bitwise_and(exponent, tf.ones_like(exponent)), exponent)
     result = tf.ones_like(base)
     for bit in range(6):
@@ -201,7 +197,7 @@ def _arg_reduction(name: str, tf: Any, node: Node, inputs: Sequence[Any], xla: b
     if x.dtype.is_floating:
         # As everywhere else the first NaN counts as the extreme; TensorFlow would pass over it.
         missing = tf.math.is_nan(x)
-        # Of float32, as there is no kernel of integers for GPUs.
+        # By way of float32: GPUs have no such kernel for integers.
         first = tf.raw_ops.ArgMax(input=tf.cast(missing, tf.float32), dimension=axis, output_type=tf.int64)
         result = tf.where(tf.reduce_any(missing, axis=axis), first, result)
     return result
@@ -253,7 +249,7 @@ def _slice_written(tf: Any, node: Node, inputs: Sequence[Any], xla: bool, *, add
 
 
 def _padded(tf: Any, node: Node, value: Any) -> Any:
-    """The value at its place, among -0.0: of most of an array adding it takes half as long as writing into a copy."""
+    """The value in an array of -0.0. For most of an array, to add that takes half as long as to write into a copy."""
     starts, lengths = node.params["starts"], value.shape
     around = [[start, n - start - length] for start, n, length in zip(starts, node.shape, lengths, strict=True)]
     nothing = tf.constant(-0.0 if node.dtype.is_floating else 0, node.dtype.value)
@@ -261,7 +257,7 @@ def _padded(tf: Any, node: Node, value: Any) -> Any:
 
 
 def _scattered(tf: Any, node: Node, inputs: Sequence[Any], name: str) -> Any:
-    """Of elements one after the other: XLA writes no slice with steps (tf2xla/kernels/strided_slice_op.cc)."""
+    """A slice written by element: XLA writes no slice with steps (tf2xla/kernels/strided_slice_op.cc)."""
     x, value = inputs
     places = np.arange(math.prod(node.shape)).reshape(node.shape)[slices(node.params)].reshape(-1, 1)
     written = getattr(tf.raw_ops, name)(
@@ -271,7 +267,7 @@ def _scattered(tf: Any, node: Node, inputs: Sequence[Any], name: str) -> Any:
 
 
 def _inside(tf: Any, indices: Any, length: int, xla: bool) -> Any:
-    """Indices that count from the end, from the beginning: TensorFlow's own ops take no negative ones."""
+    """The indices, negative ones counted from the beginning: TensorFlow's own ops take none."""
     known = tf.get_static_value(indices)
     if known is not None and (known >= 0).all():
         return indices
@@ -336,11 +332,11 @@ TABLE = Rows(
         "erf": _erf,
         "multiply": partial(_product, raw("Mul", "x", "y")),
         "square": partial(_product, raw("Square", "x")),
-        "floor": _rounding(raw("Floor", "x")),
-        "ceil": _rounding(raw("Ceil", "x")),
-        "round": _rounding(raw("Round", "x")),  # halves to the even one
+        "floor": raw("Floor", "x"),
+        "ceil": raw("Ceil", "x"),
+        "round": raw("Round", "x"),  # halves to the even one
         "sign": _sign,
-        "trunc": _rounding(_trunc),
+        "trunc": _trunc,
         "log2": _logarithm(2.0),
         "log10": _logarithm(10.0),
         "atan2": raw("Atan2", "y", "x"),
@@ -389,4 +385,5 @@ TABLE = Rows(
         **sorting.ROWS,
     },
 )
-"""One row per op that computes; sources, `transfer` and `grad` belong to the graph (`xbackend.backends.tensorflow`)."""
+"""One row per op that computes; sources, `transfer` and `grad` belong to the graph (`tensorflow.graph`), loops and
+choices to `control_flow`."""

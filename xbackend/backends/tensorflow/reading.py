@@ -38,8 +38,8 @@ class Received:
 
 @dataclass
 class Observed:
-    """The executed ops by TensorFlow's names; those that XLA ``compiled``; ``composed``, how many ops the optimiser
-    fused into one; and the devices of the ``returned`` outputs, by position."""
+    """The executed ``ops`` by TensorFlow's names; the names of calls that XLA ``compiled``; ``composed``, the number of
+    ops that the optimiser fused into one; and the devices of the ``returned`` outputs, by position."""
 
     evidence: str
     ops: dict[str, tuple[str, Device]] = field(default_factory=dict)
@@ -189,8 +189,8 @@ class _Records:
         return Transferred(value.source, value.target, value.bytes, node, of_itself, str(value), evidence)
 
     def _came(self, i: int) -> list[Received]:
-        """The values received for a transfer where it asked for: used by its op, or, without it, with a predecessor's
-        name."""
+        """The values received for a transfer: used by its op, or, if that was not executed, with a predecessor's name
+        and on the device asked for."""
         taken = self.by_user.get(op_of(self._value(i)))
         return taken or [r for r in self._received(i) if r.target == self.lowering.devices[i]]
 
@@ -269,7 +269,7 @@ class _Records:
         return result
 
     def _merged(self, node: int) -> bool:
-        """Whether a fused op may contain the node: without an op of its own, and no loop, whose ops are no nodes."""
+        """Whether a fused op may contain the node: it has no op of its own, and is no loop, whose ops are no nodes."""
         return not self.program.values[node].bodies and op_of(self._value(node)) not in self.observed.ops
 
     def _backward(self) -> Iterator[Backward]:

@@ -12,7 +12,7 @@ from xbackend.program.program import Node
 
 
 def _keys(tf: Any, x: Any) -> Any:
-    """Integer keys in the order of the numbers, NaN last: the bits, inverted below the sign of negative ones."""
+    """Integer keys in the order of the numbers, NaN last: the bits, of negative numbers inverted below the sign."""
     if not x.dtype.is_floating:
         return x
     whole = tf.int32 if x.dtype == tf.float32 else tf.int64
