@@ -43,7 +43,7 @@ for names, instead in (
 
 
 def check_rows(name: str, jaxpr: Any) -> None:
-    """Raises `GraphError` that names all primitives without a row, those of inner jaxprs included."""
+    """Raises `GraphError` with all primitives that have no row, those of inner jaxprs included."""
     missing, todo, seen = Missing("JAX"), [jaxpr], set[Any]()
     while todo:
         inner = todo.pop()
@@ -58,7 +58,7 @@ def check_rows(name: str, jaxpr: Any) -> None:
 
 
 def _lacking(equation: Any) -> tuple[str, str] | None:
-    """What no program has of an equation, and what to write instead."""
+    """The primitive, with its dtype if that is why, that no program has, and what to write instead; else `None`."""
     primitive = equation.primitive.name
     if primitive not in ROWS:
         return primitive, REFUSED.get(primitive, "")
@@ -67,7 +67,7 @@ def _lacking(equation: Any) -> tuple[str, str] | None:
     for one in (*equation.invars, *equation.outvars):
         dtype = getattr(one.aval, "dtype", None)
         name = getattr(dtype, "name", str(one.aval))
-        # Keys are of random numbers, whose primitives are refused.
+        # Dtypes of random keys: primitives of random numbers are refused by name.
         if name not in (*DType, *dtypes.SMALL) and not name.startswith("key<"):
             return f"{primitive} of {dtype}", "cast to a dtype that a program has, such as float32"
     return None
