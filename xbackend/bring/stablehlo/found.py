@@ -1,4 +1,4 @@
-"""A file that `jax.export` wrote."""
+"""Brings a file that `jax.export` wrote."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LARGEST = 1 << 31  # bytes
 
 
 def brought(path: Path, given: Any, name: str, generator: np.random.Generator) -> Origin:
-    """The program of the function in a file, JAX's own results where this machine has what it was exported for, and for
-    a scalar of floating-point arrays JAX's own gradients. Raises `GraphError`."""
+    """The program of the function in a file; JAX's results, where it was exported for JAX's platform here; and JAX's
+    gradients, where the result is one floating-point scalar. Raises `GraphError`."""
     import jax
 
     if name:
         raise GraphError(f"{path.name} has one function: leave out :{name}")
     exported = read(path)
-    jax.config.update("jax_enable_x64", True)  # else JAX halves the inputs' precision
+    jax.config.update("jax_enable_x64", True)  # else JAX casts the inputs to 32 bits
     arrays = arrays_of(_inputs(exported), given, generator)
     graph, called = graph_of(exported, arrays), path.stem
     program = graph.program(called)
@@ -48,7 +48,7 @@ def read(path: Path) -> Any:
         return jax.export.deserialize(bytearray(path.read_bytes()))
     except ImportError as error:
         raise GraphError(f"{error}: pip install flatbuffers, there") from None
-    except Exception as error:  # the parser's own kinds
+    except Exception as error:  # the parser has its own errors
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise GraphError(
             f"{path.name} is no file of jax.export, or is cut off: {said:.200}: write it with "
@@ -72,7 +72,7 @@ def _own(exported: Any, flat: Any) -> Any:
 
 
 def _slopes(graph: Graph, arrays: list[np.ndarray], floating: list[int]) -> list[np.ndarray]:
-    """JAX's gradients: by the rule in the file, else of the ops in it; none where a loop has none."""
+    """JAX's gradients: by the rule in the file, else of its ops; empty where a loop has no gradient."""
     import jax
 
     own = graph.exported.has_vjp()

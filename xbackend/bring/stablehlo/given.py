@@ -1,4 +1,4 @@
-"""What users have of `jax.export`: an `Exported`, or the file that it wrote."""
+"""Programs of what `jax.export` exported."""
 
 from __future__ import annotations
 
@@ -23,8 +23,14 @@ from xbackend.errors import GraphError
 
 @dataclass(frozen=True)
 class Graph:
-    """An export for arguments of known shapes: the function that its ops are, of the arrays in a row, and the names of
-    these."""
+    """An export for arguments of known shapes.
+
+    Attributes:
+        exported: the `jax.export.Exported`.
+        function: its ops as a function that JAX can trace, from the arguments as a flat list to the results as one.
+        specs: an array, or its shape and dtype, for each argument.
+        names: the name of each argument.
+    """
 
     exported: Any
     function: Callable[..., list[Any]]
@@ -32,7 +38,7 @@ class Graph:
     names: Sequence[str]
 
     def program(self, name: str) -> TracedProgram:
-        """Raises `GraphError` with all ops that have no row."""
+        """The program of the export. Raises `GraphError` with all ops that have no row."""
         import jax
 
         with wide():
@@ -44,7 +50,7 @@ class Graph:
 
 
 def from_exported(exported: Any, *examples: Any, name: str | None = None) -> TracedProgram:
-    """The program of a `jax.export.Exported`. Examples are for one whose shapes have symbols: they say the numbers."""
+    """The program of a `jax.export.Exported`. Symbols in its shapes need examples. Raises `GraphError`."""
     import jax
 
     given = jax.tree.leaves(examples) or None
@@ -52,7 +58,7 @@ def from_exported(exported: Any, *examples: Any, name: str | None = None) -> Tra
 
 
 def graph_of(exported: Any, given: Sequence[Any] | None) -> Graph:
-    """The graph for arrays of these shapes, which only symbols in shapes ask for. Raises `GraphError`."""
+    """The graph for arrays of these shapes; `None` will do unless shapes have symbols. Raises `GraphError`."""
     import jax
 
     named = str(exported.fun_name)
@@ -84,7 +90,7 @@ def graph_of(exported: Any, given: Sequence[Any] | None) -> Graph:
     module.check_size("main")
     kept = range(len(specs)) if symbolic else exported.module_kept_var_idx
     first: list[Any] = []
-    if len(exported.platforms) > 1 and not symbolic:  # the number of the platform is an argument before the others
+    if len(exported.platforms) > 1 and not symbolic:  # the first argument is the number of the platform
         type_ = module.functions["main"].regions[0].blocks[0].arguments[0].type
         first = [np.asarray(exported.platforms.index(platform), dtype_of(type_))]
 
@@ -97,7 +103,7 @@ def graph_of(exported: Any, given: Sequence[Any] | None) -> Graph:
 
 
 def _refined(exported: Any, specs: Sequence[Any], platform: str) -> Any:
-    """The module for numbers in place of symbols, as JAX makes it before it compiles."""
+    """The module with numbers in place of symbols, as JAX makes it before it compiles."""
     import jax
 
     arguments, keywords = jax.tree.unflatten(exported.in_tree, specs)
@@ -108,7 +114,7 @@ def _refined(exported: Any, specs: Sequence[Any], platform: str) -> Any:
 
 
 def names_of(exported: Any) -> list[str]:
-    """The names of the arguments, where the file has them."""
+    """The names of the arguments; ``x0``, ``x1`` and so on where the file has none."""
     module = Module(module_of(exported), "")
     places = [str(one.location) for one in module.functions["main"].regions[0].blocks[0].arguments]
     kept, names = exported.module_kept_var_idx, [""] * len(exported.in_avals)
@@ -119,7 +125,7 @@ def names_of(exported: Any) -> list[str]:
 
 
 def wide() -> AbstractContextManager[Any]:
-    """JAX with 64-bit numbers, as a file may have them."""
+    """A context in which JAX has 64-bit numbers, as a file may have them."""
     import jax
 
     context: AbstractContextManager[Any] = jax.enable_x64(True)

@@ -1,4 +1,4 @@
-"""Rows of ops with functions inside of them: calls, loops, choices, reductions, windows and sorts."""
+"""Rows of calls, loops, choices, reductions, windows, sorts and factorisations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def call(frame: Frame, operation: Any, values: list[Any]) -> Any:
     return function(*values) if function else called(frame.module, name, values)
 
 
-# Functions of `jax.lax` that JAX exports under a name beside what they are in terms of other ops.
+# Functions of `jax.lax` that JAX exports by name, with a decomposition to other ops.
 _NAMED = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "digamma", "erf", "erf_inv", "erfc", "lgamma"),
     *("sinh", "tan"),
@@ -44,7 +44,7 @@ def composite(frame: Frame, operation: Any, values: list[Any]) -> Any:
 
 @row("while")
 def loop(frame: Frame, operation: Any, values: list[Any]) -> Any:
-    """A loop that counts from a number to a number is `lax.scan`, which has a gradient."""
+    """A loop that counts between known numbers is `lax.scan`, which has a gradient."""
     condition, body = (frame.region(operation, number) for number in (0, 1))
     steps = _steps(frame, operation)
     if steps is None:
@@ -53,8 +53,8 @@ def loop(frame: Frame, operation: Any, values: list[Any]) -> Any:
 
 
 def _steps(frame: Frame, operation: Any) -> int | None:
-    """The number of steps, where a number that is known at the beginning is one more in each step, and the loop goes on
-    while it is less than another one; `None` for other loops."""
+    """The number of steps of a loop whose counter has a known initial value, grows by 1 in each step, and is less than
+    a known number while the loop goes on; `None` for other loops."""
     (condition,), (body,) = (region.blocks for region in operation.regions)
     *_, end = condition.operations
     (going,) = end.operation.operands
@@ -78,7 +78,7 @@ def _steps(frame: Frame, operation: Any) -> int | None:
 
 @row("case")
 def case(frame: Frame, operation: Any, values: list[Any]) -> Any:
-    """A number without a branch is that of the last one."""
+    """An index without a branch chooses the last one."""
     (index,), last = values, len(operation.regions) - 1
     if isinstance(index, np.ndarray):
         return frame.region(operation, int(index) if 0 <= index <= last else last)()
@@ -94,7 +94,7 @@ row("if")(lambda frame, operation, values: frame.lax.cond(*values, *(frame.regio
 
 # --- reductions -------------------------------------------------------------------------------------------------------
 
-# The function of `jax.lax` that joins two numbers, the reduction by it, and what does not change the other number.
+# By op: the function of `jax.lax` that joins two arrays, the reduction by it, and its neutral element.
 _JOINS = {
     **{"add": ("add", "reduce_sum", 0), "multiply": ("mul", "reduce_prod", 1)},
     **{"maximum": ("max", "reduce_max", -np.inf), "minimum": ("min", "reduce_min", np.inf)},
@@ -103,7 +103,7 @@ _JOINS = {
 
 
 def _changes_nothing(value: Any, neutral: Any) -> bool:
-    """Whether a number that a reduction begins with is known to be neutral."""
+    """Whether the initial value of a reduction is known to be the neutral element."""
     if not isinstance(value, np.ndarray):
         return False
     if value.dtype.kind in "iu":
@@ -136,8 +136,8 @@ def reduce(frame: Frame, operation: Any, values: list[Any]) -> Any:
 
 
 def _elementwise(frame: Frame, operation: Any) -> Callable[[Any, Any], list[Any]]:
-    """The function of a reduction, of arrays, element by element. It may be applied in any order, and to what it begins
-    with any number of times (https://openxla.org/stablehlo/spec#reduce): here never."""
+    """The region of a reduction as an elementwise function of arrays. StableHLO allows any order, and the initial
+    value any number of times (https://openxla.org/stablehlo/spec#reduce): here it is left out."""
     import jax
 
     def joined(first: Any, second: Any) -> list[Any]:
@@ -155,7 +155,7 @@ _RUNNING = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimu
 
 @row("reduce_window", attributes=(*_WINDOW, "padding"))
 def windows(frame: Frame, operation: Any, values: list[Any]) -> Any:
-    """As `jax.lax.cumsum` and its like, which JAX exports as windows, or as `jax.lax.reduce_window`."""
+    """As `jax.lax.cumsum` and its like, whose windows are as long as the axis, or as `jax.lax.reduce_window`."""
     joined, shape = joined_by(operation.regions[0]), shape_of(operation.operands[0].type)
     lengths, *others = (np.broadcast_to(given(operation, name, 1), len(shape)).tolist() for name in _WINDOW)
     around = np.broadcast_to(given(operation, "padding", 0), (len(shape), 2)).tolist()
@@ -179,7 +179,7 @@ def windows(frame: Frame, operation: Any, values: list[Any]) -> Any:
 
 
 def _cumulative(frame: Frame, operation: Any, values: list[Any], axis: int, reverse: bool) -> Any:
-    """Windows that begin, or end, outside: by the number in place of what is not there."""
+    """Windows that end at each element of an axis or, with ``reverse``, begin there: running results."""
     joined, (array, begins) = joined_by(operation.regions[0]), values
     if joined in _RUNNING and _changes_nothing(begins, _JOINS[joined][2]):
         return getattr(frame.lax, _RUNNING[joined])(array, axis=axis, reverse=reverse)
@@ -221,7 +221,7 @@ _PLACES = ("Sharding", "annotate_device_placement", "shape_assertion", "SPMDFull
 
 @row("custom_call", attributes=_CUSTOM)
 def custom_call(frame: Frame, operation: Any, values: list[Any]) -> Any:
-    """LAPACK's functions as JAX calls them, and functions of `jax.lax` under their names."""
+    """Functions of LAPACK as JAX calls them, and functions of `jax.lax` by name."""
     target = symbol(operation, "call_target_name")
     if target in _PLACES[:2]:
         return values
@@ -262,7 +262,7 @@ def _syevd(frame: Frame, linalg: Any, values: list[Any], flags: dict[str, str]) 
 
 
 def _fine(frame: Frame, matrix: Any) -> Any:
-    """LAPACK's word that nothing failed: a program's ops have NaN where something does."""
+    """LAPACK's status of success: a program's ops give NaN where a factorisation fails."""
     return frame.lax.full(matrix.shape[:-2], 0, "int32")
 
 
