@@ -28,7 +28,7 @@ class Graph:
     Attributes:
         exported: the `jax.export.Exported`.
         function: its ops as a function that JAX can trace, from the arguments as a flat list to the results as one.
-        specs: an array, or its shape and dtype, for each argument.
+        specs: the shape and dtype of each argument, as `jax.ShapeDtypeStruct`.
         names: the name of each argument.
     """
 
