@@ -12,7 +12,7 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.bring import dtypes
 from xbackend.bring.arrays import parts
-from xbackend.bring.jax.scalars import ordered
+from xbackend.bring.jax.scalars import joining, ordered
 from xbackend.bring.jax.walk import Walk, dtype_of, row
 from xbackend.errors import GraphError
 
@@ -170,12 +170,8 @@ def _doubled(join: Callable[[Any, Any], Any], array: Any, axis: int) -> Any:
     return array
 
 
-# By primitive: the function that joins two elements of a window, and its neutral element, which is the padding.
-_WINDOWS: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
-    "reduce_window_sum": (xb.add, 0.0),
-    "reduce_window_max": (xb.maximum, -np.inf),
-    "reduce_window_min": (xb.minimum, np.inf),
-}
+# By primitive: the neutral element of the function that joins two elements of a window, which is the padding.
+_WINDOWS = {"reduce_window_sum": 0.0, "reduce_window_max": -np.inf, "reduce_window_min": np.inf}
 _LARGEST_WINDOW = 256  # elements
 _OF_WINDOWS = ("window_dimensions", "window_strides", "base_dilation", "window_dilation", "padding")
 
@@ -186,9 +182,12 @@ def windows(walk: Walk, equation: Any, values: list[Any]) -> Any:
     lengths, steps, spread, inside = (ints(equation.params[name]) for name in _OF_WINDOWS[:4])
     if prod(lengths) > _LARGEST_WINDOW:
         raise GraphError(f"windows of {lengths} have no row: the largest has {_LARGEST_WINDOW} elements")
-    (join, outside), shape = _WINDOWS[equation.primitive.name], equation.outvars[0].aval.shape
-    dtype = np.dtype(dtype_of(equation.outvars[0]))
-    if dtype.kind != "f":
+    name, shape = equation.primitive.name, equation.outvars[0].aval.shape
+    dtype, outside = np.dtype(dtype_of(equation.outvars[0])), _WINDOWS[name]
+    join = xb.add if name == "reduce_window_sum" else joining(name[-3:], dtype.name)
+    if dtype.kind == "b":
+        outside = outside > 0.0
+    elif dtype.kind != "f":
         outside = min(max(outside, np.iinfo(dtype).min), np.iinfo(dtype).max)
     config = [(*around, n - 1) for around, n in zip(equation.params["padding"], spread, strict=True)]
     array = padded(values[0], dtypes.array(np.asarray(outside, dtype)), config)

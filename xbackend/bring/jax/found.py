@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.bring.inputs import positional
+from xbackend.bring.jax.computed import origin_of
 from xbackend.bring.jax.given import from_jax
 from xbackend.bring.origin import Origin
 from xbackend.bring.stablehlo import found as files
@@ -28,9 +29,4 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
     # An array of JAX stays one: a mesh with explicit axes needs its sharding.
     examples = [one if isinstance(one, jax.Array) else array for one, array in zip(given, arrays, strict=True)]
     program = from_jax(found, *examples, name=name)
-    results = [np.asarray(one) for one in jax.tree.leaves(jax.jit(found)(*examples))]
-    floating = [k for k, one in enumerate(arrays) if one.dtype.kind == "f"]
-    scalar = len(results) == 1 and results[0].ndim == 0 and results[0].dtype.kind == "f"
-    slopes = jax.jit(jax.grad(found, argnums=tuple(floating)))(*examples) if scalar and floating else ()
-    gradient = [program.values[program.inputs[k]].params["name"] for k in floating] if slopes else []
-    return Origin(program, arrays, gradient, results, [*map(np.asarray, slopes)], {"graph": f"JAX {jax.__version__}"})
+    return origin_of(program, arrays, found, examples, found)

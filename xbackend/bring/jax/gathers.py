@@ -19,6 +19,7 @@ from xbackend.bring import dtypes
 from xbackend.bring.jax.arrays import ints, shaped, turned
 from xbackend.bring.jax.walk import Walk, dtype_of, row
 from xbackend.errors import GraphError
+from xbackend.program.dtypes import DType
 
 # What happens to an index out of bounds, as `jax.lax.GatherScatterMode` names it.
 MODES = CLIP, FILL_OR_DROP, PROMISE_IN_BOUNDS = "CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"
@@ -56,7 +57,7 @@ class Positions:
         self.windows = [a for a in self.indexed if lengths[a] != 1]
         known = walk.known(equation.invars[1])
         indices: Any = xb.asarray(walk.value(equation.invars[1])) if known is None else known
-        indices = _signed(indices)
+        indices = _signed(indices, prod(shape))
         self.batch = tuple(indices.shape[:-1])
         self.outside: Any = None
         self.columns = {axis: indices[..., number] for number, axis in enumerate(starts)}
@@ -105,10 +106,12 @@ class Positions:
         return array[(..., *(None,) * count)]
 
 
-def _signed(indices: Any) -> Any:
-    """Indices in a signed dtype: positions may be beyond uint8, and starts are compared with 0."""
-    is_unsigned = isinstance(indices, Array) and indices.dtype.is_unsigned
-    return xb.astype(indices, indices.dtype.wider) if is_unsigned else indices
+def _signed(indices: Any, count: int = 0) -> Any:
+    """Indices in a signed dtype that has the positions of ``count`` elements: starts are compared with 0."""
+    if not isinstance(indices, Array):
+        return indices
+    dtype = indices.dtype.wider if indices.dtype.is_unsigned else indices.dtype
+    return xb.astype(indices, DType.int64 if count > dtype.most else dtype)
 
 
 def _joined(array: Any, indexed: list[int], first: int) -> tuple[Any, list[int]]:
@@ -129,7 +132,7 @@ def gather(walk: Walk, equation: Any, values: list[Any]) -> Any:
     numbers, array = equation.params["dimension_numbers"], xb.asarray(values[0])
     offsets = ints(numbers.offset_dims)
     found = Positions(walk, equation, array.shape, ints(equation.params["slice_sizes"]))
-    result = _along_axis(array, found)
+    result = None if offsets else _along_axis(array, found)
     if result is None:
         result = _read(array, found, {*ints(numbers.collapsed_slice_dims), *found.batched})
     beside = [a for a in range(len(found.batch) + len(offsets)) if a not in offsets]
@@ -182,6 +185,8 @@ def scatter(walk: Walk, equation: Any, values: list[Any]) -> Any:
     if name == "scatter" and equation.params.get("update_jaxpr") is not None:
         raise GraphError("x.at[...].apply has no row: read the part, compute it, and set it")
     array, updates, windows = xb.asarray(values[0]), xb.asarray(values[2]), ints(numbers.update_window_dims)
+    if 0 in array.shape:  # it has no place for an update
+        return array
     dropped = (*ints(numbers.inserted_window_dims), *ints(numbers.operand_batching_dims))
     kept = [a for a in range(array.ndim) if a not in dropped]
     of_axis = dict(zip(kept, windows, strict=True))  # by axis of the array, the axis of the updates

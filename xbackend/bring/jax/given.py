@@ -63,7 +63,5 @@ def _names(function: Callable[..., Any], examples: tuple[Any, ...]) -> list[str]
     found = []
     for (first, *rest), _ in paths:
         own = single[first.idx] if first.idx < len(single) else f"x{first.idx}"
-        # A step of the path is an index, a key or an attribute.
-        steps = (next((getattr(one, n) for n in ("idx", "key", "name") if hasattr(one, n)), one) for one in rest)
-        found.append("_".join([own, *map(str, steps)]))
+        found.append("_".join([own, *([jax.tree_util.keystr(rest, simple=True, separator="_")] if rest else [])]))
     return found

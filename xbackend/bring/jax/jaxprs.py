@@ -144,7 +144,8 @@ def platform_index(walk: Walk, equation: Any, values: list[Any]) -> Any:
     number = next((i for i, one in enumerate(platforms) if one is None or "cpu" in one), None)
     if number is None:
         raise GraphError(f"a choice by platform has no row: it has branches of {platforms} only")
-    walk.found[equation.outvars[0]] = found = np.asarray(number, np.int32)
+    found = np.asarray(number, np.int32)
+    walk.note(equation.outvars[0], found)
     return found
 
 

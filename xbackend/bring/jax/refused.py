@@ -33,7 +33,7 @@ for names, instead in (
     ("complex real imag conj fft eig schur", "no program has complex numbers"),
     ("ffi_call custom_partitioning pallas_call custom_call tpu_custom_call", _CODE),
     ("custom_linear_solve", "write jnp.linalg.solve of the matrix; of its gradient give the loss in place of jax.grad"),
-    ("reduce", "write a sum, product, largest, smallest, all or any of jax.numpy"),
+    ("reduce reduce_window", "write a sum, product, largest, smallest, all or any of jax.numpy"),
     ("lt_to le_to eq_to", "it orders NaN and the signs of zeros: compare by <, or search in a vector"),
     ("scatter-mul scatter-max scatter-min", "read the part, compute it, and set it"),
     ("select_and_scatter_add", "it is the gradient of a largest of windows: give the loss in place of jax.grad"),

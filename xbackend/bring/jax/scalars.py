@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -79,10 +80,14 @@ def ordered(value: Any) -> Any:
 
 @row("max", "min")
 def extremum(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    larger = equation.primitive.name == "max"
-    if dtype_of(equation.outvars[0]) == "bool":
-        return (xb.logical_or if larger else xb.logical_and)(*values)
-    return (xb.maximum if larger else xb.minimum)(*values)
+    return joining(equation.primitive.name, dtype_of(equation.outvars[0]))(*values)
+
+
+def joining(name: str, dtype: str) -> Callable[..., Any]:
+    """The function of two arrays that is ``max`` or ``min`` of a dtype."""
+    if dtype == "bool":
+        return xb.logical_or if name == "max" else xb.logical_and
+    return xb.maximum if name == "max" else xb.minimum
 
 
 @row("integer_pow", attributes=("y",), wraps=True)
@@ -156,12 +161,16 @@ def shifted(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 @row("convert_element_type", attributes=("new_dtype", "weak_type"))
 def convert(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """A floating-point number beyond a small integer dtype becomes its nearest bound; NaN becomes 0."""
+    """A floating-point number beyond an integer dtype becomes its nearest bound; NaN becomes 0."""
     before, after = dtype_of(equation.invars[0]), dtype_of(equation.outvars[0])
-    if "float" in before and after in dtypes.SMALL:
-        number = xb.where(xb.isnan(values[0]), 0.0, values[0])
-        return xb.astype(xb.clip(number, *map(float, dtypes.whole_range(after))), dtypes.held(after))
-    return dtypes.cast(values[0], before, after)
+    if "float" not in before or "int" not in after:
+        return dtypes.cast(values[0], before, after)
+    x, (low, high), kind = values[0], dtypes.whole_range(after), np.dtype(before).type
+    is_exact = int(kind(high)) == high
+    largest = kind(high) if is_exact else np.nextafter(kind(high), kind(0))  # the bound is rounded beyond the dtype
+    inside = xb.clip(xb.where(xb.isnan(x), 0.0, x), float(low), float(largest))
+    found = xb.astype(inside, dtypes.held(after))
+    return found if is_exact else xb.where(xb.greater(x, float(largest)), high, found)
 
 
 row("stop_gradient")(

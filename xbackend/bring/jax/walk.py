@@ -239,12 +239,19 @@ def own_function(equation: Any) -> Function | None:
     name = equation.params.get("name")
     if equation.primitive.name not in ("jit", "pjit") or name not in OWN:
         return None
-    traced = _traced(name, tuple(one.aval for one in equation.invars))
+    traced = _traced(name, tuple(one.aval for one in equation.invars), _is_wide())
     return OWN[name] if str(equation.params["jaxpr"]) in traced else None
 
 
+def _is_wide() -> bool:
+    """Whether JAX has 64-bit numbers now. What it traces depends on that, so it is in the keys of the caches."""
+    import jax
+
+    return bool(jax.config.jax_enable_x64)
+
+
 @lru_cache(maxsize=256)
-def _traced(name: str, avals: tuple[Any, ...]) -> frozenset[str]:
+def _traced(name: str, avals: tuple[Any, ...], wide: bool) -> frozenset[str]:
     """The jaxprs, as text, of a function of `jax.numpy.linalg`, alone and under `jax.vmap`. A name is not enough: its
     gradient, or a function of the user, may have it."""
     import jax
@@ -302,11 +309,11 @@ def expanded(equation: Any) -> Any:
     """The jaxpr to which JAX expands a primitive later. The cache has the types of operands in its key, as primitives
     that differ in them only are equal."""
     own = equation.params["_prim"]
-    return _expanded(own, tuple(own.in_avals_flat), own.in_tree)
+    return _expanded(own, tuple(own.in_avals_flat), own.in_tree, _is_wide())
 
 
 @lru_cache(maxsize=64)
-def _expanded(own: Any, taken: tuple[Any, ...], tree: Any) -> Any:
+def _expanded(own: Any, taken: tuple[Any, ...], tree: Any, wide: bool) -> Any:
     import jax
 
     avals = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in taken]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.bring.dtypes import SMALL
+from xbackend.bring.jax.arrays import ints
 from xbackend.bring.stablehlo.modules import dtype_of, shape_of
 from xbackend.bring.stablehlo.walk import Frame, mapping, row
 from xbackend.errors import GraphError
@@ -20,7 +21,6 @@ def _same(names: str) -> dict[str, str]:
 mapping(
     {
         **_same("abs add atan2 cbrt ceil clamp floor is_finite logistic rsqrt sign sqrt tan tanh"),
-        **_same("round_nearest_even"),
         **{"cosine": "cos", "sine": "sin", "divide": "div", "exponential": "exp", "exponential_minus_one": "expm1"},
         **{"log": "log", "log_plus_one": "log1p", "maximum": "max", "minimum": "min", "multiply": "mul"},
         **{"negate": "neg", "not": "bitwise_not", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"},
@@ -28,10 +28,6 @@ mapping(
         **_same("shift_right_arithmetic shift_right_logical"),
     }
 )
-
-
-def ints(attribute: Any) -> tuple[int, ...]:
-    return tuple(int(n) for n in attribute)
 
 
 row("round_nearest_even")(
@@ -66,8 +62,8 @@ def compare(frame: Frame, operation: Any, values: list[Any]) -> Any:
 
 def _enum(operation: Any, attribute: str) -> str:
     """The last word of an attribute, such as SIGNED of ``#stablehlo<comparison_type SIGNED>``; empty without it."""
-    names = [getattr(one, "name", one) for one in operation.attributes]
-    return str(operation.attributes[attribute]).rstrip(">").split()[-1] if attribute in names else ""
+    own = operation.attributes
+    return str(own[attribute]).rstrip(">").split()[-1] if attribute in own else ""
 
 
 @row("select")
@@ -237,5 +233,4 @@ def convolution(frame: Frame, operation: Any, values: list[Any]) -> Any:
 
 def given(operation: Any, name: str, default: Any) -> Any:
     """The numbers of an attribute, or the default: StableHLO may leave out an attribute that has it."""
-    names = [getattr(one, "name", one) for one in operation.attributes]
-    return np.asarray(operation.attributes[name]) if name in names else default
+    return np.asarray(operation.attributes[name]) if name in operation.attributes else default

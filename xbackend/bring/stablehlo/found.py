@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from xbackend.bring.inputs import Input, arrays_of
+from xbackend.bring.jax.computed import origin_of
 from xbackend.bring.origin import Origin
-from xbackend.bring.stablehlo.given import Graph, graph_of, names_of
+from xbackend.bring.stablehlo.given import graph_of, names_of
 from xbackend.errors import GraphError
 
 LARGEST = 1 << 31  # bytes
@@ -27,15 +28,16 @@ def brought(path: Path, given: Any, name: str, generator: np.random.Generator) -
     arrays = arrays_of(_inputs(exported), given, generator)
     graph, called = graph_of(exported, arrays), path.stem
     program = graph.program(called)
-    said = f"JAX {jax.__version__}"
     if jax.default_backend() not in exported.platforms:
-        return Origin(program, arrays, facts={"graph": f"{said}, exported for {', '.join(exported.platforms)}"})
-    results = [np.asarray(one) for one in jax.tree.leaves(jax.jit(lambda *flat: _own(exported, flat))(*arrays))]
-    floating = [k for k, one in enumerate(arrays) if one.dtype.kind == "f"]
-    scalar = len(results) == 1 and results[0].ndim == 0 and results[0].dtype.kind == "f"
-    slopes = _slopes(graph, arrays, floating) if scalar and floating else []
-    gradient = [program.values[program.inputs[k]].params["name"] for k in floating] if slopes else []
-    return Origin(program, arrays, gradient, results, slopes, {"graph": said})
+        said = f"JAX {jax.__version__}, exported for {', '.join(exported.platforms)}"
+        return Origin(program, arrays, facts={"graph": said})
+
+    def own(*flat: Any) -> Any:
+        arguments, keywords = jax.tree.unflatten(exported.in_tree, flat)
+        return exported.call(*arguments, **keywords)
+
+    # Gradients are by the rule in the file, else of its ops.
+    return origin_of(program, arrays, own, arrays, own if exported.has_vjp() else graph.function)
 
 
 def read(path: Path) -> Any:
@@ -62,27 +64,3 @@ def _inputs(exported: Any) -> list[Input]:
         said = f"{name} ({one.dtype}[{', '.join(map(str, one.shape))}])"
         found.append(Input(name, said, str(one.dtype), [n if isinstance(n, int) else None for n in one.shape]))
     return found
-
-
-def _own(exported: Any, flat: Any) -> Any:
-    import jax
-
-    arguments, keywords = jax.tree.unflatten(exported.in_tree, flat)
-    return exported.call(*arguments, **keywords)
-
-
-def _slopes(graph: Graph, arrays: list[np.ndarray], floating: list[int]) -> list[np.ndarray]:
-    """JAX's gradients: by the rule in the file, else of its ops; empty where a loop has no gradient."""
-    import jax
-
-    own = graph.exported.has_vjp()
-
-    def loss(*flat: Any) -> Any:
-        return jax.tree.leaves(_own(graph.exported, flat) if own else graph.function(*flat))[0]
-
-    try:
-        return [*map(np.asarray, jax.jit(jax.grad(loss, argnums=tuple(floating)))(*arrays))]
-    except ValueError as error:
-        if "while_loop" in str(error):
-            return []
-        raise

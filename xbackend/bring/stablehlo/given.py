@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -41,7 +40,7 @@ class Graph:
         """The program of the export. Raises `GraphError` with all ops that have no row."""
         import jax
 
-        with wide():
+        with jax.enable_x64(True):  # a file may have 64-bit numbers
             try:
                 closed = jax.make_jaxpr(self.function)(*self.specs)
             except RecursionError:
@@ -80,19 +79,24 @@ def graph_of(exported: Any, given: Sequence[Any] | None) -> Graph:
     if len(given) != len(exported.in_avals):
         raise GraphError(f"{named} takes {len(exported.in_avals)} arrays, {len(given)} are given")
     for one, spec in zip(given, exported.in_avals, strict=True):
-        if not fits([n if isinstance(n, int) else None for n in spec.shape], np.shape(one)):
-            raise GraphError(f"{named} takes {spec.dtype}{list(spec.shape)}, and an array of {np.shape(one)} is given")
+        dtype, shape = getattr(one, "dtype", spec.dtype), np.shape(one)  # a number of Python has no dtype
+        same = dtype == spec.dtype or jax.numpy.result_type(dtype) == spec.dtype  # as JAX takes it, perhaps in 32 bits
+        if not same or not fits([n if isinstance(n, int) else None for n in spec.shape], shape):
+            raise GraphError(f"{named} takes {spec.dtype}{list(spec.shape)}, and {dtype}{list(shape)} is given")
     specs = [
         jax.ShapeDtypeStruct(np.shape(one), spec.dtype) for one, spec in zip(given, exported.in_avals, strict=True)
     ]
-    with wide():
+    with jax.enable_x64(True):
         module = Module(_refined(exported, specs, platform) if symbolic else module_of(exported), platform)
-    module.check_size("main")
+    module.check_size()
     kept = range(len(specs)) if symbolic else exported.module_kept_var_idx
+    types = [one.type for one in module.functions["main"].regions[0].blocks[0].arguments]
     first: list[Any] = []
     if len(exported.platforms) > 1 and not symbolic:  # the first argument is the number of the platform
-        type_ = module.functions["main"].regions[0].blocks[0].arguments[0].type
-        first = [np.asarray(exported.platforms.index(platform), dtype_of(type_))]
+        first = [np.asarray(exported.platforms.index(platform), dtype_of(types[0]))]
+    if any(dtype_of(one) != specs[i].dtype for i, one in zip(kept, types[len(first) :], strict=True)):
+        wide = 'jax.config.update("jax_enable_x64", True)'
+        raise GraphError(f"{named} has 64-bit arguments, and JAX read it with 32-bit numbers: write {wide} before that")
 
     def function(*values: Any) -> list[Any]:
         found = called(module, "main", [*first, *(values[i] for i in kept)])
@@ -107,7 +111,11 @@ def _refined(exported: Any, specs: Sequence[Any], platform: str) -> Any:
     import jax
 
     arguments, keywords = jax.tree.unflatten(exported.in_tree, specs)
-    traced = jax.jit(exported.call, keep_unused=True).trace(*arguments, **keywords)
+    try:
+        traced = jax.jit(exported.call, keep_unused=True).trace(*arguments, **keywords)
+    except ValueError as error:  # one length for two numbers, or a constraint that is broken
+        said, shapes = " ".join(str(error).split()), ", ".join(str(one.shape) for one in specs)
+        raise GraphError(f"{exported.fun_name} was not exported for arrays of {shapes}: {said:.300}") from error
     lowered = traced.lower(lowering_platforms=(platform,)).compiler_ir("stablehlo")
     with lowered.context:  # JAX has no public name for it
         return import_module("jax._src.interpreters.mlir").refine_polymorphic_shapes(lowered)
@@ -122,11 +130,3 @@ def names_of(exported: Any) -> list[str]:
         found = re.fullmatch(r'loc\("([^"]*)"\)', place)
         names[i] = re.sub(r"\W+", "_", found[1]).strip("_") if found else ""
     return [name or f"x{i}" for i, name in enumerate(names)]
-
-
-def wide() -> AbstractContextManager[Any]:
-    """A context in which JAX has 64-bit numbers, as a file may have them."""
-    import jax
-
-    context: AbstractContextManager[Any] = jax.enable_x64(True)
-    return context

@@ -143,15 +143,29 @@ def _beginning(operation: Any, functions: Mapping[str, Any]) -> str:
     return structure(operation.regions[0], functions) + " ".join(begins)
 
 
+def is_cumlogsumexp(module: Module, operation: Any) -> bool:
+    """Whether a reduction of windows joins them as that of `jax.lax.cumlogsumexp` does, from the same initial value."""
+    types = (((2,), dtype_of(operation.operands[0].type)),)
+    if not types[0][1].startswith("float"):
+        return False
+    text = _beginning(operation, module.functions)
+    return text == _region("cumlogsumexp", types, module.platform, axis=0)
+
+
 @lru_cache(maxsize=256)
 def _region(name: str, types: tuple[Any, ...], platform: str, **options: Any) -> str:
-    """The text of the comparator of `jax.lax.sort`, or of the reduction of `jax.lax.argmax` or `jax.lax.argmin`."""
+    """The text of the comparator of `jax.lax.sort`, or of the reduction of another function of `jax.lax`; empty where
+    JAX writes it otherwise."""
     from jax import lax
 
     called = getattr(lax, name)
     given = (lambda *values: called(values, **options)) if name == "sort" else (lambda *v: called(*v, **options))
-    module, op = _exported(given, types, platform), "sort" if name == "sort" else "reduce"
-    found = next(one for function in module.functions.values() for one in within(function) if kind(one) == op)
+    op = {"sort": "sort", "cumlogsumexp": "reduce_window"}.get(name, "reduce")
+    module = _exported(given, types, platform)
+    each = (one for function in module.functions.values() for one in within(function) if kind(one) == op)
+    found = next(each, None)
+    if found is None:
+        return ""
     return structure(found.regions[0], module.functions) if op == "sort" else _beginning(found, module.functions)
 
 

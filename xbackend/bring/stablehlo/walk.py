@@ -109,7 +109,7 @@ class Frame:
             if isinstance(error.__cause__, XBackendError):  # it names its op
                 raise
             raise GraphError(f"{name}{f' (at {line})' if line else ''}: {error}") from error
-        except (TypeError, ValueError, IndexError) as error:  # JAX's own checks
+        except (TypeError, ValueError, LookupError) as error:  # JAX's own checks, and an attribute that is not there
             said = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise GraphError(f"{name}{f' (at {line})' if line else ''}: {said:.300}") from error
         return each
@@ -127,11 +127,11 @@ def _at(line: str, function: Callable[..., Any], *arguments: Any) -> Any:
     return FunctionType(code, {})(function, *arguments)
 
 
-def mapping(names: Mapping[str, str], attributes: Sequence[str] = ()) -> None:
+def mapping(names: Mapping[str, str]) -> None:
     """Add rows of ops that are one function of `jax.lax`, by its name."""
 
     def made(function: str) -> Function:
         return lambda frame, operation, values: getattr(frame.lax, function)(*values)
 
     for name, function in names.items():
-        row(name, attributes=attributes)(made(function))
+        row(name)(made(function))
