@@ -496,13 +496,13 @@ def exported(function: Callable[..., Any], arrays: Sequence[np.ndarray], form: A
     return jax.export.deserialize(bytearray(jax.export.export(jax.jit(function))(*specs).serialize()))
 
 
-def brought(function: Callable[..., Any], with_gradient: bool) -> Brought:
-    """A function as it came in, with what JAX computes of it, compiled."""
+def brought(function: Callable[..., Any], with_gradient: bool, as_file: bool = "--exported" in sys.argv) -> Brought:
+    """A function, or the file of it, as it came in, with what JAX computes of it, compiled."""
     examples = [p.default for p in inspect.signature(function).parameters.values()]
     leaves, form = jax.tree.flatten(examples)
     arrays = [np.asarray(jnp.asarray(one)) for one in leaves]
     try:
-        program = from_jax(*([exported(function, arrays, form)] if "--exported" in sys.argv else [function, *examples]))
+        program = from_jax(*([exported(function, arrays, form)] if as_file else [function, *examples]))
     except XBackendError as error:
         return Brought("", [], [], [], [], [], f"{type(error).__name__}: {error}")
     results = [np.asarray(one) for one in jax.tree.leaves(jax.jit(function)(*jax.tree.map(jnp.asarray, examples)))]

@@ -24,7 +24,7 @@ from xbackend.workers.remote import ready_environment
 pytestmark = [pytest.mark.tier("standard"), pytest.mark.needs("jax")]
 
 FILES = Path(__file__).with_name("jax_exports.py")
-WITHOUT = {"stopped"}  # `jax.lax.stop_gradient` is in no file
+WITHOUT = {"stopped"}  # a file has no `jax.lax.stop_gradient`
 SOME = (
     *("arithmetic", "conditions", "dropped_writes", "special", "scans", "sorts", "solves", "searches"),
     "beyond_the_ends",
@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(folder: Path) -> dict[str, str]:
-    """What files that have no program are answered, by name."""
+    """The answer to each file, by name: the error, if it has no program."""
     two = "--xla_force_host_platform_device_count=2"
     environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), "XLA_FLAGS": two, **CPU}
     command = [str(ready_environment("jax").python), str(FILES), str(folder), *REFUSED, "large"]
@@ -135,7 +135,7 @@ def test_any_file_but_pythons_is_one_of_jax_export(tmp_path: Path) -> None:
 
 @pytest.mark.tier("exhaustive")
 def test_a_wrong_row_would_be_found(tmp_path: Path, oracle: xb.Backend) -> None:
-    """A row of `sub` that adds, planted in the walk of the jaxpr."""
+    """A row of `sub` that adds is planted in the walk of the jaxpr."""
     found = brought(ready_environment("jax").python, SCRIPT, tmp_path, "--exported", "--planted", "arithmetic", **CPU)
     with pytest.raises(AssertionError, match="result 0"):
         check(found["arithmetic"], oracle, xb)

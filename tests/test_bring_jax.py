@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.tier("standard"), pytest.mark.needs("jax")]
 SCRIPT = Path(__file__).with_name("jax_graphs.py")
 REFUSALS = Path(__file__).with_name("jax_refusals.py")
 GRAPHS = re.findall(r"^def ([a-z]\w*)\(\w+=", SCRIPT.read_text(), re.MULTILINE)
-# Of each kind of row one, for a second backend: all would be compiled.
+# One for each kind of row: a second backend would compile all.
 SOME = ("arithmetic", "layers", "indices", "dropped_writes", "products", "scans", "conditions", "gaussian_process")
 IN_FLOAT32 = ("arithmetic", "reductions", "indices", "written", "scans", "layers", "stopped", "nested")
 CPU = {"JAX_PLATFORMS": "cpu"}
@@ -85,7 +85,7 @@ def test_what_depends_on_constants_only_is_computed_when_it_comes_in(graphs: dic
 
 
 def test_a_program_of_jax_is_not_longer_than_what_jax_computes(graphs: dict[str, Brought]) -> None:
-    """Functions of `jax.numpy.linalg` and sorts are one op."""
+    """Functions of `jax.numpy.linalg` are one op each."""
     ops = [node.op for node in xb.Program.from_json(graphs["solves"].program).nodes]
     assert {"solve", "inv", "det", "solve_triangular", "cholesky"} <= set(ops)
     assert [one for one in ops if one == "solve"] == ["solve", "solve"]
@@ -93,7 +93,7 @@ def test_a_program_of_jax_is_not_longer_than_what_jax_computes(graphs: dict[str,
 
 @pytest.fixture(scope="module")
 def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What JAX functions that have no program are answered, by name."""
+    """The answer to each function of JAX that has no program, by name."""
     python = ready_environment("jax").python
     environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), **CPU}
     done = subprocess.run(
@@ -157,7 +157,7 @@ def test_a_jaxpr_ends_with_its_walk() -> None:
 
 
 def test_a_wrong_row_would_be_found(tmp_path: Path, oracle: xb.Backend) -> None:
-    """A row of `sub` that adds, planted in the importer."""
+    """A row of `sub` that adds is planted in the importer."""
     names = ("arithmetic", "powers")
     found = brought(ready_environment("jax").python, SCRIPT, tmp_path, "--planted", *names, **CPU)
     check(found["powers"], oracle, xb)

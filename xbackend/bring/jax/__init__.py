@@ -1,1 +1,1 @@
-"""Jaxprs of JAX: functions that `jax.make_jaxpr` takes become programs."""
+"""Functions of JAX become programs: `jax.make_jaxpr` traces them, and the jaxpr is walked."""

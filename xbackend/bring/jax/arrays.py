@@ -1,4 +1,4 @@
-"""Primitives that make, move, join and split arrays, reductions, and sorts."""
+"""Rows of primitives that create, move, join, split, reduce and sort arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.bring import dtypes
 from xbackend.bring.arrays import parts
-from xbackend.bring.jax.scalars import ordered
+from xbackend.bring.jax.scalars import joining, ordered
 from xbackend.bring.jax.walk import Walk, dtype_of, row
 from xbackend.errors import GraphError
 
@@ -34,7 +34,7 @@ def broadcast_in_dim(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 def _of(name: str, attribute: str, function: Callable[[list[Any], Any], Any]) -> None:
-    """The row of a primitive that is a function of its values and of one attribute."""
+    """Add the row of a primitive that is a function of its operands and of one attribute."""
 
     def made(walk: Walk, equation: Any, values: list[Any]) -> Any:
         value = equation.params[attribute]
@@ -55,18 +55,18 @@ _of("rev", "dimensions", lambda values, axes: xb.flip(values[0], axis=axes))
 
 
 def ints(numbers: Any) -> tuple[int, ...]:
-    """Numbers of an attribute as Python's."""
+    """The numbers of an attribute as Python integers."""
     return tuple(int(n) for n in numbers)
 
 
 def turned(array: Any, axes: Sequence[int]) -> Any:
-    """The array with its axes in another order."""
+    """The array with permuted axes. ``axes`` has the array's axis for each axis of the result."""
     order = ints(axes)
     return array if order == tuple(range(len(order))) else xb.permute_dims(array, order)
 
 
 def shaped(array: Any, shape: tuple[int, ...]) -> Any:
-    """The array in another shape."""
+    """The array reshaped, unless it has the shape."""
     return array if array.shape == shape else xb.reshape(array, shape)
 
 
@@ -86,14 +86,14 @@ def sliced(walk: Walk, equation: Any, values: list[Any]) -> Any:
 def iota(walk: Walk, equation: Any, values: list[Any]) -> Any:
     shape, axis = tuple(equation.params["shape"]), int(equation.params["dimension"])
     dtype = dtypes.held(dtype_of(equation.outvars[0]))
-    many = shape[axis] > 256  # which uint8 has not: it begins again
+    many = shape[axis] > 256  # more numbers than uint8 has: it wraps around
     line = xb.astype(xb.arange(shape[axis], dtype=dtype.wider if many else dtype), dtype)
     if len(shape) == 1:
         return line
     return xb.broadcast_to(xb.expand_dims(line, axis=[a for a in range(len(shape)) if a != axis]), shape)
 
 
-# What an array begins with that is written later.
+# Arrays without values, which are written later: here they are zeros.
 row("empty", "empty2", attributes=None)(
     lambda _, equation, values: xb.zeros(
         equation.outvars[0].aval.shape, dtype=dtypes.held(dtype_of(equation.outvars[0]))
@@ -102,7 +102,7 @@ row("empty", "empty2", attributes=None)(
 
 
 def padded(array: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
-    """The array with elements before, behind and between; negative numbers take elements away."""
+    """The array padded with ``value``. ``config``: (low, high, interior) for each axis; low and high below 0 crop."""
     each = [ints(one) for one in config]
     lengths = [n + max(n - 1, 0) * between for n, (_, _, between) in zip(array.shape, each, strict=True)]
     shape = tuple(n + max(a, 0) + max(b, 0) for n, (a, b, _) in zip(lengths, each, strict=True))
@@ -160,7 +160,7 @@ def cumulative(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 def _doubled(join: Callable[[Any, Any], Any], array: Any, axis: int) -> Any:
-    """All results of a cumulative function of two numbers, in log2(n) steps (Hillis and Steele, Data parallel
+    """The running results of an associative function along an axis, in log2(n) steps (Hillis and Steele, Data parallel
     algorithms, 1986)."""
     whole, length, distance = (slice(None),) * axis, array.shape[axis], 1
     while distance < length:
@@ -170,25 +170,24 @@ def _doubled(join: Callable[[Any, Any], Any], array: Any, axis: int) -> Any:
     return array
 
 
-# How the places of a window are joined, and the number in place of those outside.
-_WINDOWS: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
-    "reduce_window_sum": (xb.add, 0.0),
-    "reduce_window_max": (xb.maximum, -np.inf),
-    "reduce_window_min": (xb.minimum, np.inf),
-}
+# By primitive: the neutral element of the function that joins two elements of a window, which is the padding.
+_WINDOWS = {"reduce_window_sum": 0.0, "reduce_window_max": -np.inf, "reduce_window_min": np.inf}
 _LARGEST_WINDOW = 256  # elements
 _OF_WINDOWS = ("window_dimensions", "window_strides", "base_dilation", "window_dilation", "padding")
 
 
 @row(*_WINDOWS, attributes=_OF_WINDOWS, wraps=True)
 def windows(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """A slice for each place in the window, joined."""
+    """One strided slice for each element of the window, joined."""
     lengths, steps, spread, inside = (ints(equation.params[name]) for name in _OF_WINDOWS[:4])
     if prod(lengths) > _LARGEST_WINDOW:
         raise GraphError(f"windows of {lengths} have no row: the largest has {_LARGEST_WINDOW} elements")
-    (join, outside), shape = _WINDOWS[equation.primitive.name], equation.outvars[0].aval.shape
-    dtype = np.dtype(dtype_of(equation.outvars[0]))
-    if dtype.kind != "f":
+    name, shape = equation.primitive.name, equation.outvars[0].aval.shape
+    dtype, outside = np.dtype(dtype_of(equation.outvars[0])), _WINDOWS[name]
+    join = xb.add if name == "reduce_window_sum" else joining(name[-3:], dtype.name)
+    if dtype.kind == "b":
+        outside = outside > 0.0
+    elif dtype.kind != "f":
         outside = min(max(outside, np.iinfo(dtype).min), np.iinfo(dtype).max)
     config = [(*around, n - 1) for around, n in zip(equation.params["padding"], spread, strict=True)]
     array = padded(values[0], dtypes.array(np.asarray(outside, dtype)), config)

@@ -1,4 +1,4 @@
-"""Collectives in the body of a `shard_map`: values of several positions of the mesh become one at each of them."""
+"""Rows of collectives in the body of a `shard_map`: each position of the mesh gets a result of its group's values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from xbackend.bring.jax.lockstep import Lockstep
 from xbackend.bring.jax.walk import CASTS, Walk, dtype_of, row
 from xbackend.errors import GraphError
 
-# What a position computes of the values of its group, of its index in the group, and on its device.
+# The result at a position: a function of its group's values, its index in the group and its device.
 Joining = Callable[[Sequence[Any], int, str], Any]
 
 
-row(*CASTS, attributes=("axes",))(same)  # what JAX's types say of a value
+row(*CASTS, attributes=("axes",))(same)  # casts of JAX's types: values stay as they are
 
 
 @row("axis_index", attributes=("axis_name",))
@@ -37,14 +37,14 @@ def _names(names: Any) -> tuple[Any, ...]:
 
 
 def _groups(walk: Lockstep, equation: Any) -> list[list[int]]:
-    """The positions that an equation joins."""
+    """The groups of positions that an equation joins, each in the order of its indices."""
     names = _names(equation.params.get("axes", equation.params.get("axis_name")))
     axes = [one for one in names if not isinstance(one, int)]
     return walk.mesh.groups(axes, equation.params.get("axis_index_groups"))
 
 
 def _joined(walk: Lockstep, equation: Any, value: Any, function: Joining) -> Any:
-    """What each position makes of the values of its group, on its own device."""
+    """The result of ``function`` at each position, computed on its device."""
     groups = _groups(walk, equation)
     places = {position: (group, index) for group in groups for index, position in enumerate(group)}
 
@@ -57,7 +57,7 @@ def _joined(walk: Lockstep, equation: Any, value: Any, function: Joining) -> Any
 
 # --- reductions -------------------------------------------------------------------------------------------------------
 
-# Of two values, of axes of an array, and of bools.
+# By kind: the reduction of two arrays, along axes of one array, and of two arrays of bools.
 _REDUCED: dict[str, Sequence[Callable[..., Any]]] = {
     "sum": (xb.add, xb.sum, xb.logical_or),
     "max": (xb.maximum, xb.max, xb.logical_or),
@@ -69,7 +69,7 @@ _EXTREMA = ("pmax", "pmin", "unreduced_pmax", "unreduced_pmin")
 
 @row(*_SUMS, *_EXTREMA, attributes=("axes", "axis_index_groups"), wraps=True, together=True)
 def reduced(walk: Lockstep, equation: Any, values: list[Any]) -> Any:
-    """A sum is `xb.all_reduce`. That of unsigned numbers, and an extremum, are made on the first device of a group."""
+    """A sum is `xb.all_reduce`. Sums of unsigned integers, and extrema, are computed on the first device of a group."""
     kind, dtype = equation.primitive.name.removesuffix("_invariant")[-3:], dtype_of(equation.outvars[0])
     of_two, along, of_bools = _REDUCED[kind]
     axes = tuple(one for one in equation.params["axes"] if isinstance(one, int))
@@ -79,7 +79,7 @@ def reduced(walk: Lockstep, equation: Any, values: list[Any]) -> Any:
 
 
 def _over_groups(walk: Lockstep, equation: Any, value: Any, join: Callable[..., Any] | None) -> tuple[Any, ...]:
-    """What the values of a group come to, at each of its positions; `None` is a sum."""
+    """The reduction of each group's values, at each of its positions; without ``join`` it is `xb.all_reduce`."""
     found: dict[int, Any] = {}
     for group in _groups(walk, equation):
         each = [value[i] for i in group]
@@ -105,7 +105,7 @@ def all_gather(walk: Lockstep, equation: Any, values: list[Any]) -> Any:
 
 
 def _pieces(walk: Lockstep, equation: Any, value: Any, axis: int) -> Any:
-    """The equal parts of a value along an axis, one for each position of a group, made where it is."""
+    """At each position, its value cut along an axis into equal parts, one for each position of the group."""
     count = len(_groups(walk, equation)[0])
     return walk.each(lambda x: parts(x, axis, (x.shape[axis] // count,) * count), value)
 
@@ -115,7 +115,7 @@ _SCATTERED = ("scatter_dimension", "axis_name", "axis_index_groups", "axis_size"
 
 @row("reduce_scatter", "unreduced_reduce_scatter", attributes=_SCATTERED, wraps=True, together=True)
 def reduce_scatter(walk: Lockstep, equation: Any, values: list[Any]) -> Any:
-    """Each position gets the parts that it sums, in the order of the group."""
+    """Each position receives its part of every value of the group, and sums them in the order of the group."""
     axis, tiled = int(equation.params["scatter_dimension"]), equation.params["tiled"]
 
     def summed(each: Sequence[Any], index: int, device: str) -> Any:
@@ -140,7 +140,7 @@ def all_to_all(walk: Lockstep, equation: Any, values: list[Any]) -> Any:
 
 @row("ppermute", attributes=("axis_name", "perm"), together=True)
 def ppermute(walk: Lockstep, equation: Any, values: list[Any]) -> Any:
-    """A position to which nothing is sent has zeros."""
+    """A position that receives nothing has zeros."""
     groups = _groups(walk, equation)
     if any(one != sorted(one) for one in groups):  # JAX 0.12 refuses it, and 0.10 sorts the axes
         raise GraphError("axes in another order than the mesh has them have no row: name them in the mesh's order")

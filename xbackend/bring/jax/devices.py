@@ -1,6 +1,7 @@
-"""JAX's devices: their number in the importer's process, their names in a program, and where arrays are asked to be.
+"""JAX's devices: their number in the importer's process, their names in a program, and the row of `jax.device_put`.
 
-A device is one of the program's, and a sharding leaves arrays whole: what JAX makes of it is its compiler's choice.
+A device of JAX is a logical device of the program. A sharding is dropped, and its array stays whole: what each device
+computes is the choice of JAX's compiler.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ _FORCED = "--xla_force_host_platform_device_count"
 
 
 def prepare() -> None:
-    """Let the next import of JAX find eight CPU devices, so that the user's meshes can be made on any machine. His own
-    variables count."""
+    """Set environment variables such that JAX, imported next, has eight CPU devices: the user's meshes can be made on
+    any machine. What the user has set stays."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     flags = os.environ.get("XLA_FLAGS", "")
     if _FORCED not in flags and "JAX_NUM_CPU_DEVICES" not in os.environ:
@@ -25,7 +26,7 @@ def prepare() -> None:
 
 
 def named(device: Any) -> str:
-    """A device of JAX's default platform as a logical device, one of another platform as itself."""
+    """The name of a device in a program: ``dev1`` on JAX's default platform, ``cpu:1`` on another one."""
     import jax
 
     return f"dev{device.id}" if device.platform == jax.default_backend() else f"{device.platform}:{device.id}"
@@ -41,8 +42,7 @@ def device_put(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 def device_of(target: Any) -> str | None:
-    """The device of the program that `jax.device_put` is given; `None` for a sharding over several, and for a kind of
-    memory."""
+    """The name of the device to which `jax.device_put` moves; `None` for other shardings and for a kind of memory."""
     import jax
 
     if isinstance(target, jax.sharding.SingleDeviceSharding):

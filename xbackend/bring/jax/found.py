@@ -1,4 +1,4 @@
-"""A function of the user's file that JAX can trace, or a file of `jax.export`."""
+"""Brings a function of the user's file that JAX can trace, or a file of `jax.export`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.bring.inputs import positional
+from xbackend.bring.jax.computed import origin_of
 from xbackend.bring.jax.given import from_jax
 from xbackend.bring.origin import Origin
 from xbackend.bring.stablehlo import found as files
@@ -15,8 +16,8 @@ from xbackend.errors import GraphError
 
 
 def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -> Origin:
-    """The function's program, JAX's own results and, for a scalar of floating-point arrays, its own gradients. Raises
-    `GraphError`."""
+    """The program of a function (or of the file at a path), JAX's results, and JAX's gradients if the function returns
+    one floating-point scalar. Raises `GraphError`, and whatever JAX and the function raise."""
     import jax
 
     if isinstance(found, Path):
@@ -24,13 +25,8 @@ def brought(found: Any, given: Any, name: str, generator: np.random.Generator) -
     if not callable(found):
         raise GraphError(f"{name} is {type(found).__name__}: it has to be a function that jax.make_jaxpr takes")
     arrays = positional(given, name)
-    jax.config.update("jax_enable_x64", True)  # else JAX halves the inputs' precision
-    # An array of JAX keeps its sharding, which a mesh with explicit axes asks for.
+    jax.config.update("jax_enable_x64", True)  # else JAX casts the inputs to 32 bits
+    # An array of JAX stays one: a mesh with explicit axes needs its sharding.
     examples = [one if isinstance(one, jax.Array) else array for one, array in zip(given, arrays, strict=True)]
     program = from_jax(found, *examples, name=name)
-    results = [np.asarray(one) for one in jax.tree.leaves(jax.jit(found)(*examples))]
-    floating = [k for k, one in enumerate(arrays) if one.dtype.kind == "f"]
-    scalar = len(results) == 1 and results[0].ndim == 0 and results[0].dtype.kind == "f"
-    slopes = jax.jit(jax.grad(found, argnums=tuple(floating)))(*examples) if scalar and floating else ()
-    gradient = [program.values[program.inputs[k]].params["name"] for k in floating] if slopes else []
-    return Origin(program, arrays, gradient, results, [*map(np.asarray, slopes)], {"graph": f"JAX {jax.__version__}"})
+    return origin_of(program, arrays, found, examples, found)

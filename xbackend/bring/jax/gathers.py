@@ -1,7 +1,7 @@
-"""Reading and writing at indices: `gather`, the `scatter` primitives, `dynamic_slice`, `dynamic_update_slice`.
+"""Rows that read and write at indices: `gather`, `scatter` and its like, `dynamic_slice`, `dynamic_update_slice`.
 
-The axes that indices speak of become one axis, and the indices positions along it, so that `xb.take` reads them and
-`xb.at` writes them.
+The indexed axes are flattened to one axis, and the indices become positions along it: `xb.take` reads them, `xb.at`
+writes them.
 """
 
 from __future__ import annotations
@@ -19,24 +19,27 @@ from xbackend.bring import dtypes
 from xbackend.bring.jax.arrays import ints, shaped, turned
 from xbackend.bring.jax.walk import Walk, dtype_of, row
 from xbackend.errors import GraphError
+from xbackend.program.dtypes import DType
 
-# What happens to an index out of bounds, by the names of `jax.lax.GatherScatterMode`.
+# What happens to an index out of bounds, as `jax.lax.GatherScatterMode` names it.
 MODES = CLIP, FILL_OR_DROP, PROMISE_IN_BOUNDS = "CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"
 
 
 class Positions:
-    """The indices of an equation as positions along one axis, which the indexed axes of the array are joined to.
+    """The indices of an equation as positions along one axis, to which the indexed axes of the array are flattened.
 
-    ``shape`` is that of the array, ``lengths`` are those of a part along each of its axes.
+    A part is the block of the array that one index vector reads or writes. ``shape`` is the array's shape, ``lengths``
+    is a part's.
 
     Attributes:
-        batched: axes of the array that go along with axes of the indices, which are ``beside``.
-        indexed: axes of the array that are not taken whole.
-        windows: indexed axes along which a part is longer than one element, or is none.
-        batch: lengths of the axes of the indices.
-        columns: by axis of the array, where parts begin along it.
-        where: positions, of the axes of the indices, then of the windows.
-        outside: of the axes of the indices, whether a part is not all inside; `None` where all are.
+        batched: batching axes of the array, each paired with an axis of the indices.
+        beside: the axes of the indices that they are paired with.
+        indexed: batched axes, and axes along which a part is shorter than the array.
+        windows: indexed axes along which the length of a part is not 1.
+        batch: the shape of the indices without their last axis, that of the index vectors.
+        columns: by axis of the array, the starts of the parts along it: an array of the shape ``batch``.
+        where: the positions: an array of the shape ``batch``, then the windows' lengths.
+        outside: whether a part leaves the array: bools of the shape ``batch``. `None` where none does, and for CLIP.
     """
 
     def __init__(self, walk: Walk, equation: Any, shape: tuple[int, ...], lengths: tuple[int, ...]) -> None:
@@ -47,14 +50,14 @@ class Positions:
         mode = getattr(equation.params["mode"], "name", str(equation.params["mode"]))
         if mode not in MODES:
             raise GraphError(f"the mode {equation.params['mode']} of indices has no row: {', '.join(MODES)}")
-        if mode == PROMISE_IN_BOUNDS:  # where it is broken, XLA reads what is nearest, and writes nothing
+        if mode == PROMISE_IN_BOUNDS:  # an index beyond: XLA reads the nearest element, and writes nothing
             mode = CLIP if gathers else FILL_OR_DROP
         self.shape, self.lengths = shape, lengths
         self.indexed = [a for a, n in enumerate(shape) if a in self.batched or lengths[a] != n]
         self.windows = [a for a in self.indexed if lengths[a] != 1]
         known = walk.known(equation.invars[1])
         indices: Any = xb.asarray(walk.value(equation.invars[1])) if known is None else known
-        indices = _signed(indices)
+        indices = _signed(indices, prod(shape))
         self.batch = tuple(indices.shape[:-1])
         self.outside: Any = None
         self.columns = {axis: indices[..., number] for number, axis in enumerate(starts)}
@@ -69,7 +72,7 @@ class Positions:
         self.where = xb.broadcast_to(reduce(add, each) if each else self._line(1, 0), full)
 
     def _bound(self, axis: int) -> Any:
-        """Keep the beginnings along an axis inside of the array. Returns which were outside, `None` where none was."""
+        """Clip the starts along an axis. Returns which parts were not inside of the array; `None` where none was."""
         column, last = self.columns[axis], self.shape[axis] - self.lengths[axis]
         if not isinstance(column, Array):
             out = (column < 0) | (column > last)
@@ -93,25 +96,27 @@ class Positions:
         return begins + inside if axis in self.windows else begins
 
     def _line(self, length: int, axis: int) -> np.ndarray:
-        """Numbers from 0 along one axis of the positions."""
+        """The numbers from 0 to ``length`` - 1 along one axis of the positions."""
         shape = [1] * (len(self.batch) + len(self.windows))
         shape[axis : axis + 1] = [length] * len(shape[axis : axis + 1])
         return np.arange(length).reshape(shape)
 
     def with_axes(self, array: Any, count: int) -> Any:
-        """An array of the axes of the indices, with so many axes behind them."""
+        """An array of the shape ``batch`` with ``count`` axes of length 1 behind."""
         return array[(..., *(None,) * count)]
 
 
-def _signed(indices: Any) -> Any:
-    """Indices in a dtype that has the numbers below 0, and those beyond the end of the array, too."""
-    is_unsigned = isinstance(indices, Array) and indices.dtype.is_unsigned
-    return xb.astype(indices, indices.dtype.wider) if is_unsigned else indices
+def _signed(indices: Any, count: int = 0) -> Any:
+    """Indices in a signed dtype that has the positions of ``count`` elements: starts are compared with 0."""
+    if not isinstance(indices, Array):
+        return indices
+    dtype = indices.dtype.wider if indices.dtype.is_unsigned else indices.dtype
+    return xb.astype(indices, DType.int64 if count > dtype.most else dtype)
 
 
 def _joined(array: Any, indexed: list[int], first: int) -> tuple[Any, list[int]]:
-    """The array with its indexed axes as one, the one with the number ``first``; and the axes of the array in their new
-    order."""
+    """The array with its indexed axes flattened to one axis, number ``first``; and the order of the array's axes before
+    that."""
     whole = [a for a in range(array.ndim) if a not in indexed]
     order = [*whole[:first], *indexed, *whole[first:]]
     shape = [array.shape[a] for a in order]
@@ -127,7 +132,7 @@ def gather(walk: Walk, equation: Any, values: list[Any]) -> Any:
     numbers, array = equation.params["dimension_numbers"], xb.asarray(values[0])
     offsets = ints(numbers.offset_dims)
     found = Positions(walk, equation, array.shape, ints(equation.params["slice_sizes"]))
-    result = _along_axis(array, found)
+    result = None if offsets else _along_axis(array, found)
     if result is None:
         result = _read(array, found, {*ints(numbers.collapsed_slice_dims), *found.batched})
     beside = [a for a in range(len(found.batch) + len(offsets)) if a not in offsets]
@@ -138,12 +143,12 @@ def gather(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 def _read(array: Any, found: Positions, dropped: set[int]) -> Any:
-    """The parts: axes of the indices, then those of the array that are kept."""
+    """The parts: an array of the axes of the indices, then the axes of the array without the dropped ones."""
     indexed = found.indexed
-    first = indexed[0] if indexed and indexed[-1] - indexed[0] < len(indexed) else 0  # where they stand side by side
+    first = indexed[0] if indexed and indexed[-1] - indexed[0] < len(indexed) else 0  # where they are adjacent
     flat, order = _joined(array, indexed, first)
     taken = xb.take(flat, found.where, axis=first)
-    # The axes of the array that the result has, in the order it has them, and those of the indices in between.
+    # The axes of `taken`: an axis of the array by its number, those of the indices as ~0, ~1 and so on.
     whole, batch = [a for a in order if a not in indexed], [~i for i in range(len(found.batch))]
     axes = [*whole[:first], *batch, *found.windows, *whole[first:]]
     lengths = dict(zip(axes, taken.shape, strict=True))
@@ -154,7 +159,7 @@ def _read(array: Any, found: Positions, dropped: set[int]) -> Any:
 
 
 def _along_axis(array: Any, found: Positions) -> Any:
-    """`xb.take_along_axis`, where a gather is one; `None` where it is not."""
+    """The result of `xb.take_along_axis` where the gather is one, else `None`."""
     others = [a for a in range(array.ndim) if a not in found.batched]
     if array.ndim == 1 or len(found.batch) != array.ndim or found.batched != found.beside or len(others) != 1:
         return None
@@ -168,7 +173,7 @@ def _filling(equation: Any) -> Any:
     value, dtype = equation.params["fill_value"], np.dtype(dtype_of(equation.outvars[0]))
     if value is None and dtype.kind in "iu":
         value = np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
-    return dtypes.array(np.asarray(np.nan if value is None else value).astype(dtype))  # a NaN is true
+    return dtypes.array(np.asarray(np.nan if value is None else value).astype(dtype))  # a NaN is True, as of JAX
 
 
 _SCATTER = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode", "update_consts")
@@ -180,12 +185,14 @@ def scatter(walk: Walk, equation: Any, values: list[Any]) -> Any:
     if name == "scatter" and equation.params.get("update_jaxpr") is not None:
         raise GraphError("x.at[...].apply has no row: read the part, compute it, and set it")
     array, updates, windows = xb.asarray(values[0]), xb.asarray(values[2]), ints(numbers.update_window_dims)
+    if 0 in array.shape:  # it has no place for an update
+        return array
     dropped = (*ints(numbers.inserted_window_dims), *ints(numbers.operand_batching_dims))
     kept = [a for a in range(array.ndim) if a not in dropped]
-    of_axis = dict(zip(kept, windows, strict=True))  # the axis of the updates for one of the array
+    of_axis = dict(zip(kept, windows, strict=True))  # by axis of the array, the axis of the updates
     lengths = tuple(updates.shape[of_axis[a]] if a in of_axis else 1 for a in range(array.ndim))
     found = Positions(walk, equation, array.shape, lengths)
-    # The axes of the indices in front, then the windows, then the axes that are taken whole.
+    # The axes of the indices, then the windows, then the axes that are not indexed.
     whole = [a for a in range(array.ndim) if a not in found.indexed]
     shown = [*found.windows, *(a for a in whole if a in of_axis)]
     order = [a for a in range(updates.ndim) if a not in windows]
@@ -201,7 +208,7 @@ def _written(array: Any, parts: Any, found: Positions, add: bool) -> Any:
     if found.outside is not None and add:
         outside = found.with_axes(found.outside, parts.ndim - len(found.batch))
         parts = xb.where(outside, xb.zeros((), dtype=parts.dtype), parts)
-    elif found.outside is not None:  # what is dropped goes to one more row, which is taken away again
+    elif found.outside is not None:  # dropped parts are written to one more row, which is cut off
         flat = xb.concat([flat, xb.zeros((1, *flat.shape[1:]), dtype=flat.dtype)])
         where = xb.where(found.with_axes(found.outside, len(found.windows)), count, where)
     place = xb.at(flat)[where]
@@ -215,7 +222,7 @@ def _written(array: Any, parts: Any, found: Positions, add: bool) -> Any:
 
 
 def _begins(walk: Walk, shape: tuple[int, ...], lengths: tuple[int, ...], atoms: Any) -> list[Any]:
-    """Where a slice begins along each axis, moved so that it is inside: a number where it is known."""
+    """The starts of a slice, clipped such that it is inside of the array: integers where they are known."""
     found: list[Any] = []
     for n, length, atom in zip(shape, lengths, atoms, strict=True):
         known = np.asarray(0) if n == length else walk.known(atom)
@@ -248,7 +255,7 @@ def dynamic_update_slice(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 def _put(array: Any, update: Any, begins: list[Any]) -> Any:
-    """The array with an update. Of several unknown beginnings the first is read, updated and written back."""
+    """The array with an update. Of several unknown starts, the rows of the first are read, updated and written back."""
     axis = next((a for a, b in enumerate(begins) if not isinstance(b, int)), None)
     if axis is None:
         return xb.at(array)[tuple(slice(b, b + n) for b, n in zip(begins, update.shape, strict=True))].set(update)

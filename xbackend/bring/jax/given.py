@@ -1,4 +1,4 @@
-"""What users have of JAX: functions that `jax.make_jaxpr` takes, and exports."""
+"""`xb.from_jax`: programs of functions that `jax.make_jaxpr` takes, and of exports."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ def from_jax(function: Callable[..., Any], *examples: Any, name: str | None = No
     """The program of a function that JAX can trace, for arguments of the shapes and dtypes of the examples.
 
     Examples are arrays, numbers, `jax.ShapeDtypeStruct`, `xbackend.ArraySpec`, or nested tuples, lists and dictionaries
-    of them. Each array in them is an argument of the program, named after its place. The results keep their form.
+    of them. Each array in them is an argument of the program, named after its parameter and its path in the example.
+    The results are nested as the function's.
 
-    Gradients of the program are those of what the function computes: rules of `jax.custom_jvp` and `jax.custom_vjp`
-    are not taken over. `jax.lax.stop_gradient` is. Raises `GraphError` with all primitives that have no row, or where a
-    shape depends on values.
+    Gradients of the program are those of the ops: rules of `jax.custom_jvp` and `jax.custom_vjp` are not taken over,
+    `jax.lax.stop_gradient` is.
 
-    It may be a `jax.export.Exported`, which `jax.export.deserialize` makes of a file. Its shapes are known, unless they
-    have symbols: then examples say the numbers. It has no rule of a gradient, and no `jax.lax.stop_gradient`.
+    ``function`` may be a `jax.export.Exported`, which `jax.export.deserialize` makes of a file. It needs examples only
+    where its shapes have symbols. It has neither rules of gradients nor `jax.lax.stop_gradient`.
+
+    Raises `GraphError` with all primitives that have no row, and what JAX raises while it traces, as for a shape that
+    depends on values.
 
     >>> import jax.numpy as jnp
     >>> program = xb.from_jax(lambda x: jnp.sum(x * x), np.ones(3))
@@ -48,7 +51,7 @@ def from_jax(function: Callable[..., Any], *examples: Any, name: str | None = No
 
 
 def _names(function: Callable[..., Any], examples: tuple[Any, ...]) -> list[str]:
-    """A name for each array in the examples: that of the parameter and the way to it."""
+    """A name for each array in the examples: the parameter and the path in it, as in ``params_layers_0``."""
     import jax
 
     try:
@@ -60,7 +63,5 @@ def _names(function: Callable[..., Any], examples: tuple[Any, ...]) -> list[str]
     found = []
     for (first, *rest), _ in paths:
         own = single[first.idx] if first.idx < len(single) else f"x{first.idx}"
-        # A step on the way to an array is an index, a key or an attribute.
-        steps = (next((getattr(one, n) for n in ("idx", "key", "name") if hasattr(one, n)), one) for one in rest)
-        found.append("_".join([own, *map(str, steps)]))
+        found.append("_".join([own, *([jax.tree_util.keystr(rest, simple=True, separator="_")] if rest else [])]))
     return found

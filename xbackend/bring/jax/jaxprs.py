@@ -1,4 +1,4 @@
-"""Equations with jaxprs inside of them: calls, `scan`, `while` and `cond`."""
+"""Rows of equations with jaxprs inside of them: calls, `scan`, `while` and `cond`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _scan_lacks(equation: Any) -> str:
 
 
 def _steps_inside(equation: Any) -> int:
-    """How often the step of a loop inside of an equation is written out, 1 where there is no such loop."""
+    """The number of steps to which nested loops inside of an equation are written out; 1 where there is none."""
     each = [one for jaxpr in inner_jaxprs(equation) for one in jaxpr.eqns if one.primitive.name in ROWS]
     steps = [int(one.params.get("length", 1)) if together(one) else 1 for one in each]
     return max((n * _steps_inside(one) for n, one in zip(steps, each, strict=True)), default=1)
@@ -60,18 +60,18 @@ def scan(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 def _inside(walk: Walk, closed: Any, atoms: Any, values: list[Any]) -> list[Any]:
-    """The results of the jaxpr of a loop or a choice, whose first inputs are ``atoms``."""
+    """The results of the jaxpr of a loop or a choice. ``atoms``: the equation's operands that are its first inputs."""
     return [xb.asarray(one) for one in walk.within(closed, atoms).results(closed, values)]
 
 
 def _written_out(walk: Walk, equation: Any, values: list[Any]) -> list[Any]:
-    """Each step as equations of its own."""
+    """The results of a loop whose every step has nodes of its own."""
     params, closed = equation.params, equation.params["jaxpr"]
     jaxpr, (consts, carries) = opened(closed)[0], _counts(params)
     given, carry, sequences = values[:consts], values[consts : consts + carries], values[consts + carries :]
     steps, written, inner = range(int(params["length"])), list[list[Any]](), None
     for step in reversed(steps) if params["reverse"] else steps:
-        # What is constant in the carry stays so from step to step.
+        # Constants in the carry stay known from step to step.
         if inner is None:
             inner = walk.within(closed, equation.invars[: consts + carries])
         else:
@@ -115,7 +115,7 @@ def while_loop(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 def _kept(going: Any, new: Any, old: Any) -> Any:
-    """The new value of those loops of `jax.vmap` that go on, and the old one of the others."""
+    """The new value of each loop under `jax.vmap` that goes on, and the old one of the others."""
     return xb.where(xb.reshape(going, (*going.shape, *(1,) * (new.ndim - going.ndim))), new, old)
 
 
@@ -139,12 +139,13 @@ def cond(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 @row("platform_index", attributes=("platforms",))
 def platform_index(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """The branch of all platforms, or the CPU's: a program runs on any."""
+    """The number of the first branch for all platforms or for the CPU: a program runs on any platform."""
     platforms = equation.params["platforms"]
     number = next((i for i, one in enumerate(platforms) if one is None or "cpu" in one), None)
     if number is None:
         raise GraphError(f"a choice by platform has no row: it has branches of {platforms} only")
-    walk.found[equation.outvars[0]] = found = np.asarray(number, np.int32)
+    found = np.asarray(number, np.int32)
+    walk.note(equation.outvars[0], found)
     return found
 
 
@@ -156,7 +157,7 @@ def _called(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return walk.inside(equation.params[name], equation.invars)
 
 
-# Names of primitives, and of the attributes that may have their jaxpr.
+# Primitives, and the attributes of which one is their jaxpr.
 for _names, _inner in (
     ("jit pjit remat2 remat checkpoint composite", ("jaxpr",)),
     ("closed_call core_call call custom_jvp_call", ("call_jaxpr",)),
@@ -168,7 +169,7 @@ for _names, _inner in (
 
 @row(EXPANDED, attributes=("_prim",))
 def high(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """`xb.searchsorted` of a vector, or what JAX makes of it."""
+    """`xb.searchsorted` of a vector, else the ops to which JAX expands the primitive."""
     if not inner_jaxprs(equation):
         found = xb.searchsorted(*values, side=equation.params["_prim"].side)
         return dtypes.cast(found, "int64", dtype_of(equation.outvars[0]))

@@ -1,4 +1,4 @@
-"""`shard_map`: its body is walked at all positions of the mesh, an equation at a time, at each on the device there."""
+"""`shard_map`: each equation of its body is walked at all positions of the mesh, at each on the device there."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from xbackend.bring.jax.walk import ROWS, Walk, inner_jaxprs, opened, row, toget
 
 
 class Lockstep(Walk):
-    """The walks of one jaxpr at all positions of a mesh. A value is a tuple: that at each position."""
+    """The walks of one jaxpr at all positions of a mesh. A value is a tuple, with an array for each position."""
 
     def __init__(self, mesh: Mesh, walks: Sequence[Walk]) -> None:
         super().__init__()
         self.mesh, self.walks = mesh, walks
 
     def each(self, function: Callable[..., Any], *values: Any) -> Any:
-        """A function of the values at each position, computed there."""
+        """The results of a function of the values at each position, computed on the device there."""
         found = []
         for device, own in zip(self.mesh.devices, zip(*values, strict=True), strict=True):
             with scope(device):
@@ -52,7 +52,7 @@ class Lockstep(Walk):
         return all(walk.is_constant(atom) for walk in self.walks)
 
     def known(self, atom: Any) -> np.ndarray | None:
-        """The value where it is known and the same at all positions."""
+        """The value where it is known and equal at all positions, else `None`."""
         first, *others = (walk.known(atom) for walk in self.walks)
         same = first is not None and all(one is not None and np.array_equal(one, first) for one in others)
         return first if same else None
@@ -68,7 +68,7 @@ def _lacks(equation: Any) -> str:
 
 
 def _has(jaxpr: Any, name: str) -> bool:
-    """Whether a jaxpr, or one inside of it, has a primitive."""
+    """Whether a primitive is in a jaxpr, or in one inside of it."""
     each = [one for one in jaxpr.eqns if one.primitive.name in ROWS]
     return any(one.primitive.name == name or any(_has(inner, name) for inner in inner_jaxprs(one)) for one in each)
 
@@ -78,8 +78,8 @@ _SHARD_MAP = ("mesh", "in_specs", "out_specs", "check_vma", "newly_manual_axes",
 
 @row("shard_map", attributes=_SHARD_MAP, inner=("jaxpr",), together=True, lacks=_lacks)
 def shard_map(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """Arguments are split and results joined where the function outside is; one that is returned in shards and taken in
-    the same shards stays on its devices."""
+    """Arguments are split, and results joined, on the device outside. A result that another `shard_map` takes in the
+    same shards stays on its devices."""
     params, closed = equation.params, equation.params["jaxpr"]
     mesh = mesh_of(params["mesh"], params.get("newly_manual_axes", params.get("manual_axes")))
     given, atoms = [], []
@@ -101,7 +101,7 @@ def shard_map(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 def _shards(walk: Walk, mesh: Mesh, value: Any, split: Split) -> tuple[Any, ...]:
-    """The part of an argument at each position, on its device."""
+    """The shard of an argument at each position, on the device there."""
     _, *kept = walk.shards.get(id(value), (None,))
     if kept[:2] == [mesh, split]:
         return tuple(kept[2])

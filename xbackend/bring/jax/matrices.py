@@ -1,4 +1,4 @@
-"""Factorisations and equations, and the functions of `jax.numpy.linalg` that JAX computes by an LU factorisation."""
+"""Rows of factorisations and solves, and of functions of `jax.numpy.linalg` that JAX computes by LU factorisation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def triangular_solve(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 @row("eigh", attributes=("lower", "sort_eigenvalues", "subset_by_index", "algorithm"))
 def eigh(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """JAX has the vectors first, and reads one triangle."""
+    """JAX returns the vectors first, and reads one triangle."""
     _no_subset(equation)
     x = values[0]
     if not _is_symmetric(walk, equation.invars[0]):
@@ -47,7 +47,7 @@ def _no_subset(equation: Any) -> None:
 
 
 def _is_symmetric(walk: Walk, atom: Any) -> bool:
-    """Whether an input was made as (x + x.mT) / 2, or with another number."""
+    """Whether an operand was made as (x + x.mT) / 2, or by another number, as JAX symmetrizes."""
     half = walk.made_by(atom, "div", "mul")
     found = []
     if half is not None and any(_is_one_number(walk, one) for one in half.invars):
@@ -74,7 +74,7 @@ def qr(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 @row("svd", attributes=("full_matrices", "compute_uv", "subset_by_index", "algorithm"))
 def svd(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """JAX has the singular values first."""
+    """JAX returns the singular values first."""
     _no_subset(equation)
     if not equation.params["compute_uv"]:
         return [linalg.svdvals(values[0])]

@@ -14,12 +14,12 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.bring.jax.devices import named
 
-# The axes of an array that are split, each with the axes of the mesh that split it, the slowest first.
+# The split axes of an array, each with the axes of the mesh that split it, the slowest first.
 Split = tuple[tuple[int, tuple[str, ...]], ...]
 
 
 def split_of(spec: Iterable[Any]) -> Split:
-    """What a PartitionSpec says."""
+    """The split axes of a `jax.sharding.PartitionSpec`."""
     each = ((axis, one if isinstance(one, tuple) else (one,)) for axis, one in enumerate(spec) if one is not None)
     return tuple((axis, names) for axis, names in each if names)
 
@@ -30,7 +30,7 @@ class Mesh:
 
     Attributes:
         axes: the length of each axis, by name.
-        devices: of each position, as a program names it.
+        devices: the device of each position, by its name in a program.
     """
 
     axes: Mapping[str, int]
@@ -42,19 +42,19 @@ class Mesh:
         return int(np.ravel_multi_index([own[one] for one in names], [self.axes[one] for one in names]))
 
     def groups(self, names: Sequence[str], within: Sequence[Sequence[int]] | None = None) -> list[list[int]]:
-        """The positions that a collective over these axes joins, in the order of their indices along them. ``within``
-        are groups of such indices (JAX's ``axis_index_groups``)."""
+        """The groups of positions that a collective over these axes joins, in the order of their indices along them.
+        ``within``: groups of such indices (JAX's ``axis_index_groups``)."""
         found = self._ordered(names).reshape(prod(self.axes[one] for one in names), -1).T.tolist()
         return found if within is None else [[one[i] for i in group] for one in found for group in within]
 
     def _ordered(self, names: Sequence[str]) -> np.ndarray:
-        """The positions, with these axes of the mesh in front."""
+        """The positions as an array with the axes of the mesh, these in front."""
         numbers = np.arange(len(self.devices)).reshape(tuple(self.axes.values()))
         own = list(self.axes)
         return np.moveaxis(numbers, [own.index(one) for one in names], range(len(names)))
 
     def shards(self, array: Any, split: Split) -> list[Any]:
-        """The part of an array at each position, all on the device of the array."""
+        """The shard of an array at each position, on the array's own device."""
         if not split:
             return [array] * len(self.devices)
 
@@ -69,8 +69,8 @@ class Mesh:
         return [part(*(self.index(k, names) for _, names in split)) for k in range(len(self.devices))]
 
     def whole(self, shards: Sequence[Any], split: Split) -> Any:
-        """The array of which these are the parts. Along axes of the mesh that do not split it all parts are equal: the
-        first one is taken."""
+        """The array joined from its shards. Along axes of the mesh that do not split it, shards are equal: the first is
+        taken."""
         counts = [prod(self.axes[one] for one in names) for _, names in split]
         numbers = self._ordered([one for _, names in split for one in names]).reshape(*counts, -1)[..., 0]
 
@@ -84,8 +84,8 @@ class Mesh:
 
 
 def mesh_of(mesh: Any, manual: Iterable[str]) -> Mesh:
-    """A mesh of JAX without the axes that are left to its compiler. Devices of a mesh that has none are numbered."""
-    # Meshes whose axes are in another order are not equal.
+    """A mesh of JAX with its ``manual`` axes only. Devices of an abstract one are ``dev0``, ``dev1`` and so on."""
+    # Not a dict: meshes with another order of the axes are not equal.
     axes = OrderedDict((name, int(length)) for name, length in mesh.shape.items() if name in set(manual))
     devices = getattr(mesh, "devices", None) if type(mesh).__name__ == "Mesh" else None
     if devices is None:

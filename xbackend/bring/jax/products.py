@@ -1,4 +1,4 @@
-"""`dot_general` and `conv_general_dilated`."""
+"""Rows of `dot_general` and `conv_general_dilated`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xbackend.errors import GraphError
 
 @row("dot_general", attributes=("dimension_numbers", "precision", "preferred_element_type"), wraps=True)
 def dot_general(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """As a product of matrices: batches in front, then the axes that stay, and those that are summed."""
+    """As `xb.matmul`, with free axes flattened to rows or columns; without a summed axis as `xb.multiply`."""
     (over_a, over_b), (batch_a, batch_b) = (map(ints, pair) for pair in equation.params["dimension_numbers"])
     a, b = map(xb.asarray, as_result(equation, values))
     rows = [i for i in range(a.ndim) if i not in (*over_a, *batch_a)]
@@ -40,7 +40,7 @@ _CONVOLUTION = (
 
 @row("conv_general_dilated", attributes=_CONVOLUTION)
 def convolution(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """`xb.conv2d`, with zeros between elements where an array is dilated. One axis becomes two of which one is 1."""
+    """`xb.conv2d`, with zeros between elements where an array is dilated. Along one axis, a second one has length 1."""
     params, numbers = equation.params, equation.params["dimension_numbers"]
     axes = len(numbers.lhs_spec) - 2
     if axes not in (1, 2):
@@ -67,6 +67,6 @@ def convolution(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 def _spread(array: Any, around: Any, dilation: Any) -> Any:
-    """Zeros between the elements and around them."""
+    """The array with zeros around it and between its elements."""
     config = [(*pair, n - 1) for pair, n in zip(around, dilation, strict=True)]
     return padded(array, xb.zeros((), dtype=array.dtype), config) if any(map(any, config)) else array

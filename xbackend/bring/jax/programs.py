@@ -16,8 +16,8 @@ from xbackend.errors import GraphError
 
 
 def from_jaxpr(closed: Any, names: Sequence[str], name: str, form: Callable[[list[Any]], Any]) -> TracedProgram:
-    """The program of a `jax.extend.core.ClosedJaxpr`, with the names of its inputs. ``form`` makes its results of a
-    list of arrays. Raises `GraphError` as `from_jax`."""
+    """The program of a `jax.extend.core.ClosedJaxpr` with the names of its inputs. ``form`` makes its results from a
+    list of arrays. Raises `GraphError`."""
     check_rows(name, closed.jaxpr)
     specs = [(own, *_spec(own, variable.aval)) for own, variable in zip(names, closed.jaxpr.invars, strict=True)]
 

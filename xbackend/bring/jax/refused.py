@@ -33,7 +33,7 @@ for names, instead in (
     ("complex real imag conj fft eig schur", "no program has complex numbers"),
     ("ffi_call custom_partitioning pallas_call custom_call tpu_custom_call", _CODE),
     ("custom_linear_solve", "write jnp.linalg.solve of the matrix; of its gradient give the loss in place of jax.grad"),
-    ("reduce", "write a sum, product, largest, smallest, all or any of jax.numpy"),
+    ("reduce reduce_window", "write a sum, product, largest, smallest, all or any of jax.numpy"),
     ("lt_to le_to eq_to", "it orders NaN and the signs of zeros: compare by <, or search in a vector"),
     ("scatter-mul scatter-max scatter-min", "read the part, compute it, and set it"),
     ("select_and_scatter_add", "it is the gradient of a largest of windows: give the loss in place of jax.grad"),
@@ -43,7 +43,7 @@ for names, instead in (
 
 
 def check_rows(name: str, jaxpr: Any) -> None:
-    """Raises `GraphError` that names all primitives without a row, those of inner jaxprs included."""
+    """Raises `GraphError` with all primitives that have no row, those of inner jaxprs included."""
     missing, todo, seen = Missing("JAX"), [jaxpr], set[Any]()
     while todo:
         inner = todo.pop()
@@ -58,7 +58,7 @@ def check_rows(name: str, jaxpr: Any) -> None:
 
 
 def _lacking(equation: Any) -> tuple[str, str] | None:
-    """What no program has of an equation, and what to write instead."""
+    """The primitive, with its dtype if that is why, that no program has, and what to write instead; else `None`."""
     primitive = equation.primitive.name
     if primitive not in ROWS:
         return primitive, REFUSED.get(primitive, "")
@@ -67,7 +67,7 @@ def _lacking(equation: Any) -> tuple[str, str] | None:
     for one in (*equation.invars, *equation.outvars):
         dtype = getattr(one.aval, "dtype", None)
         name = getattr(dtype, "name", str(one.aval))
-        # Keys are of random numbers, whose primitives are refused.
+        # Dtypes of random keys: primitives of random numbers are refused by name.
         if name not in (*DType, *dtypes.SMALL) and not name.startswith("key<"):
             return f"{primitive} of {dtype}", "cast to a dtype that a program has, such as float32"
     return None

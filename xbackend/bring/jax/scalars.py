@@ -1,7 +1,8 @@
-"""Elementwise primitives."""
+"""Rows of elementwise primitives."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -42,7 +43,7 @@ mapping(
 
 
 def as_result(equation: Any, values: list[Any]) -> list[Any]:
-    """The inputs in the dtype of the result."""
+    """The operands in the dtype of the result."""
     dtype = dtype_of(equation.outvars[0])
     return [dtypes.cast(value, dtype_of(one), dtype) for value, one in zip(values, equation.invars, strict=True)]
 
@@ -53,7 +54,7 @@ row("pow", wraps=True)(lambda _, equation, values: xb.pow(*as_result(equation, v
 
 @row("div", "rem", wraps=True)
 def divided(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """An integer divided by 0 has all bits, and is its own rest."""
+    """By 0, a quotient of integers has all bits set, and the remainder is the dividend."""
     is_quotient, dtype = equation.primitive.name == "div", np.dtype(dtype_of(equation.outvars[0]))
     made = quotient if is_quotient else remainder
     if dtype.kind == "f":
@@ -73,16 +74,20 @@ def compared(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 def ordered(value: Any) -> Any:
-    """A value that has an order: bool as int32."""
+    """The value, a bool as int32, as comparisons and sorts take no bools."""
     return xb.astype(value, dtypes.DType.int32) if str(value.dtype) == "bool" else value
 
 
 @row("max", "min")
 def extremum(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    larger = equation.primitive.name == "max"
-    if dtype_of(equation.outvars[0]) == "bool":
-        return (xb.logical_or if larger else xb.logical_and)(*values)
-    return (xb.maximum if larger else xb.minimum)(*values)
+    return joining(equation.primitive.name, dtype_of(equation.outvars[0]))(*values)
+
+
+def joining(name: str, dtype: str) -> Callable[..., Any]:
+    """The function of two arrays that is ``max`` or ``min`` of a dtype."""
+    if dtype == "bool":
+        return xb.logical_or if name == "max" else xb.logical_and
+    return xb.maximum if name == "max" else xb.minimum
 
 
 @row("integer_pow", attributes=("y",), wraps=True)
@@ -102,7 +107,7 @@ def integer_power(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 @row("polynomial", attributes=("unroll",), wraps=True)
 def polynomial(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """The sum of coefficients, the first one's power is 0: by Horner's rule, as JAX computes it."""
+    """By Horner's rule, as in JAX. The first coefficient is the constant term."""
     x, *coefficients = values
     return reduce(lambda total, one: xb.add(xb.multiply(total, x), one), reversed(coefficients))
 
@@ -124,12 +129,13 @@ def select(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 @row("clamp")
 def clamp(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """A bound that is reached takes the gradient, as in JAX; one that is NaN is the result."""
+    """At a bound x has no gradient, as in JAX; the bound has it, which in JAX has none either. A bound that is NaN is
+    the result."""
     low, x, high = values
     bounds = [walk.known(equation.invars[i]) for i in (0, 2)]
     are_known = all(one is not None for one in bounds)
     if not are_known or not (bounds[0] <= bounds[1]).all():  # type: ignore[operator]
-        low = xb.minimum(low, high)  # NaN where one of them is
+        low = xb.minimum(low, high)  # NaN where either is
     found = xb.where(xb.greater_equal(x, high), high, xb.where(xb.less_equal(x, low), low, x))
     is_sure = are_known and not any(np.isnan(one).any() for one in bounds)  # type: ignore[arg-type]
     return found if is_sure or "float" not in dtype_of(equation.outvars[0]) else xb.where(xb.isnan(low), low, found)
@@ -137,7 +143,7 @@ def clamp(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 @row("shift_left", "shift_right_arithmetic", "shift_right_logical", wraps=True)
 def shifted(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """By more than all bits, or by less than none, only copies of the sign are left."""
+    """A shift by all bits or more, or below 0, leaves copies of the sign if it is arithmetic, else 0."""
     name, dtype, (x, by) = equation.primitive.name, dtype_of(equation.outvars[0]), values
     unsigned, signs, last = dtype.startswith("uint"), name == "shift_right_arithmetic", 8 * np.dtype(dtype).itemsize - 1
     if signs and unsigned:
@@ -155,12 +161,16 @@ def shifted(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 @row("convert_element_type", attributes=("new_dtype", "weak_type"))
 def convert(walk: Walk, equation: Any, values: list[Any]) -> Any:
-    """Small integers are as near as they can be to a number of floating point, and 0 for NaN."""
+    """A floating-point number beyond an integer dtype becomes its nearest bound; NaN becomes 0."""
     before, after = dtype_of(equation.invars[0]), dtype_of(equation.outvars[0])
-    if "float" in before and after in dtypes.SMALL:
-        number = xb.where(xb.isnan(values[0]), 0.0, values[0])
-        return xb.astype(xb.clip(number, *map(float, dtypes.whole_range(after))), dtypes.held(after))
-    return dtypes.cast(values[0], before, after)
+    if "float" not in before or "int" not in after:
+        return dtypes.cast(values[0], before, after)
+    x, (low, high), kind = values[0], dtypes.whole_range(after), np.dtype(before).type
+    is_exact = int(kind(high)) == high
+    largest = kind(high) if is_exact else np.nextafter(kind(high), kind(0))  # the bound is rounded beyond the dtype
+    inside = xb.clip(xb.where(xb.isnan(x), 0.0, x), float(low), float(largest))
+    found = xb.astype(inside, dtypes.held(after))
+    return found if is_exact else xb.where(xb.greater(x, float(largest)), high, found)
 
 
 row("stop_gradient")(

@@ -1,8 +1,8 @@
-"""The walk through a jaxpr: every equation becomes what the row of its primitive makes of it.
+"""The walk through a jaxpr: for every equation, the row of its primitive makes nodes of the program.
 
-What depends on constants only is computed by JAX where a row asks for it: starts of slices, indices, the number of a
-branch. A row names the attributes that it reads, or that do not change values. Another one is an error unless it is
-`None`.
+A variable that depends on constants only is computed by JAX where a row asks for it: starts of slices, indices, the
+number of a branch. A row names the attributes that it reads, or that do not change values. Any other one is an error,
+unless it is `None` or a sharding.
 """
 
 from __future__ import annotations
@@ -26,9 +26,16 @@ Function = Callable[[Any, Any, list[Any]], Any]
 
 @dataclass(frozen=True)
 class Row:
-    """What makes nodes of an equation. ``attributes``: those that it knows, `None` for all; ``inner``: those that are
-    jaxprs, which it walks; ``wraps``: small integers are wrapped to their range; ``together``: it is walked for all
-    positions of a mesh at once; ``lacks``: what no program has of an equation, empty for one that comes in."""
+    """How the equations of a primitive come in.
+
+    Attributes:
+        function: makes nodes of an equation, see `row`.
+        attributes: the names of the attributes that it knows; `None` for all.
+        inner: the names of the attributes that are jaxprs, which it walks.
+        wraps: whether results of small integer dtypes are wrapped to their range.
+        together: whether an equation is walked for all positions of a mesh at once.
+        lacks: what to write instead of an equation that no program has; empty for one that comes in.
+    """
 
     function: Function
     attributes: frozenset[str] | None
@@ -40,9 +47,9 @@ class Row:
 
 ROWS: dict[str, Row] = {}  # by the name of the primitive
 REFUSED: dict[str, str] = {}  # what to write instead, by the name of the primitive
-OWN: dict[str, Function] = {}  # functions of jax.numpy.linalg that are not looked into, by name
+OWN: dict[str, Function] = {}  # by name: functions of jax.numpy.linalg whose jaxprs are not walked
 EXPANDED = "call_hi_primitive"  # from JAX 0.11 on
-# Of a value in the body of a `shard_map`: that it may differ from device to device, or that it does not.
+# Casts of types in the body of a `shard_map`: whether a value may differ from device to device.
 CASTS = (
     *("pvary", "reduced_vary_cast", "reduced_vary_cast_p"),
     *("vary_unreduced_cast", "vary_unreduced_cast_p", "preduced"),
@@ -57,8 +64,8 @@ def row(
     together: bool = False,
     lacks: Callable[[Any], str] = lambda equation: "",
 ) -> Callable[[Function], Function]:
-    """Make a function the row of these primitives: it gets the walk, the equation and the values of its inputs, and
-    returns the value of its result, or a list of all."""
+    """Make a function the row of these primitives. It gets the walk, the equation and the operands, and returns the
+    result, or a list of all results. The options are attributes of `Row`."""
 
     def put(function: Function) -> Function:
         known = None if attributes is None else frozenset((*attributes, *inner))
@@ -69,7 +76,7 @@ def row(
 
 
 def is_literal(atom: Any) -> bool:
-    """Whether an input of an equation is a number, or an array, that stands in the jaxpr itself."""
+    """Whether an operand is a literal: a number or an array in the jaxpr itself."""
     return hasattr(atom, "val")
 
 
@@ -79,19 +86,19 @@ def opened(closed: Any) -> tuple[Any, Sequence[Any]]:
 
 
 class Walk:
-    """Variables of one jaxpr with their values: arrays of the program, or numbers of NumPy."""
+    """The variables of one jaxpr with their values: traced arrays, or arrays of NumPy."""
 
     def __init__(self) -> None:
         self.values: dict[Any, Any] = {}
-        self.outer: dict[Any, Callable[[], Any]] = {}  # where an input is constant: its value outside
-        self.found: dict[Any, np.ndarray] = {}  # what was computed of constants
-        self.made: dict[Any, Any] = {}  # the equation of each variable
-        self.shards: dict[int, Any] = {}  # of arrays that a `shard_map` returned, by their `id`
+        self.outer: dict[Any, Callable[[], Any]] = {}  # by constant input: what gives its value outside
+        self.found: dict[Any, np.ndarray] = {}  # values of constant variables, once computed
+        self.made: dict[Any, Any] = {}  # by variable: the equation whose result it is
+        self.shards: dict[int, Any] = {}  # by `id`: the shards of arrays that a `shard_map` returned
         self.position: Any = None  # in the body of a `shard_map`: the mesh, and the position there
         self._constants: set[Any] = set()  # variables that depend on constants only
 
     def results(self, closed: Any, arguments: Sequence[Any]) -> list[Any]:
-        """The values of a jaxpr's results for the values of its inputs. Raises `GraphError`."""
+        """The results of a jaxpr for these inputs. Raises `GraphError`."""
         jaxpr, _ = opened(closed)
         self.begin(closed, arguments)
         for equation in live(jaxpr):
@@ -106,11 +113,11 @@ class Walk:
             self.note(variable, np.asarray(one))
 
     def inside(self, closed: Any, atoms: Sequence[Any]) -> list[Any]:
-        """The results of an inner jaxpr, for inputs of an equation of this one."""
+        """The results of an inner jaxpr whose inputs are these operands of an equation."""
         return self.within(closed, atoms).results(closed, [self.value(one) for one in atoms])
 
     def within(self, closed: Any, atoms: Sequence[Any]) -> Walk:
-        """The walk of an inner jaxpr, whose first inputs are those of an equation of this one, `None` for another."""
+        """The walk of an inner jaxpr whose first inputs are the operands ``atoms``; `None` stands for none."""
         inner = Walk()
         inner.shards, inner.position = self.shards, self.position
         for variable, atom in zip(opened(closed)[0].invars, atoms, strict=False):
@@ -120,16 +127,16 @@ class Walk:
         return inner
 
     def each(self, function: Callable[..., Any], *values: Any) -> Any:
-        """A function of values of this walk."""
+        """The result of a function of values of this walk."""
         return function(*values)
 
     def note(self, variable: Any, found: np.ndarray) -> None:
-        """Say that a variable has a constant value."""
+        """Note the value of a constant variable."""
         self.found[variable] = found
         self._constants.add(variable)
 
     def value(self, atom: Any) -> Any:
-        """The value of an input of an equation, as what `xbackend.api` takes."""
+        """The value of an operand, as functions of `xbackend.api` take it."""
         if is_literal(atom):
             return dtypes.array(np.asarray(atom.val, atom.aval.dtype))
         if atom not in self.values:
@@ -137,11 +144,11 @@ class Walk:
         return self.values[atom]
 
     def is_constant(self, atom: Any) -> bool:
-        """Whether an input of an equation does not depend on the inputs of the program."""
+        """Whether an operand is known to depend on constants only."""
         return is_literal(atom) or atom in self._constants
 
     def known(self, atom: Any) -> np.ndarray | None:
-        """The value of an input that depends on constants only, computed by JAX; `None` for another one."""
+        """The value of a constant operand, computed by JAX; `None` for another one."""
         if is_literal(atom):
             return np.asarray(atom.val, atom.aval.dtype)
         if atom not in self._constants:
@@ -152,12 +159,12 @@ class Walk:
         return self.found[atom]
 
     def made_by(self, atom: Any, *primitives: str) -> Any:
-        """The equation that made an input, where its primitive is one of these; `None` for another one."""
+        """The equation whose result an operand is, if its primitive is one of these, else `None`."""
         made = None if is_literal(atom) else self.made.get(atom)
         return made if made is not None and made.primitive.name in primitives else None
 
     def _compute(self, atom: Any) -> None:
-        """Compute what a variable depends on, and it, once each."""
+        """Compute a constant variable and its predecessors, once each."""
         todo = [atom]
         while todo:
             if todo[-1] in self.found:
@@ -169,7 +176,7 @@ class Walk:
                 todo += missing
                 continue
             each, primitive = [self.known(one) for one in equation.invars], equation.primitive
-            if primitive.name not in CASTS:  # which JAX computes in the body of a `shard_map` only
+            if primitive.name not in CASTS:  # JAX computes them in the body of a `shard_map` only
                 params = primitive.get_bind_params(equation.params)
                 functions, params = ((), params) if isinstance(params, dict) else params  # functions: before JAX 0.10
                 made = primitive.bind(*functions, *each, **params)
@@ -185,7 +192,7 @@ class Walk:
         try:
             found = self._made(equation)
         except XBackendError as error:
-            if isinstance(error.__cause__, XBackendError):  # it has its place
+            if isinstance(error.__cause__, XBackendError):  # it names its equation
                 raise
             raise GraphError(f"{equation.primitive}{f' (at {line})' if line else ''}: {error}") from error
         self.put(equation, found)
@@ -199,7 +206,7 @@ class Walk:
         own, used = own_function(equation), ROWS[equation.primitive.name]
         if own is None and used.attributes is not None:
             rest = [(name, value) for name, value in equation.params.items() if name not in used.attributes]
-            # `None` says nothing of the values, nor does a sharding, which is where they are.
+            # `None` changes no values, nor does a sharding, which says where they are.
             unknown = [f"{n}={value!r:.60}" for n, value in rest if value is not None and not n.endswith("sharding")]
             if unknown:
                 raise GraphError(f"the attribute {', '.join(unknown)} has no row")
@@ -216,30 +223,37 @@ class Walk:
 
 
 def _paired(variables: Sequence[Any], values: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Variables of a jaxpr with the values they are given. Raises `GraphError`."""
+    """The variables of a jaxpr with their values. Raises `GraphError`."""
     if len(variables) != len(values):
         raise GraphError(f"its row gives {len(values)} values, and the framework takes {len(variables)}: report this")
     return list(zip(variables, values, strict=True))
 
 
 def dtype_of(variable: Any) -> str:
-    """The name of the dtype of an input or a result of an equation."""
+    """The name of the dtype of an operand or a result."""
     return str(variable.aval.dtype.name)
 
 
 def own_function(equation: Any) -> Function | None:
-    """What makes nodes of a call of a function of `jax.numpy.linalg` that has a row of its own."""
+    """The function of `OWN` for a call of its function of `jax.numpy.linalg`; `None` for other equations."""
     name = equation.params.get("name")
     if equation.primitive.name not in ("jit", "pjit") or name not in OWN:
         return None
-    traced = _traced(name, tuple(one.aval for one in equation.invars))
+    traced = _traced(name, tuple(one.aval for one in equation.invars), _is_wide())
     return OWN[name] if str(equation.params["jaxpr"]) in traced else None
 
 
+def _is_wide() -> bool:
+    """Whether JAX has 64-bit numbers now. What it traces depends on that, so it is in the keys of the caches."""
+    import jax
+
+    return bool(jax.config.jax_enable_x64)
+
+
 @lru_cache(maxsize=256)
-def _traced(name: str, avals: tuple[Any, ...]) -> frozenset[str]:
-    """The jaxprs of a function of `jax.numpy.linalg`, called alone and by `jax.vmap`. Its gradient, and a function of
-    the user, may have its name, too."""
+def _traced(name: str, avals: tuple[Any, ...], wide: bool) -> frozenset[str]:
+    """The jaxprs, as text, of a function of `jax.numpy.linalg`, alone and under `jax.vmap`. A name is not enough: its
+    gradient, or a function of the user, may have it."""
     import jax
 
     examples = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in avals]
@@ -254,7 +268,7 @@ def _traced(name: str, avals: tuple[Any, ...]) -> frozenset[str]:
 
 
 def live(jaxpr: Any) -> list[Any]:
-    """The equations that the results depend on, or that do something beside."""
+    """The equations that the results depend on, or that have effects."""
     needed = {one for one in jaxpr.outvars if not is_literal(one)}
     found = []
     for equation in reversed(jaxpr.eqns):
@@ -270,18 +284,18 @@ def together(equation: Any) -> bool:
     return ROWS[equation.primitive.name].together or any(spreads(one) for one in inner_jaxprs(equation))
 
 
-_SPREADS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # they end with the jaxprs
+_SPREADS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # an entry ends with its jaxpr
 
 
 def spreads(jaxpr: Any) -> bool:
-    """Whether a jaxpr has such an equation."""
+    """Whether a jaxpr has an equation that is walked for all positions of a mesh at once."""
     if jaxpr not in _SPREADS:
         _SPREADS[jaxpr] = any(together(one) for one in jaxpr.eqns if one.primitive.name in ROWS)
     return _SPREADS[jaxpr]
 
 
 def inner_jaxprs(equation: Any) -> list[Any]:
-    """The jaxprs that the row of an equation walks; none of a search in a vector."""
+    """The jaxprs that the row of an equation walks; none for a search in a vector, which is one op."""
     if equation.primitive.name == EXPANDED:
         own = equation.params["_prim"]
         is_search = type(own).__name__ == "SearchSorted" and len(equation.invars[0].aval.shape) == 1
@@ -292,13 +306,14 @@ def inner_jaxprs(equation: Any) -> list[Any]:
 
 
 def expanded(equation: Any) -> Any:
-    """The jaxpr of a primitive that JAX itself writes as other ones, later. Two are equal to JAX whatever they take."""
+    """The jaxpr to which JAX expands a primitive later. The cache has the types of operands in its key, as primitives
+    that differ in them only are equal."""
     own = equation.params["_prim"]
-    return _expanded(own, tuple(own.in_avals_flat), own.in_tree)
+    return _expanded(own, tuple(own.in_avals_flat), own.in_tree, _is_wide())
 
 
 @lru_cache(maxsize=64)
-def _expanded(own: Any, taken: tuple[Any, ...], tree: Any) -> Any:
+def _expanded(own: Any, taken: tuple[Any, ...], tree: Any, wide: bool) -> Any:
     import jax
 
     avals = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in taken]
@@ -306,14 +321,14 @@ def _expanded(own: Any, taken: tuple[Any, ...], tree: Any) -> Any:
 
 
 def line_of(equation: Any) -> str:
-    """``file:line`` where the user made an equation, as JAX remembers; empty where it does not."""
+    """``file:line`` of the user's code that made an equation; empty where JAX has none."""
     traceback = getattr(equation.source_info, "traceback", None)
     frames = getattr(traceback, "frames", None) or ()
     return next((f"{one.file_name}:{one.line_num}" for one in frames if is_users(str(one.file_name))), "")
 
 
 def mapping(names: Mapping[str, Callable[..., Any]], attributes: Sequence[str] = (), wraps: bool = False) -> None:
-    """Rows of primitives that are one function of their values."""
+    """Add rows of primitives that are one function of their operands."""
 
     def made(function: Callable[..., Any]) -> Function:
         return lambda walk, equation, values: function(*values)

@@ -1,1 +1,1 @@
-"""Files of `jax.export`: their ops of StableHLO become calls of `jax.lax`, whose jaxpr comes in."""
+"""Files of `jax.export`: their ops of StableHLO become calls of `jax.lax`, whose jaxpr becomes a program."""

@@ -1,4 +1,4 @@
-"""Rows of elementwise ops, of those that make, move, join and split arrays, of indices and of products."""
+"""Rows of elementwise ops, of ops that create, move, join and split arrays, of gathers, scatters and products."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.bring.dtypes import SMALL
+from xbackend.bring.jax.arrays import ints
 from xbackend.bring.stablehlo.modules import dtype_of, shape_of
 from xbackend.bring.stablehlo.walk import Frame, mapping, row
 from xbackend.errors import GraphError
@@ -20,7 +21,6 @@ def _same(names: str) -> dict[str, str]:
 mapping(
     {
         **_same("abs add atan2 cbrt ceil clamp floor is_finite logistic rsqrt sign sqrt tan tanh"),
-        **_same("round_nearest_even"),
         **{"cosine": "cos", "sine": "sin", "divide": "div", "exponential": "exp", "exponential_minus_one": "expm1"},
         **{"log": "log", "log_plus_one": "log1p", "maximum": "max", "minimum": "min", "multiply": "mul"},
         **{"negate": "neg", "not": "bitwise_not", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"},
@@ -28,10 +28,6 @@ mapping(
         **_same("shift_right_arithmetic shift_right_logical"),
     }
 )
-
-
-def ints(attribute: Any) -> tuple[int, ...]:
-    return tuple(int(n) for n in attribute)
 
 
 row("round_nearest_even")(
@@ -46,7 +42,7 @@ row("optimization_barrier", "sharding_constraint", attributes=("sharding",))(lam
 
 @row("constant", attributes=("value",))
 def constant(frame: Frame, operation: Any, values: list[Any]) -> Any:
-    """One number that fills an array stays one number: a file of a few bytes may name any shape."""
+    """An array of equal numbers becomes one number that is broadcast: a file of a few bytes may name any shape."""
     attribute, type_ = operation.attributes["value"], operation.result.type
     shape, dtype = shape_of(type_), dtype_of(type_)
     if dtype not in (*DType, *SMALL):
@@ -65,9 +61,9 @@ def compare(frame: Frame, operation: Any, values: list[Any]) -> Any:
 
 
 def _enum(operation: Any, attribute: str) -> str:
-    """The last word of an attribute as it is printed, such as ``#stablehlo<comparison_type SIGNED>``."""
-    names = [getattr(one, "name", one) for one in operation.attributes]
-    return str(operation.attributes[attribute]).rstrip(">").split()[-1] if attribute in names else ""
+    """The last word of an attribute, such as SIGNED of ``#stablehlo<comparison_type SIGNED>``; empty without it."""
+    own = operation.attributes
+    return str(own[attribute]).rstrip(">").split()[-1] if attribute in own else ""
 
 
 @row("select")
@@ -84,7 +80,7 @@ def iota(frame: Frame, operation: Any, values: list[Any]) -> Any:
 
 @row("broadcast_in_dim", attributes=("broadcast_dimensions",))
 def broadcast_in_dim(frame: Frame, operation: Any, values: list[Any]) -> Any:
-    """A number stays one: loops and reductions ask whether it is known."""
+    """A scalar stays as it is: loops and reductions ask whether it is known."""
     shape, axes = shape_of(operation.result.type), ints(operation.attributes["broadcast_dimensions"])
     return frame.lax.broadcast_in_dim(values[0], shape, axes) if shape else values[0]
 
@@ -103,7 +99,7 @@ _SLICE = ("start_indices", "limit_indices", "strides")
 row("slice", attributes=_SLICE)(
     lambda frame, operation, values: frame.lax.slice(values[0], *(ints(operation.attributes[n]) for n in _SLICE))
 )
-row("dynamic_slice", attributes=("slice_sizes",))(  # beginnings below 0 are moved to 0, not taken from the end
+row("dynamic_slice", attributes=("slice_sizes",))(  # starts below 0 become 0, they do not count from the end
     lambda frame, operation, values: frame.lax.dynamic_slice(
         values[0], values[1:], ints(operation.attributes["slice_sizes"]), allow_negative_indices=False
     )
@@ -125,7 +121,7 @@ def pad(frame: Frame, operation: Any, values: list[Any]) -> Any:
 
 
 def _indices(frame: Frame, indices: Any, axis: int) -> Any:
-    """The indices with the axis of their numbers behind the others, where `jax.lax` has it."""
+    """The indices with the axis of the index vectors last, where `jax.lax` has it."""
     if axis == len(indices.shape):
         return frame.lax.expand_dims(indices, (axis,))
     return frame.lax.transpose(indices, [*(a for a in range(len(indices.shape)) if a != axis), axis])
@@ -133,7 +129,7 @@ def _indices(frame: Frame, indices: Any, axis: int) -> Any:
 
 @row("gather", attributes=("dimension_numbers", "slice_sizes", "indices_are_sorted"))
 def gather(frame: Frame, operation: Any, values: list[Any]) -> Any:
-    """Beginnings out of bounds are moved inside."""
+    """Starts out of bounds are clipped."""
     from jaxlib.mlir.dialects import stablehlo
 
     lax, own = frame.lax, stablehlo.GatherDimensionNumbers(operation.attributes["dimension_numbers"])
@@ -150,7 +146,7 @@ _WRITES = {"add": "scatter_add", "subtract": "scatter_sub", "": "scatter"}
 
 @row("scatter", attributes=_SCATTER)
 def scatter(frame: Frame, operation: Any, values: list[Any]) -> Any:
-    """Parts that are not all inside are dropped."""
+    """Updates that are not all inside of the array are dropped."""
     from jaxlib.mlir.dialects import stablehlo
 
     lax, own = frame.lax, stablehlo.ScatterDimensionNumbers(operation.attributes["scatter_dimension_numbers"])
@@ -174,8 +170,8 @@ _COMMUTE = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 
 
 def joined_by(region: Any, second: str | None = None) -> str | None:
-    """The name of the one op by which a region joins its two arguments; ``second`` where it returns the second one,
-    `None` for another region."""
+    """The name of the op that joins the two arguments of a region and is its only op; ``second`` for a region that
+    returns its second argument, `None` for any other."""
     (block,) = region.blocks
     *inner, end = [one.operation for one in block.operations]
     arguments, results = list(block.arguments), list(end.operands)
@@ -236,6 +232,5 @@ def convolution(frame: Frame, operation: Any, values: list[Any]) -> Any:
 
 
 def given(operation: Any, name: str, default: Any) -> Any:
-    """The numbers of an attribute, which StableHLO leaves out where they are the default."""
-    names = [getattr(one, "name", one) for one in operation.attributes]
-    return np.asarray(operation.attributes[name]) if name in names else default
+    """The numbers of an attribute, or the default: StableHLO may leave out an attribute that has it."""
+    return np.asarray(operation.attributes[name]) if name in operation.attributes else default

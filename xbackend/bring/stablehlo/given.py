@@ -1,10 +1,9 @@
-"""What users have of `jax.export`: an `Exported`, or the file that it wrote."""
+"""Programs of what `jax.export` exported."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -23,8 +22,14 @@ from xbackend.errors import GraphError
 
 @dataclass(frozen=True)
 class Graph:
-    """An export for arguments of known shapes: the function that its ops are, of the arrays in a row, and the names of
-    these."""
+    """An export for arguments of known shapes.
+
+    Attributes:
+        exported: the `jax.export.Exported`.
+        function: its ops as a function that JAX can trace, from the arguments as a flat list to the results as one.
+        specs: the shape and dtype of each argument, as `jax.ShapeDtypeStruct`.
+        names: the name of each argument.
+    """
 
     exported: Any
     function: Callable[..., list[Any]]
@@ -32,10 +37,10 @@ class Graph:
     names: Sequence[str]
 
     def program(self, name: str) -> TracedProgram:
-        """Raises `GraphError` with all ops that have no row."""
+        """The program of the export. Raises `GraphError` with all ops that have no row."""
         import jax
 
-        with wide():
+        with jax.enable_x64(True):  # a file may have 64-bit numbers
             try:
                 closed = jax.make_jaxpr(self.function)(*self.specs)
             except RecursionError:
@@ -44,7 +49,7 @@ class Graph:
 
 
 def from_exported(exported: Any, *examples: Any, name: str | None = None) -> TracedProgram:
-    """The program of a `jax.export.Exported`. Examples are for one whose shapes have symbols: they say the numbers."""
+    """The program of a `jax.export.Exported`. Symbols in its shapes need examples. Raises `GraphError`."""
     import jax
 
     given = jax.tree.leaves(examples) or None
@@ -52,7 +57,7 @@ def from_exported(exported: Any, *examples: Any, name: str | None = None) -> Tra
 
 
 def graph_of(exported: Any, given: Sequence[Any] | None) -> Graph:
-    """The graph for arrays of these shapes, which only symbols in shapes ask for. Raises `GraphError`."""
+    """The graph for arrays of these shapes; `None` will do unless shapes have symbols. Raises `GraphError`."""
     import jax
 
     named = str(exported.fun_name)
@@ -74,19 +79,24 @@ def graph_of(exported: Any, given: Sequence[Any] | None) -> Graph:
     if len(given) != len(exported.in_avals):
         raise GraphError(f"{named} takes {len(exported.in_avals)} arrays, {len(given)} are given")
     for one, spec in zip(given, exported.in_avals, strict=True):
-        if not fits([n if isinstance(n, int) else None for n in spec.shape], np.shape(one)):
-            raise GraphError(f"{named} takes {spec.dtype}{list(spec.shape)}, and an array of {np.shape(one)} is given")
+        dtype, shape = getattr(one, "dtype", spec.dtype), np.shape(one)  # a number of Python has no dtype
+        same = dtype == spec.dtype or jax.numpy.result_type(dtype) == spec.dtype  # as JAX takes it, perhaps in 32 bits
+        if not same or not fits([n if isinstance(n, int) else None for n in spec.shape], shape):
+            raise GraphError(f"{named} takes {spec.dtype}{list(spec.shape)}, and {dtype}{list(shape)} is given")
     specs = [
         jax.ShapeDtypeStruct(np.shape(one), spec.dtype) for one, spec in zip(given, exported.in_avals, strict=True)
     ]
-    with wide():
+    with jax.enable_x64(True):
         module = Module(_refined(exported, specs, platform) if symbolic else module_of(exported), platform)
-    module.check_size("main")
+    module.check_size()
     kept = range(len(specs)) if symbolic else exported.module_kept_var_idx
+    types = [one.type for one in module.functions["main"].regions[0].blocks[0].arguments]
     first: list[Any] = []
-    if len(exported.platforms) > 1 and not symbolic:  # the number of the platform is an argument before the others
-        type_ = module.functions["main"].regions[0].blocks[0].arguments[0].type
-        first = [np.asarray(exported.platforms.index(platform), dtype_of(type_))]
+    if len(exported.platforms) > 1 and not symbolic:  # the first argument is the number of the platform
+        first = [np.asarray(exported.platforms.index(platform), dtype_of(types[0]))]
+    if any(dtype_of(one) != specs[i].dtype for i, one in zip(kept, types[len(first) :], strict=True)):
+        wide = 'jax.config.update("jax_enable_x64", True)'
+        raise GraphError(f"{named} has 64-bit arguments, and JAX read it with 32-bit numbers: write {wide} before that")
 
     def function(*values: Any) -> list[Any]:
         found = called(module, "main", [*first, *(values[i] for i in kept)])
@@ -97,18 +107,22 @@ def graph_of(exported: Any, given: Sequence[Any] | None) -> Graph:
 
 
 def _refined(exported: Any, specs: Sequence[Any], platform: str) -> Any:
-    """The module for numbers in place of symbols, as JAX makes it before it compiles."""
+    """The module with numbers in place of symbols, as JAX makes it before it compiles."""
     import jax
 
     arguments, keywords = jax.tree.unflatten(exported.in_tree, specs)
-    traced = jax.jit(exported.call, keep_unused=True).trace(*arguments, **keywords)
+    try:
+        traced = jax.jit(exported.call, keep_unused=True).trace(*arguments, **keywords)
+    except ValueError as error:  # one length for two numbers, or a constraint that is broken
+        said, shapes = " ".join(str(error).split()), ", ".join(str(one.shape) for one in specs)
+        raise GraphError(f"{exported.fun_name} was not exported for arrays of {shapes}: {said:.300}") from error
     lowered = traced.lower(lowering_platforms=(platform,)).compiler_ir("stablehlo")
     with lowered.context:  # JAX has no public name for it
         return import_module("jax._src.interpreters.mlir").refine_polymorphic_shapes(lowered)
 
 
 def names_of(exported: Any) -> list[str]:
-    """The names of the arguments, where the file has them."""
+    """The names of the arguments; ``x0``, ``x1`` and so on where the file has none."""
     module = Module(module_of(exported), "")
     places = [str(one.location) for one in module.functions["main"].regions[0].blocks[0].arguments]
     kept, names = exported.module_kept_var_idx, [""] * len(exported.in_avals)
@@ -116,11 +130,3 @@ def names_of(exported: Any) -> list[str]:
         found = re.fullmatch(r'loc\("([^"]*)"\)', place)
         names[i] = re.sub(r"\W+", "_", found[1]).strip("_") if found else ""
     return [name or f"x{i}" for i, name in enumerate(names)]
-
-
-def wide() -> AbstractContextManager[Any]:
-    """JAX with 64-bit numbers, as a file may have them."""
-    import jax
-
-    context: AbstractContextManager[Any] = jax.enable_x64(True)
-    return context

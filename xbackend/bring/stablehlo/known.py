@@ -1,8 +1,8 @@
-"""What JAX itself wrote into a file, known again: some functions of `jax.numpy` and `jax.lax`, orders of sorts,
-positions of the largest.
+"""Finds functions that JAX itself wrote into a file: some of `jax.numpy` and `jax.lax`, comparators of sorts, argmax
+and argmin.
 
-JAX of this process exports the function anew, and the two have to be the same, op by op. Where they are not, which may
-be so for a file of another version, what is in the file is taken as it stands.
+JAX of this process exports the function again, and the two have to be equal, op by op. Where they are not, as may be
+for a file of another version, the ops of the file come in as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from xbackend.bring.stablehlo.modules import (
 )
 from xbackend.errors import GraphError
 
-# Functions whose ops have no row, or no gradient of an op, each with the ways to call it.
+# Functions whose ops have no row or no gradient, each with the options that it may be called with.
 _FUNCTIONS: dict[str, tuple[Mapping[str, Any], ...]] = {
     **dict.fromkeys(("solve", "inv", "det", "slogdet"), ({},)),
     "qr": ({}, {"mode": "complete"}, {"mode": "r"}),
@@ -35,12 +35,12 @@ _FUNCTIONS: dict[str, tuple[Mapping[str, Any], ...]] = {
     **dict.fromkeys(("lgamma_impl", "digamma_impl", "erf_inv_impl"), ({},)),  # of float32, from JAX 0.12 on
 }
 _LARGEST = 2000  # ops of such a function
-# Functions of `jax.lax` that JAX writes out: as ops they are long, and the gradient of some is NaN.
+# Functions of `jax.lax` that JAX writes out: their ops are many, and the gradient of some is NaN.
 _WRITTEN_OUT = re.compile(r'loc\("[^"]*/(lgamma|digamma|erf_inv)"')
 
 
 def of_jax(module: Module, name: str) -> Callable[..., Any] | None:
-    """The function of `jax.numpy` that a function of a file is, with its results as a list."""
+    """The function of JAX that equals a function of a file, and returns a list of results; `None` where none does."""
     called = re.sub(r"(_\d+)+$", "", name)
     if called not in _FUNCTIONS or module.size(name) > _LARGEST:
         return None
@@ -55,7 +55,7 @@ def of_jax(module: Module, name: str) -> Callable[..., Any] | None:
 
 @cache
 def _ways(name: str) -> list[Callable[..., Any]]:
-    """The ways to call a function: alone and by `jax.vmap`."""
+    """A function with each of its options, alone and under `jax.vmap`."""
     import jax
 
     places = [jax.numpy.linalg, jax.numpy, jax.lax]
@@ -66,7 +66,7 @@ def _ways(name: str) -> list[Callable[..., Any]]:
 
 @lru_cache(maxsize=64)
 def _function(name: str, function: Callable[..., Any], types: tuple[Any, ...], platform: str) -> str:
-    """What `structure` gives for a function in the module of a way to call it; empty where it takes other arrays."""
+    """The `structure` of a function of JAX as JAX exports it; empty where it does not take such arrays."""
     try:
         module = _exported(function, types, platform)
     except (TypeError, ValueError):
@@ -75,7 +75,7 @@ def _function(name: str, function: Callable[..., Any], types: tuple[Any, ...], p
 
 
 def expansions(block: Any, module: Module) -> dict[Any, tuple[str, Any]]:
-    """By the last op of each: a function of `jax.lax` that is written out in a block, and the value that it is of."""
+    """The functions of `jax.lax` that are written out in a block: by the last op of each, its name and its operand."""
     operations = [one.operation for one in block.operations]
     hints = [_WRITTEN_OUT.match(str(one.location)) for one in operations]
     found, place = dict[Any, tuple[str, Any]](), 0
@@ -102,7 +102,7 @@ def _expansion(name: str, type_: tuple[Any, ...], platform: str) -> tuple[str, i
 
     try:
         module = _exported(getattr(lax, name), (type_,), platform)
-    except (TypeError, ValueError):  # it is of no such numbers
+    except (TypeError, ValueError):  # it does not take this dtype
         return "", 1
     inner = [one.operation for one in module.functions["main"].regions[0].blocks[0].operations]
     each = [one for one in inner if kind(one) not in ("constant", "return")]
@@ -110,14 +110,14 @@ def _expansion(name: str, type_: tuple[Any, ...], platform: str) -> tuple[str, i
 
 
 def _outer(operations: Sequence[Any]) -> list[Any]:
-    """The values that ops read, and that are neither constants nor theirs."""
+    """The operands of ops that are neither constants nor results of these ops."""
     own = {one for operation in operations for one in operation.results}
     read = dict.fromkeys(one for operation in operations for one in operation.operands)
     return [one for one in read if one not in own and not is_made_by(one, "constant")]
 
 
 def keys_of(module: Module, operation: Any) -> int:
-    """By how many of its operands an op sorts as `jax.lax.sort` does; 0 where it does so by none."""
+    """The number of operands by which an op sorts, if its comparator is that of `jax.lax.sort`; else 0."""
     types = tuple(((2,), dtype_of(one.type)) for one in operation.operands)
     text = structure(operation.regions[0], module.functions)
     counts = range(1, len(types) + 1)
@@ -125,7 +125,7 @@ def keys_of(module: Module, operation: Any) -> int:
 
 
 def argument_of(module: Module, operation: Any) -> str:
-    """Whether a reduction is ``argmax`` or ``argmin``; empty where it is neither."""
+    """``argmax`` or ``argmin`` for a reduction that is one, else empty."""
     if len(operation.operands) != 4 or len(list(operation.attributes["dimensions"])) != 1:
         return ""
     (axis,), (array, places) = operation.attributes["dimensions"], list(operation.operands)[:2]
@@ -138,25 +138,39 @@ def argument_of(module: Module, operation: Any) -> str:
 
 
 def _beginning(operation: Any, functions: Mapping[str, Any]) -> str:
-    """A reduction's region, and the numbers that it begins with."""
+    """The `structure` of a reduction's region, with its initial values."""
     begins = [_outside(one) for one in list(operation.operands)[len(operation.operands) // 2 :]]
     return structure(operation.regions[0], functions) + " ".join(begins)
 
 
+def is_cumlogsumexp(module: Module, operation: Any) -> bool:
+    """Whether a reduction of windows joins them as that of `jax.lax.cumlogsumexp` does, from the same initial value."""
+    types = (((2,), dtype_of(operation.operands[0].type)),)
+    if not types[0][1].startswith("float"):
+        return False
+    text = _beginning(operation, module.functions)
+    return text == _region("cumlogsumexp", types, module.platform, axis=0)
+
+
 @lru_cache(maxsize=256)
 def _region(name: str, types: tuple[Any, ...], platform: str, **options: Any) -> str:
-    """What `structure` gives for the region of a function of `jax.lax`."""
+    """The text of the comparator of `jax.lax.sort`, or of the reduction of another function of `jax.lax`; empty where
+    JAX writes it otherwise."""
     from jax import lax
 
     called = getattr(lax, name)
     given = (lambda *values: called(values, **options)) if name == "sort" else (lambda *v: called(*v, **options))
-    module, op = _exported(given, types, platform), "sort" if name == "sort" else "reduce"
-    found = next(one for function in module.functions.values() for one in within(function) if kind(one) == op)
+    op = {"sort": "sort", "cumlogsumexp": "reduce_window"}.get(name, "reduce")
+    module = _exported(given, types, platform)
+    each = (one for function in module.functions.values() for one in within(function) if kind(one) == op)
+    found = next(each, None)
+    if found is None:
+        return ""
     return structure(found.regions[0], module.functions) if op == "sort" else _beginning(found, module.functions)
 
 
 def _exported(function: Callable[..., Any], types: tuple[Any, ...], platform: str) -> Module:
-    """The module that JAX exports a function as."""
+    """The module of a function, exported for arrays of these shapes and dtypes."""
     import jax
 
     examples = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in types]
@@ -170,18 +184,18 @@ def module_of(exported: Any) -> Any:
     try:
         with mlir.make_ir_context():
             return exported.mlir_module(serialized=False)
-    except RuntimeError as error:  # jaxlib's own, under another name in each version
+    except RuntimeError as error:  # jaxlib's own error, whose name depends on the version
         raise GraphError(f"what {exported.fun_name} was exported as is damaged: {str(error).splitlines()[0]}") from None
 
 
 def structure(found: Any, functions: Mapping[str, Any]) -> str:
-    """A region, or a function, as text in which neither names nor places are, and functions are what they do."""
+    """A region or a function as text without names and lines; a called function is there with its own text."""
     regions = found.regions if hasattr(found, "regions") else [found]
     return "\n".join(line for region in regions for line in _lines(region, {}, functions))
 
 
 def _listed(operations: Sequence[Any], outer: Sequence[Any], functions: Mapping[str, Any]) -> str:
-    """As `structure`, of ops in a row, which read the outer values."""
+    """As `structure`, for a list of ops whose operands from outside are ``outer``."""
     numbers = {one: number for number, one in enumerate(outer)}
     return "\n".join(line for one in operations for line in _line(one, numbers, functions))
 
@@ -210,5 +224,5 @@ def _put(values: Any, numbers: dict[Any, int]) -> str:
 
 
 def _outside(value: Any) -> str:
-    """A value that is made outside of a region: a constant, or one that is like no other."""
+    """The text of a value from outside of a region: a constant's numbers, else a text that equals no other."""
     return str(value.owner.attributes["value"]) if is_made_by(value, "constant") else f"other {hash(value)}"

@@ -1,4 +1,4 @@
-"""A module of StableHLO: its functions, and what its ops, types and places say."""
+"""A module of StableHLO: its functions, and how its ops, types and locations are read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from xbackend.bring.lines import is_users
 from xbackend.bring.missing import Missing
 from xbackend.errors import GraphError
 
-MOST = 500_000  # ops, those of functions once for each call: JAX traces some ten thousand a second
-# They say where arrays are, how a compiler lays them out and how exact it may be.
+MOST = 500_000  # ops, those of functions once for each call: JAX traces about ten thousand a second
+# Attributes that say where arrays are, how a compiler lays them out and how exact it may be.
 _OF_PLACES = ("mhlo.sharding", "sdy.sharding", "sdy.sharding_rule", "mhlo.frontend_attributes", "mhlo.layout_mode")
 _EXACT = ("result_accuracy", "precision_config")
 _DTYPES = {
@@ -24,23 +24,23 @@ CALLS = ("callee", "decomposition")  # attributes that name a function
 
 
 class Module:
-    """The functions of a module by name, and what no program has of those that were walked."""
+    """The functions of a module by name, and the ops without a row in those that were walked."""
 
     def __init__(self, module: Any, platform: str) -> None:
         from jax import lax
 
-        self._owner = module  # its ops end with it
+        self._owner = module  # keeps its ops alive
         self.lax, self.platform, self.missing = lax, platform, Missing("StableHLO")
         self.functions = {symbol(one): one.operation for one in module.body.operations if kind(one) == "func"}
         self._sizes: dict[str, int] = {}
 
-    def check_size(self, name: str) -> None:
-        """Raises `GraphError` where a function has too many ops with those that it calls, or calls itself."""
-        if self.size(name) > MOST:
+    def check_size(self) -> None:
+        """Raises `GraphError` where the module has too many ops, or a function that calls itself."""
+        if self.size("main") > MOST:
             raise GraphError(f"the file has more than {MOST} ops, those of functions once for each call: export a part")
 
     def size(self, name: str, callers: tuple[str, ...] = ()) -> int:
-        """The number of ops of a function, with those of functions that it calls."""
+        """The number of ops of a function, with those of its callees for each call. Raises `GraphError`."""
         if name in callers or name not in self.functions:
             raise GraphError(f"the file calls {name}, which {'calls itself' if name in callers else 'it has not'}")
         if name not in self._sizes:
@@ -66,7 +66,7 @@ def attributes(operation: Any) -> list[str]:
 
 
 def within(operation: Any) -> Iterator[Any]:
-    """All ops in the regions of an op."""
+    """All ops in the regions of an op, and in theirs."""
     todo = [operation]
     while todo:
         inner = [one.operation for r in todo.pop().regions for block in r.blocks for one in block.operations]
@@ -75,7 +75,7 @@ def within(operation: Any) -> Iterator[Any]:
 
 
 def is_made_by(value: Any, name: str) -> bool:
-    """Whether a value is the result of an op of this name, and no argument."""
+    """Whether a value is the result of an op of this name."""
     return hasattr(value.owner, "operands") and kind(value.owner) == name
 
 
@@ -88,7 +88,7 @@ def shape_of(type_: Any) -> tuple[int, ...]:
 
 
 def dtype_of(type_: Any) -> str:
-    """The name of the dtype, as JAX has it. Raises `GraphError`."""
+    """The name that JAX has for the dtype of an array. Raises `GraphError`."""
     element = str(type_.element_type)
     if element not in _DTYPES:
         raise GraphError(f"dtype {element} has no place in a program: cast before it is exported")
@@ -96,6 +96,6 @@ def dtype_of(type_: Any) -> str:
 
 
 def line_of(operation: Any) -> str:
-    """``file:line`` where the user made an op, as the file remembers; empty where it does not."""
+    """``file:line`` of the user's code that made an op; empty where the file has none."""
     found = re.findall(r'"([^"]+)":(\d+)', str(operation.location))
     return next((f"{file}:{number}" for file, number in found if is_users(file) and file != "-"), "")

@@ -1,10 +1,10 @@
-"""Ops of StableHLO that no program has, with what to write instead before it is exported."""
+"""Ops of StableHLO that no program has, with what to write instead before the export."""
 
 from __future__ import annotations
 
 from xbackend.bring.jax.refused import REFUSED as PRIMITIVES
 
-# Ops, and the primitive of JAX that is refused for the same reason.
+# By op: the primitive of JAX that is refused for the same reason.
 _ALIKE = {
     **dict.fromkeys(("rng", "rng_bit_generator"), "random_bits"),
     **dict.fromkeys(("fft", "complex", "real", "imag"), "complex"),

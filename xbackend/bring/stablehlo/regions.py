@@ -1,4 +1,4 @@
-"""Rows of ops with functions inside of them: calls, loops, choices, reductions, windows and sorts."""
+"""Rows of calls, loops, choices, reductions, windows, sorts and factorisations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.bring.stablehlo.arrays import given, ints, joined_by
-from xbackend.bring.stablehlo.known import argument_of, keys_of, of_jax
+from xbackend.bring.jax.arrays import ints
+from xbackend.bring.stablehlo.arrays import given, joined_by
+from xbackend.bring.stablehlo.known import argument_of, is_cumlogsumexp, keys_of, of_jax
 from xbackend.bring.stablehlo.modules import dtype_of, is_made_by, shape_of, symbol
 from xbackend.bring.stablehlo.walk import Frame, called, row
 from xbackend.errors import GraphError
@@ -21,7 +22,7 @@ def call(frame: Frame, operation: Any, values: list[Any]) -> Any:
     return function(*values) if function else called(frame.module, name, values)
 
 
-# Functions of `jax.lax` that JAX exports under a name beside what they are in terms of other ops.
+# Functions of `jax.lax` that JAX exports by name, with a decomposition to other ops.
 _NAMED = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "digamma", "erf", "erf_inv", "erfc", "lgamma"),
     *("sinh", "tan"),
@@ -44,7 +45,7 @@ def composite(frame: Frame, operation: Any, values: list[Any]) -> Any:
 
 @row("while")
 def loop(frame: Frame, operation: Any, values: list[Any]) -> Any:
-    """A loop that counts from a number to a number is `lax.scan`, which has a gradient."""
+    """A loop that counts between known numbers is `lax.scan`, which has a gradient."""
     condition, body = (frame.region(operation, number) for number in (0, 1))
     steps = _steps(frame, operation)
     if steps is None:
@@ -53,8 +54,8 @@ def loop(frame: Frame, operation: Any, values: list[Any]) -> Any:
 
 
 def _steps(frame: Frame, operation: Any) -> int | None:
-    """The number of steps, where a number that is known at the beginning is one more in each step, and the loop goes on
-    while it is less than another one; `None` for other loops."""
+    """The number of steps of a loop whose counter has a known initial value, grows by 1 in each step, and is less than
+    a known number while the loop goes on; `None` for other loops."""
     (condition,), (body,) = (region.blocks for region in operation.regions)
     *_, end = condition.operations
     (going,) = end.operation.operands
@@ -78,7 +79,7 @@ def _steps(frame: Frame, operation: Any) -> int | None:
 
 @row("case")
 def case(frame: Frame, operation: Any, values: list[Any]) -> Any:
-    """A number without a branch is that of the last one."""
+    """An index without a branch chooses the last one."""
     (index,), last = values, len(operation.regions) - 1
     if isinstance(index, np.ndarray):
         return frame.region(operation, int(index) if 0 <= index <= last else last)()
@@ -94,7 +95,7 @@ row("if")(lambda frame, operation, values: frame.lax.cond(*values, *(frame.regio
 
 # --- reductions -------------------------------------------------------------------------------------------------------
 
-# The function of `jax.lax` that joins two numbers, the reduction by it, and what does not change the other number.
+# By op: the function of `jax.lax` that joins two arrays, the reduction by it, and its neutral element.
 _JOINS = {
     **{"add": ("add", "reduce_sum", 0), "multiply": ("mul", "reduce_prod", 1)},
     **{"maximum": ("max", "reduce_max", -np.inf), "minimum": ("min", "reduce_min", np.inf)},
@@ -103,14 +104,20 @@ _JOINS = {
 
 
 def _changes_nothing(value: Any, neutral: Any) -> bool:
-    """Whether a number that a reduction begins with is known to be neutral."""
-    if not isinstance(value, np.ndarray):
+    """Whether the initial value of a reduction is known to be the neutral element. True is none of ``and`` of
+    integers."""
+    if not isinstance(value, np.ndarray) or (isinstance(neutral, bool) and value.dtype.kind != "b"):
         return False
     if value.dtype.kind in "iu":
         neutral = min(max(neutral, np.iinfo(value.dtype).min), np.iinfo(value.dtype).max)
     elif value.dtype.kind == "b":
         neutral = neutral > 0
     return bool(value.item() == neutral)
+
+
+def _with_beginning(frame: Frame, join: Callable[..., Any], begins: Any, made: Any) -> Any:
+    """What was reduced, joined with the initial value."""
+    return join(frame.lax.broadcast_in_dim(begins, made.shape, ()), made)
 
 
 @row("reduce", attributes=("dimensions",))
@@ -121,8 +128,7 @@ def reduce(frame: Frame, operation: Any, values: list[Any]) -> Any:
         made = getattr(frame.lax, reduction)(values[0], axes)
         if _changes_nothing(values[1], neutral):
             return made
-        begins = frame.lax.broadcast_in_dim(values[1], made.shape, ())
-        return getattr(frame.lax, join)(begins, made)
+        return _with_beginning(frame, getattr(frame.lax, join), values[1], made)
     name = argument_of(frame.module, operation)
     if name:
         array, dtype = values[0], dtype_of(operation.results[1].type)
@@ -131,13 +137,15 @@ def reduce(frame: Frame, operation: Any, values: list[Any]) -> Any:
     count = len(values) // 2
     if len(axes) != 1 or not values[0].shape[axes[0]]:
         return frame.lacks(operation, "reduce by an own function", "write a sum, product, largest or smallest")
-    running = frame.lax.associative_scan(_elementwise(frame, operation), values[:count], axis=axes[0])
-    return [frame.lax.index_in_dim(one, -1, axes[0], keepdims=False) for one in running]
+    function = _elementwise(frame, operation)
+    running = frame.lax.associative_scan(function, values[:count], axis=axes[0])
+    made = [frame.lax.index_in_dim(one, -1, axes[0], keepdims=False) for one in running]
+    return function([frame.lax.broadcast_in_dim(one, made[0].shape, ()) for one in values[count:]], made)
 
 
 def _elementwise(frame: Frame, operation: Any) -> Callable[[Any, Any], list[Any]]:
-    """The function of a reduction, of arrays, element by element. It may be applied in any order, and to what it begins
-    with any number of times (https://openxla.org/stablehlo/spec#reduce): here never."""
+    """The region of a reduction as an elementwise function of arrays. StableHLO allows any order, and the initial
+    value any number of times (https://openxla.org/stablehlo/spec#reduce): here it is joined once."""
     import jax
 
     def joined(first: Any, second: Any) -> list[Any]:
@@ -151,11 +159,13 @@ def _elementwise(frame: Frame, operation: Any) -> Callable[[Any, Any], list[Any]
 
 _WINDOW = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
 _RUNNING = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
+_IDEMPOTENT = ("maximum", "minimum", "and", "or")
+_OWN_WINDOW = ("reduce_window by an own function", "write a sum, largest or smallest")
 
 
 @row("reduce_window", attributes=(*_WINDOW, "padding"))
 def windows(frame: Frame, operation: Any, values: list[Any]) -> Any:
-    """As `jax.lax.cumsum` and its like, which JAX exports as windows, or as `jax.lax.reduce_window`."""
+    """As `jax.lax.cumsum` and its like, whose windows are as long as the axis, or as `jax.lax.reduce_window`."""
     joined, shape = joined_by(operation.regions[0]), shape_of(operation.operands[0].type)
     lengths, *others = (np.broadcast_to(given(operation, name, 1), len(shape)).tolist() for name in _WINDOW)
     around = np.broadcast_to(given(operation, "padding", 0), (len(shape), 2)).tolist()
@@ -173,17 +183,29 @@ def windows(frame: Frame, operation: Any, values: list[Any]) -> Any:
         if pair in sides and not elsewhere:
             return _cumulative(frame, operation, values, axis, sides[pair])
     if joined not in _RUNNING or len(values) != 2:
-        return frame.lacks(operation, "reduce_window by an own function", "write a sum, largest or smallest")
+        return frame.lacks(operation, *_OWN_WINDOW)
     pairs, join = [tuple(one) for one in around], getattr(frame.lax, _JOINS[joined][0])
     return frame.lax.reduce_window(values[0], values[1], join, lengths, strides, pairs, spread, inside)
 
 
 def _cumulative(frame: Frame, operation: Any, values: list[Any], axis: int, reverse: bool) -> Any:
-    """Windows that begin, or end, outside: by the number in place of what is not there."""
+    """Windows that end at each element of an axis or, with ``reverse``, begin there: running results. XLA joins an
+    initial value several times, so it has to be one that changes nothing, or nothing more the second time."""
     joined, (array, begins) = joined_by(operation.regions[0]), values
-    if joined in _RUNNING and _changes_nothing(begins, _JOINS[joined][2]):
-        return getattr(frame.lax, _RUNNING[joined])(array, axis=axis, reverse=reverse)
-    return frame.lax.associative_scan(_elementwise(frame, operation), [array], axis=axis, reverse=reverse)
+    if is_cumlogsumexp(frame.module, operation):
+        return frame.lax.cumlogsumexp(array, axis=axis, reverse=reverse)
+    if joined not in _JOINS:
+        return frame.lacks(operation, *_OWN_WINDOW)
+    name, _, neutral = _JOINS[joined]
+    is_neutral, join = _changes_nothing(begins, neutral), getattr(frame.lax, name)
+    if not is_neutral and joined not in _IDEMPOTENT:
+        said = "begin a sum with 0 and a product with 1, and join the value after that"
+        return frame.lacks(operation, f"reduce_window by {joined} from an initial value", said)
+    if joined in _RUNNING and array.dtype != bool:
+        made = getattr(frame.lax, _RUNNING[joined])(array, axis=axis, reverse=reverse)
+    else:
+        made = frame.lax.associative_scan(join, array, axis=axis, reverse=reverse)
+    return made if is_neutral else _with_beginning(frame, join, begins, made)
 
 
 @row("sort", attributes=("dimension", "is_stable"))
@@ -191,7 +213,7 @@ def sort(frame: Frame, operation: Any, values: list[Any]) -> Any:
     keys = keys_of(frame.module, operation)
     if not keys:
         return frame.lacks(operation, "sort by an own function", "sort by jnp.sort, jnp.argsort or lax.sort")
-    axis = int(operation.attributes["dimension"])
+    axis = int(given(operation, "dimension", -1))
     return list(frame.lax.sort(tuple(values), dimension=axis, num_keys=keys))
 
 
@@ -200,7 +222,7 @@ def sort(frame: Frame, operation: Any, values: list[Any]) -> Any:
 
 @row("cholesky", attributes=("lower",))
 def cholesky(frame: Frame, operation: Any, values: list[Any]) -> Any:
-    if "false" in str(operation.attributes["lower"]):
+    if not given(operation, "lower", False):
         raise GraphError("the upper factor has no row: export the lower one, transposed")
     return frame.lax.linalg.cholesky(values[0], symmetrize_input=False)
 
@@ -216,21 +238,19 @@ _CUSTOM = (
     *("call_target_name", "backend_config", "mhlo.backend_config", "api_version", "has_side_effect"),
     *("called_computations", "operand_layouts", "result_layouts", "output_operand_aliases"),
 )
-_PLACES = ("Sharding", "annotate_device_placement", "shape_assertion", "SPMDFullToShardShape", "SPMDShardToFullShape")
 
 
 @row("custom_call", attributes=_CUSTOM)
 def custom_call(frame: Frame, operation: Any, values: list[Any]) -> Any:
-    """LAPACK's functions as JAX calls them, and functions of `jax.lax` under their names."""
+    """Functions of LAPACK as JAX calls them, and functions of `jax.lax` by name."""
     target = symbol(operation, "call_target_name")
-    if target in _PLACES[:2]:
+    if target in ("Sharding", "annotate_device_placement"):
         return values
     dialect, _, name = target.rpartition(".")
     if dialect in ("mhlo", "chlo") and name in _NAMED:
         return getattr(frame.lax, name)(*values)
     linalg, routine = frame.lax.linalg, target.removeprefix("lapack_")[1:]
-    names = [getattr(one, "name", one) for one in operation.attributes]
-    if target.startswith("lapack_") and routine in _LAPACK and "mhlo.backend_config" in names:
+    if target.startswith("lapack_") and routine in _LAPACK and "mhlo.backend_config" in operation.attributes:
         config = operation.attributes["mhlo.backend_config"]
         flags = {one.name: chr(int(one.attr)) for one in config}
         return _LAPACK[routine](frame, linalg, values, flags)
@@ -262,7 +282,7 @@ def _syevd(frame: Frame, linalg: Any, values: list[Any], flags: dict[str, str]) 
 
 
 def _fine(frame: Frame, matrix: Any) -> Any:
-    """LAPACK's word that nothing failed: a program's ops have NaN where something does."""
+    """LAPACK's status of success: a program's ops give NaN where a factorisation fails."""
     return frame.lax.full(matrix.shape[:-2], 0, "int32")
 
 

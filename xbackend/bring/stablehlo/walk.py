@@ -1,7 +1,7 @@
-"""The walk through a module of StableHLO: every op becomes the call of `jax.lax` that its row makes of it.
+"""The walk through a module of StableHLO: for every op, its row calls functions of `jax.lax`.
 
 Nothing of a file is executed: the calls are traced. A row names the attributes that it reads, or that do not change
-values; another one is an error. What has no row is noted, and zeros stand for it, so that one error names all of it.
+values; any other one is an error. An op without a row is noted and gives zeros, so that one error names all such ops.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Function = Callable[["Frame", Any, list[Any]], Any]
 
 @dataclass(frozen=True)
 class Row:
-    """What makes arrays of an op, and the attributes that it knows."""
+    """The function that makes the results of an op, and the attributes that it knows."""
 
     function: Function
     attributes: frozenset[str]
@@ -33,8 +33,8 @@ ROWS: dict[str, Row] = {}  # by the name of the op, without its dialect
 
 
 def row(*names: str, attributes: Sequence[str] = ()) -> Callable[[Function], Function]:
-    """Make a function the row of these ops: it gets the frame, the op and its operands, and returns the result, or a
-    list of all."""
+    """Make a function the row of these ops. It gets the frame, the op and its operands, and returns the result, or a
+    list of all results."""
 
     def put(function: Function) -> Function:
         ROWS.update(dict.fromkeys(names, Row(function, frozenset(attributes))))
@@ -44,12 +44,12 @@ def row(*names: str, attributes: Sequence[str] = ()) -> Callable[[Function], Fun
 
 
 def called(module: Module, name: str, values: Sequence[Any]) -> list[Any]:
-    """The results of a function for values of its arguments. Raises `GraphError`."""
+    """The results of a function of the module for these arguments. Raises `GraphError`."""
     return Frame(module).results(module.functions[name].regions[0], values)
 
 
 class Frame:
-    """The values of one call of a function, those in its regions included: arrays that JAX traces, and constants of
+    """The values of one call of a function and of its regions: arrays that JAX traces, and constants as arrays of
     NumPy."""
 
     def __init__(self, module: Module) -> None:
@@ -57,7 +57,7 @@ class Frame:
         self.values: dict[Any, Any] = {}
 
     def results(self, region: Any, arguments: Sequence[Any]) -> list[Any]:
-        """What a region returns. Raises `GraphError`."""
+        """The results of a region for these arguments. Raises `GraphError`."""
         (block,) = region.blocks
         self.values.update(zip(block.arguments, arguments, strict=True))
         written_out = expansions(block, self.module)
@@ -76,14 +76,14 @@ class Frame:
         return lambda *arguments: tuple(self.results(operation.regions[number], arguments))
 
     def known(self, value: Any) -> np.ndarray | None:
-        """The number that an operand is, where it is a constant; `None` for another one."""
+        """The value of a constant operand; `None` for another one."""
         if value not in self.values and is_made_by(value, "constant"):
             return np.asarray(value.owner.attributes["value"])
         found = self.values.get(value)
         return found if isinstance(found, np.ndarray) else None
 
     def lacks(self, operation: Any, name: str, instead: str) -> list[Any]:
-        """Note what no program has; returns zeros."""
+        """Note an op that no program has. Returns zeros for its results."""
         self.module.missing.add(name, line_of(operation), instead)
         types = [one.type for one in operation.results]
         return [self.lax.full(shape_of(one), 0, dtype_of(one)) if is_array(one) else None for one in types]
@@ -106,20 +106,20 @@ class Frame:
                     said = f"{value.dtype}{list(value.shape)}, and the file has {one.type}"
                     raise GraphError(f"its row made {said}: report this")
         except XBackendError as error:
-            if isinstance(error.__cause__, XBackendError):  # it has its place
+            if isinstance(error.__cause__, XBackendError):  # it names its op
                 raise
             raise GraphError(f"{name}{f' (at {line})' if line else ''}: {error}") from error
-        except (TypeError, ValueError, IndexError) as error:  # JAX's own checks
+        except (TypeError, ValueError, LookupError) as error:  # JAX's own checks, and an attribute that is not there
             said = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise GraphError(f"{name}{f' (at {line})' if line else ''}: {said:.300}") from error
         return each
 
 
-_CALLED = lambda function, *arguments: function(*arguments)  # noqa: E731  # one line, which is all of its code
+_CALLED = lambda function, *arguments: function(*arguments)  # noqa: E731  # its code is one line, so that `_at` can move it
 
 
 def _at(line: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function such that JAX notes the user's line for what is traced: from a frame that has it."""
+    """Call a function from a frame at the user's line: JAX notes the line of what it traces."""
     if not line:
         return function(*arguments)
     file, _, number = line.rpartition(":")
@@ -127,11 +127,11 @@ def _at(line: str, function: Callable[..., Any], *arguments: Any) -> Any:
     return FunctionType(code, {})(function, *arguments)
 
 
-def mapping(names: Mapping[str, str], attributes: Sequence[str] = ()) -> None:
-    """Rows of ops that are one function of `jax.lax`, by its name."""
+def mapping(names: Mapping[str, str]) -> None:
+    """Add rows of ops that are one function of `jax.lax`, by its name."""
 
     def made(function: str) -> Function:
         return lambda frame, operation, values: getattr(frame.lax, function)(*values)
 
     for name, function in names.items():
-        row(name, attributes=attributes)(made(function))
+        row(name)(made(function))
