@@ -50,7 +50,7 @@ class TraceError(XBackendError):
 
 
 class GraphError(TraceError):
-    """A graph of a framework that does not become a program; the message says what it has that no program has."""
+    """A framework's graph that cannot become a program; the message names what programs lack."""
 
 
 class ShapeError(TraceError, ValueError):
@@ -118,7 +118,7 @@ class UnsupportedOperation(BackendError):
 
 
 class ComputationError(BackendError):
-    """A framework raises for its numbers where others give NaN, for example for a singular matrix."""
+    """A framework raises an error for numbers for which others give NaN, as for a singular matrix."""
 
 
 class EnvironmentFailed(XBackendError):

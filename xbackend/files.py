@@ -43,7 +43,7 @@ def check_place(folder: Path, what: str) -> None:
 
 @contextmanager
 def refused(what: str) -> Iterator[None]:
-    """Raise an `OSError` of the body as a `StoreError`: ``what``, and why."""
+    """Raise an `OSError` or a `ValueError` of the body as a `StoreError`: ``what``, and why."""
     try:
         yield
     except (OSError, ValueError) as error:  # ValueError: no path can have a null character
@@ -66,12 +66,12 @@ def read_file(path: str | os.PathLike[str], most: int = MOST) -> bytes:
         DamagedStore: it is larger, or no regular file (a pipe, a device).
         OSError: it cannot be read.
     """
-    _check(path, os.stat(path), most)  # before opening it: that may act on a device
+    _check(path, os.stat(path), most)  # before opening it: to open a device may act on it
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         _check(path, status, most)  # the path may name another file by now
-        data: bytes | None = file.read(min(most, max(MOST, status.st_size)) + 1)  # it allocates all of that at once
+        data: bytes | None = file.read(min(most, max(MOST, status.st_size)) + 1)  # read() allocates all at once
     if data is None:  # reading would block
         raise _no_file(path)
     if len(data) > most:
@@ -131,8 +131,8 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole(target: Path) -> Iterator[Path]:
-    """A path beside ``target`` to write a file or a folder to, which becomes ``target`` at the end of the body; where
-    that raises, or the process is killed, there is nothing under the name of ``target`` that was not there before.
+    """A path beside ``target`` for a file or a folder, which is renamed to ``target`` at the end of the body. If the
+    body raises or the process is killed, ``target`` is as before.
 
     Raises `OSError`.
     """
@@ -170,7 +170,7 @@ def writers(path: Path) -> str:
 
 
 def open_to_others(path: Path) -> str:
-    """Why files run from a directory may be another user's: others can write to it or replace it, and
+    """Why the code in a directory may be another user's: others can write to the directory or replace it, and
     $XBACKEND_SHARED_HOME does not allow that. Empty where they cannot."""
     real = Path(os.path.realpath(path))
     for one in () if shared() else (real, *real.parents):

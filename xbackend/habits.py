@@ -162,7 +162,7 @@ def keywords(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def of_call(error: TypeError, functions: Mapping[str, Callable[..., object]]) -> str:
-    """The cure for an error about the arguments of one of these functions; empty for other errors.
+    """What to write in place of a wrong call of one of these functions; empty for other errors.
 
     ``functions`` are by their names below ``xb``, as in ``linalg.inv``.
     """
@@ -179,7 +179,7 @@ def of_call(error: TypeError, functions: Mapping[str, Callable[..., object]]) ->
 
 
 def _is_another(error: TypeError, name: str, function: Callable[..., object]) -> bool:
-    """Whether the code of the wrong call has a function of its own with this name."""
+    """Whether the wrong call is of another function with this name."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next

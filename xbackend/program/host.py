@@ -39,7 +39,7 @@ def host_array(value: Any, what: str, dtype: DType | None = None) -> np.ndarray:
     try:
         if dtype is not DType.float32:
             return native(np.asarray(value, dtype.value if dtype is not None else None))
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # numbers beyond float32 become infinite
             return native(np.asarray(value, dtype.value))
     except OverflowError:
         raise DTypeError(f"{what} is {value!r:.60}, which does not fit into {dtype}") from None
@@ -53,7 +53,7 @@ def native(array: np.ndarray) -> np.ndarray:
 
 
 def memory() -> int | None:
-    """Bytes of memory of the machine, or the limit of this process's control group if that is smaller.
+    """Bytes of memory of the machine, or the limit of its container (control groups, version 2) if that is smaller.
 
     `None` where the system does not tell.
     """

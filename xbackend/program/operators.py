@@ -10,7 +10,8 @@ from xbackend.errors import NoSuchMethod, ShapeError, TraceError
 from xbackend.habits import RENAMED, instead
 from xbackend.wording import marked
 
-# The functions that operators call, by name. `xbackend.api.functions` registers them: it needs arrays, which need this.
+# The functions that operators call, by name. `xbackend.api.functions` registers them: it imports arrays, which import
+# this module.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _LISTED = "use the functions of xbackend, dir(xb) lists them"
 
@@ -92,7 +93,7 @@ class Operators:
         return function(*inputs)
 
     def _refused(self, called: str, name: str = "") -> Exception:
-        """The error for a ufunc without a counterpart, or for another function of NumPy's, which ``name`` names."""
+        """The error for a ufunc without a counterpart, or for another function of NumPy's with this ``name``."""
         if not name:
             return TraceError(f"{called} cannot be traced with these arguments; use the functions of xbackend")
         hint = instead(name, FUNCTIONS, _LISTED)

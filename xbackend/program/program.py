@@ -176,8 +176,8 @@ class Program:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hexadecimal) of what the program computes and where, without source lines and values of shared
-        variables."""
+        """SHA-256 (hexadecimal) of what the program computes and where, without its name, source lines and the values
+        of shared variables."""
         digest = hashlib.sha256()
         for node in self.nodes:
             params = {k: v for k, v in node.params.items() if k != "value"}

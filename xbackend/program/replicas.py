@@ -26,11 +26,11 @@ from xbackend.program.program import Node, Nodes, Program, generate
 
 
 class Unlike(Exception):
-    """The reason why a program is none of replicas."""
+    """Why a program does not consist of replicas."""
 
 
 class NoSum(Unlike):
-    """It has no sum over all devices on this root."""
+    """A program has no sum over all devices on this root."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Replicas:
 
 
 def find(program: Program) -> Replicas | None:
-    """The replicas of a placed program; `None` if it is none of replicas."""
+    """The replicas of a placed program; `None` if it has none."""
     try:
         return found(program)
     except Unlike:
@@ -147,7 +147,7 @@ class _Search:
         return repr((node.op, own, [self.values[i].aval for i in node.inputs], node.results))
 
     def agree(self, node: Node, other: Node, pairs: Mapping[int, int]) -> dict[int, int] | None:
-        """The pairs that inputs of two nodes become; `None` if they cannot be a pair."""
+        """The new pairs of inputs if two nodes are a pair; `None` if they cannot be one."""
         new: dict[int, int] = {}
         for i, j in zip(node.inputs, other.inputs, strict=True):
             j, value = self.results.get(j, j), self.values[i]
@@ -190,7 +190,8 @@ class _Search:
                 raise Unlike(f"a value goes to {node.device} and no replica uses it")
 
     def before(self) -> set[int]:
-        """The values on the root that are sent to the replicas, and those that they are slices of."""
+        """The values that the root sends to the replicas, and their predecessors. Raises `Unlike` unless all are slices
+        of arguments."""
         sent = (i for each in self.sent.values() for i in each.values())
         needed = analyses.predecessors(self.program, sent)
         for i in needed:
@@ -305,8 +306,8 @@ class _Search:
 
 
 def _sum(program: Program, last: int, homes: Sequence[str]) -> DeviceSum | None:
-    """The sum of a term of each of these devices, made on the first one, that an addition completes; `None` if it
-    completes none."""
+    """The sum over these devices, made on the first one, that the addition ``last`` completes; `None` if it completes
+    none."""
     values, root = program.values, homes[0]
     added, made = [last], set[int]()
     for _ in homes[1:]:  # terms are added in turn
