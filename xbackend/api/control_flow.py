@@ -31,7 +31,7 @@ __all__ = ["cond", "scan", "while_loop"]
 
 
 class _Body(Tracer):
-    """The tracer of a function given to a loop or a choice; ``captured`` are arrays that all its functions use."""
+    """The tracer of one function of a loop or a choice; ``captured`` are the outer arrays that its functions use."""
 
     def __init__(self, name: str, outer: Tracer, captured: dict[int, Array]) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class _Body(Tracer):
         take: Callable[[list[Array]], Sequence[Any]],
         parts: Callable[[Any], Sequence[Any]] = lambda made: (made,),
     ) -> list[Leaves]:
-        """The ``parts`` of what the function returns for ``take(inputs)``, with inputs of these shapes and dtypes."""
+        """The ``parts`` of the function's result for ``take(inputs)``; inputs have the avals of the arguments."""
         if not callable(function):
             raise ArgumentError(f"xb.{self.body} was given {function!r:.60} in the place of a function")
         with at_work(self):
@@ -253,7 +253,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
 
 
 def cond(p: Any, f: Callable[..., Any], g: Callable[..., Any], *x: Any) -> Any:
-    """``f(*x)`` if ``p`` (one bool) is true, else ``g(*x)``; the other branch is not computed, if the framework can.
+    """``f(*x)`` if ``p`` (one bool) is true, else ``g(*x)``. A framework that can computes only this branch.
 
     Each ``x`` and the results are arrays, or nested tuples, lists and dictionaries of arrays; both functions return the
     same form, shapes and dtypes. Gradients go through it. As ``jax.lax.cond``:

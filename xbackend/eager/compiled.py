@@ -39,8 +39,8 @@ class Compiles(Protocol):
 
 @dataclass(slots=True)
 class CompiledOp:
-    """An op of the backend, from values to values of these ``kinds``. ``build`` makes the result of their arrays; if it
-    is ``next``, the result is the one array. ``keep``: whether to cache it; ``used``: the number of its last call."""
+    """A compiled op: ``execute`` gives values of these ``kinds``, and ``build`` makes the result of their arrays
+    (``next``: the only one). ``keep``: whether to cache it; ``used``: the number of its last call."""
 
     execute: Callable[..., Sequence[Any]]
     kinds: tuple[ArrayKind, ...]

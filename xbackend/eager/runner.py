@@ -154,7 +154,7 @@ class Runner:
         return replaced(args, np.ndarray, put), {k: replaced(a, np.ndarray, put) for k, a in kwargs.items()}
 
     def _lifted(self, args: tuple[Any, ...], operands: tuple[int, ...]) -> tuple[Any, ...]:
-        """Numbers beside arrays as arrays of rank 0 in the promoted dtype: other numbers then need no other op."""
+        """Numbers beside arrays as arrays of rank 0 in the promoted dtype, so that all numbers use one op."""
         numbers = [i for i in operands if i < len(args) and not isinstance(args[i], EagerArray | np.ndarray)]
         beside = [args[i] for i in operands if i < len(args) and isinstance(args[i], EagerArray)]
         if not (numbers and beside):

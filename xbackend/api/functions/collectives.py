@@ -38,7 +38,7 @@ def all_reduce(
     each replica, give sum(w_i x_i) / sum(w_i).
 
     ``across=task``, in a function of a cluster, reduces over the values of all tasks of its job. Every task has the
-    same number of values, or ``weights`` for its own.
+    same number of values, or ``weights`` for its own; with these all results are one array.
 
     Raises `ArgumentError` for no values, another reduction or invalid weights, `ShapeError` and `DTypeError` where
     values differ or have no mean.

@@ -23,8 +23,8 @@ CONSTANT_BYTES = 1 << 30
 
 
 class Tracer:
-    """A program under construction. ``body`` names the loop or the choice whose body it is; that runs on one device.
-    ``pure`` is what is said of an update in the function that is being called, if it may not have any."""
+    """A program under construction. ``body`` names the loop or the choice whose body it is; a body runs on one device.
+    ``pure`` describes the function being called, for the error of an update in it; empty if updates are allowed."""
 
     body = pure = ""
 
@@ -39,6 +39,7 @@ class Tracer:
 
     @contextmanager
     def without_updates(self, said: str) -> Iterator[None]:
+        """Refuse updates in the block; ``said`` describes it in the error."""
         before, self.pure = self.pure, said
         try:
             yield
