@@ -62,7 +62,7 @@ class Replica:
 
 
 def replicas_of(devices: Any) -> tuple[Replica, ...]:
-    """A replica for each entry. Raises `ArgumentError` if there is none, and for what has no entries or no order."""
+    """A replica for each entry. Raises `ArgumentError` for no entry, and for a value without entries or order."""
     if isinstance(devices, str | Device | Mapping | set | frozenset) or not isinstance(devices, Iterable):
         raise ArgumentError(f"devices={devices!r:.80}: it has one entry for each replica; write ('dev0', 'dev1')")
     if not (replicas := tuple(map(Replica.of, devices))):

@@ -33,7 +33,7 @@ class Order:
         return {"seed": self.seed, "epoch": self.epoch, "place": self.place, **self._how}
 
     def restore(self, state: Mapping[str, int]) -> None:
-        """Go on from a state. Raises `ArgumentError` for that of another data set."""
+        """Go on from a state. Raises `ArgumentError` for a place or an epoch that this data set does not have."""
         if state.get("place", -1) not in range(self._most + 1) or state.get("epoch", -1) < 0:
             raise ArgumentError(f"the order of the data {dict(state)} is not one of {self._most} {self.unit}")
         self.seed, self.epoch, self.place = state["seed"], state["epoch"], state["place"]

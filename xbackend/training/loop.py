@@ -169,7 +169,7 @@ class Training:
 
     @property
     def executables(self) -> tuple[Any, ...]:
-        """All that was compiled so far."""
+        """The executables compiled so far."""
         return tuple(self._compiled.values())
 
     @property

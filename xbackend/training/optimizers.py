@@ -73,7 +73,7 @@ class Optimizer(abc.ABC):
 
 
 def _checked(optimizer: Optimizer, **bounds: tuple[Any, float]) -> None:
-    """Numbers must be from 0 to below their bounds, rate and clip above 0."""
+    """Raises `ArgumentError` unless numbers are from 0 to below their bounds, and rate and clip above 0."""
     own = type(optimizer).__name__
     for what, (value, below) in bounds.items():
         if not _is_number(value) or not 0 <= value < below:

@@ -142,8 +142,8 @@ def ulps(result: Any, oracle: Any) -> float | None:
     """The largest deviation of an element from the oracle in units in the last place, over all floating-point arrays.
 
     The unit is the distance from the oracle's value, rounded to the result's dtype, to the next number of that dtype
-    (Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic*, 1991). `None` if no array is
-    floating-point, or the largest deviation is not finite.
+    (Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic*, 1991). Arrays that are not
+    floating-point, have another shape or a deviation that is not finite are left out; `None` if all are.
 
     >>> xb.workloads.ulps(np.float32(1.0) + np.float32(2.0**-23), np.float64(1.0))
     1.0

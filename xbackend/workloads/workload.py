@@ -346,13 +346,13 @@ def _named(call: Callable[..., Any], of: Callable[..., Any], name: str) -> Calla
 
 
 def check_whole(workload: str, name: str, value: Any, least: int, most: int) -> None:
-    """A parameter is a whole number within bounds. Raises `WorkloadError`."""
+    """Raises `WorkloadError` unless a parameter is a whole number within bounds."""
     if type(value) is not int or not least <= value <= most:
         raise WorkloadError(f"workload {workload}: {name}={value!r:.40} is no whole number from {least} to {most}")
 
 
 def check_choice(workload: str, name: str, value: Any, choices: Sequence[str]) -> None:
-    """A parameter is one of a few words. Raises `WorkloadError`."""
+    """Raises `WorkloadError` unless a parameter is one of these words."""
     if value not in choices:
         raise WorkloadError(f"workload {workload}: {name}={value!r:.40} is none of {', '.join(choices)}")
 
@@ -361,9 +361,11 @@ FLOATING = ("float32", "float64")
 
 
 def check_drawn(workload: Workload, numbers: Callable[[int], int], **bounds: tuple[int, int]) -> None:
-    """Let a workload refuse a ``size`` that is no whole number from 1 up, a ``dtype`` that is none of `FLOATING`, and
-    parameters beyond their ``bounds`` (`WorkloadError`), and a size whose ``numbers(size)`` numbers, drawn as float64,
-    do not fit into memory (`ArgumentError`)."""
+    """Let a workload check its parameters.
+
+    It raises `WorkloadError` for a ``size`` that is no whole number from 1 up, a ``dtype`` that is none of `FLOATING`,
+    and parameters beyond their ``bounds``, and `ArgumentError` for a size whose ``numbers(size)`` numbers, drawn as
+    float64, do not fit into memory."""
 
     @workload.check
     def check(**given: Any) -> None:
