@@ -22,7 +22,7 @@ class DeviceError(XBackendError):
 
 
 class DeviceSpellingError(DeviceError, ValueError):
-    """Text that names no device, in any spelling that is understood."""
+    """Text that names no device in any known spelling."""
 
 
 class DeviceUnavailable(DeviceError):
@@ -94,7 +94,7 @@ class CopyNeeded(XBackendError, ValueError, BufferError):
 
 
 class SharedVariableError(XBackendError):
-    """A shared variable was used in a way that is not possible."""
+    """An impossible use of a shared variable."""
 
 
 class BackendError(XBackendError):
@@ -178,4 +178,4 @@ class TrainingError(XBackendError):
 
 
 class UsageError(XBackendError):
-    """A command line that asks for something that is not there; the message says what would be right."""
+    """A command line that asks for something missing; the message says what would be right."""

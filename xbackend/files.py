@@ -155,7 +155,7 @@ def shared() -> bool:
 
 
 def writers(path: Path) -> str:
-    """Who else can write to a directory or file, in words; empty where nobody can, or where that is not known."""
+    """Who else can write to a directory or file, in words; empty where nobody can, or it is not known."""
     try:
         status = path.stat()
     except OSError:  # a missing path; anything else will be an error when it is used
@@ -211,7 +211,7 @@ def _group(number: int) -> str:
 
 
 def being_made(target: Path) -> Path:
-    """A fresh name beside ``target``, for a folder that is not ``target`` yet or no longer."""
+    """A fresh name beside ``target``, for a folder before it becomes ``target`` or after that."""
     return target.with_name(f".{target.name}{MADE}{secrets.token_hex(4)}")
 
 

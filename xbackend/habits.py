@@ -148,7 +148,7 @@ def instead(name: str, names: Iterable[str], default: str = "") -> str:
 
 
 def keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """The function; for an unknown keyword it raises `ArgumentError`, which names the one that is meant."""
+    """The function; for an unknown keyword it raises `ArgumentError`, which names the right one."""
     own = list(inspect.signature(function).parameters)
 
     @wraps(function)

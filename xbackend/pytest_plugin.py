@@ -11,7 +11,7 @@ pytest-benchmark. In a project of yours, where xbackend and pytest-benchmark are
         xbackend_benchmark(energy, np.ones((512, 512), np.float32), scale=0.5)
 
 ``pytest bench --quick --backends numpy,pytensor-jax`` makes it a test for each backend. `Benchmark` is the fixture's
-type; `xbackend_replay` is for those who have recorded seconds of their own.
+type; `xbackend_replay` takes seconds recorded elsewhere.
 
 pytest loads this module in every project of an interpreter, so by itself it does next to nothing: it imports pytest
 alone, its options have a prefix, and short names only where no other plugin has them. The rest begins with the first
@@ -248,7 +248,7 @@ CLOCK = ReplayClock()
 
 
 def feed(benchmark: Any, rounds: Sequence[float], iterations: int = 1, extra: Mapping[str, Any] | None = None) -> None:
-    """Give a benchmark the recorded rounds (seconds per iteration), their iterations, and what to store beside them."""
+    """Give a benchmark the recorded rounds (seconds per iteration), their iterations, and ``extra`` values to store."""
     # A profile, if one is asked for, runs the target once more.
     times: Iterator[float] = itertools.chain(rounds, itertools.repeat(rounds[-1]))
 
@@ -306,7 +306,7 @@ class Benchmark:
             function: a function of arrays, as for `xbackend.trace`; its logical devices are spread over this test's.
             arrays: its arguments.
             expected: its right results; by default NumPy's, with floating-point arrays in float64.
-            tolerance: the largest relative error that passes; left out, one that grows with the program's ops and axes.
+            tolerance: the largest relative error that passes; by default it grows with the program's ops and axes.
             static: its keyword arguments, which are no arrays.
 
         Returns:
@@ -604,7 +604,7 @@ class Bridge:
         self._judge(config)
         try:
             result = yield
-        except PerformanceRegression:  # what regressed has been printed
+        except PerformanceRegression:  # the regressions have been printed
             self.regressed, result = True, None
         for results in config.stash.get(RESULTS, []):
             _verdicts(terminalreporter, results, choices(config).baseline)

@@ -253,7 +253,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
 
 
 def cond(p: Any, f: Callable[..., Any], g: Callable[..., Any], *x: Any) -> Any:
-    """``f(*x)`` if ``p`` (one bool) is true, else ``g(*x)``. A framework that can computes only this branch.
+    """``f(*x)`` if ``p`` (one bool) is true, else ``g(*x)``. Only this branch is computed, if the framework can.
 
     Each ``x`` and the results are arrays, or nested tuples, lists and dictionaries of arrays; both functions return the
     same form, shapes and dtypes. Gradients go through it. As ``jax.lax.cond``:

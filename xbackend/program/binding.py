@@ -152,7 +152,7 @@ class _Binding:
         self.settle(range(len(where)), self.default)
 
     def settle(self, values: Iterable[int], device: Device | None) -> None:
-        """Give this device to those of the values that have none yet and are not made everywhere."""
+        """Give this device to the values without one that are not made everywhere."""
         for i in values:
             if self.where[i] is None and not self.everywhere(i):
                 self.where[i] = device

@@ -38,7 +38,6 @@ def _unary(name: str) -> Callable[[Any], Any]:
 class Operators:
     """A base class with the operators of the Array API standard."""
 
-    # What the operators call, by name.
     _functions: Any = FUNCTIONS
 
     # `==` makes a node, so equality cannot hash; identity can.

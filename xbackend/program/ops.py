@@ -17,7 +17,7 @@ them (`xbackend.api.functions`), so an adapter has little to lower and a program
 * `all_reduce` is the sum of its arrays, each times its share if it has ``shares``. Result ``k`` is for the device of
   array ``k``. Binding leaves only the sum over tasks of it, and makes the rest sums and transfers;
 * the bodies of `scan`, `while_loop` and `cond` are programs whose inputs are all that they use: they have no shared
-  variables, no transfers, and no devices but that of their node.
+  variables, no transfers, and no devices but their node's.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class Node:
 
 @dataclass(slots=True)
 class Value:
-    """Result ``index`` of a node, with the node's attributes. ``device`` is the node's; a gradient's is that of its
-    array."""
+    """Result ``index`` of a node, with the node's attributes. ``device`` is the node's; of a gradient, its
+    array's."""
 
     node: Node
     index: int

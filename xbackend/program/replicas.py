@@ -35,8 +35,8 @@ class NoSum(Unlike):
 
 @dataclass(frozen=True)
 class DeviceSum:
-    """A sum over devices: a term of each, times the same ``share`` unless that is `None`, and the values between the
-    terms and the sum."""
+    """A sum over devices: a term of each device, their common factor ``share`` (or `None`), and the values between
+    the terms and the sum."""
 
     terms: Mapping[str, int]
     share: Any
@@ -102,7 +102,7 @@ class _Search:
             if n.op == "reshape" and n.inputs[0] in self.sums and n.shape == self.values[n.inputs[0]].shape
         }
         self.pairs: dict[str, dict[int, int]] = {home: {} for home in homes[1:]}  # from a device to the root
-        self.sent: dict[int, dict[str, int]] = {}  # what is sent to each device for a value on the root
+        self.sent: dict[int, dict[str, int]] = {}  # by a value on the root, the value sent to each device
 
     def replicas(self) -> Replicas:
         kept = {*self.parts, *self.sums, *self.results}
@@ -124,7 +124,7 @@ class _Search:
         return [n for n in self.program.nodes if n.op not in left_out and self.values[n.outputs[0]].device == home]
 
     def pair(self, home: str, here: Sequence[Node]) -> None:
-        """Pair each node of a device with the first one of the root that is like it."""
+        """Pair each node of a device with the first free node of the root that agrees."""
         free: dict[str, list[Node]] = defaultdict(list)
         for node in here:
             free[self.signature(node)].append(node)
@@ -141,7 +141,7 @@ class _Search:
             pairs |= zip(node.outputs, other.outputs, strict=True)
 
     def signature(self, node: Node) -> str:
-        """What a node has in common with its counterparts."""
+        """The op, parameters, shapes and dtypes that a node shares with its counterparts."""
         params = on_device(node.params, None)
         own = {k: v.fingerprint if isinstance(v, Program) else v for k, v in sorted(params.items())}
         return repr((node.op, own, [self.values[i].aval for i in node.inputs], node.results))
@@ -292,7 +292,7 @@ class _Search:
         return place[i]
 
     def updates(self, place: Mapping[int, tuple[int, int]]) -> dict[int, int]:
-        """The updates of the root's variables. Raises `Unlike` where those of their counterparts differ."""
+        """The updates of the root's variables. Raises `Unlike` where copies are updated differently."""
         updates: dict[int, dict[int, int]] = defaultdict(dict)
         for target, value in self.program.updates.items():
             (variable, k), (new, home) = self.counterpart(target, place), self.counterpart(value, place)

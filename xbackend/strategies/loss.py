@@ -25,7 +25,7 @@ def called(loss: Loss, weights: Mapping[str, Any], arrays: Sequence[Array]) -> A
     in it."""
     try:
         signature = inspect.signature(loss)
-    except (TypeError, ValueError):  # a callable in C: it says itself what it does not take
+    except (TypeError, ValueError):  # a callable in C: it refuses arguments itself
         signature = None
     try:
         if signature is not None:

@@ -274,7 +274,7 @@ def mean(values: Sequence[Array], parts: Sequence[Part]) -> Array:
 
 
 def merged(found: Sequence[Mapping[str, Array]], parts: Sequence[Part]) -> tuple[Array, dict[str, Array]]:
-    """The loss of all rows and the further scalars; among them, with its prefix, those of each replica."""
+    """The loss of all rows and the further scalars, with each replica's own under its prefix."""
     names = list(found[0])
     if any(list(one) != names for one in found):
         raise TraceError("the replicas return different scalars; return the same from each")

@@ -31,7 +31,7 @@ MOST = 1 << 36  # bytes of a file that is read
 _SUFFIX = ".safetensors"
 _NAME = re.compile(rf"step-([0-9]+){re.escape(_SUFFIX)}")
 _BEING_WRITTEN = re.compile(rf"\.{_NAME.pattern}\.[0-9a-f]+")
-_LEFT = 60.0  # seconds after which an unfinished file counts as that of a killed process
+_LEFT = 60.0  # seconds after which an unfinished file counts as left by a killed process
 _SAID = ("format", "version", "model", "step", "data")  # the metadata
 
 

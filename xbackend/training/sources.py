@@ -52,8 +52,8 @@ def table(path: str | os.PathLike[str], labels: str) -> tuple[np.ndarray, np.nda
     """The rows of a csv file whose first line has names. The column ``labels`` (whole numbers) is returned second, as
     int64 [rows]; the other columns first, as float64 [rows, columns].
 
-    Raises `StoreError` if it cannot be read, `TrainingError`, with the line, for a cell that is no number, and if it
-    changed meanwhile.
+    Raises `StoreError` if it cannot be read, `TrainingError` for a cell that is no number (with its line), and if the
+    file changed meanwhile.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:

@@ -99,7 +99,7 @@ DOUBTFUL = (
 
 
 def most(differ: int, compared: int) -> bool:
-    """Whether so many differ from the oracle that the oracle itself may be wrong."""
+    """Whether most results differ from the oracle: the oracle itself may be wrong then."""
     return differ > 1 and 2 * differ > compared
 
 
@@ -117,7 +117,7 @@ def without_number(arrays: Any) -> int:
     return sum(int(np.isnan(array).sum()) for array in map(np.asarray, each) if array.dtype.kind == "f")
 
 
-INFINITE = "NaN or infinite"  # of trained weights: those that overflow have no number either
+INFINITE = "NaN or infinite"  # of trained weights, which may overflow
 
 
 def not_finite(arrays: Iterable[Any]) -> int:

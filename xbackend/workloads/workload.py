@@ -42,7 +42,7 @@ class Workload:
         name, summary: the function's name and the first line of its docstring.
         function: takes the arrays, in the order of the inputs, and parameters by keyword.
         sweep: the default values of each parameter to measure, and the order of the parameters.
-        quick: those for ``--quick``.
+        quick: the values for ``--quick``.
         gradient: the names of arguments with respect to which the gradient is measured too.
         made_by: the function registered as `inputs`, if any.
 
@@ -206,7 +206,7 @@ class Workload:
             )
         drawn = (make(np.random.default_rng(seed), **taken(make, parameters)) for _ in range(2))
         arrays, others = map(self._as_arrays, drawn)
-        # The bytes of one array at a time: those of all are as large as the inputs once more.
+        # The bytes of one array at a time: of all at once they would double the memory.
         once, again = (((a.dtype, a.shape, a.tobytes()) for a in each) for each in (arrays, others))
         if len(arrays) != len(others) or any(map(ne, once, again)):
             raise WorkloadError(
@@ -282,7 +282,7 @@ def workload(
 
     Args:
         sweep: values of parameters, a list of each or one: every combination is measured.
-        quick: those for ``--quick``.
+        quick: the values for ``--quick``.
         gradient: names of arguments with respect to which the gradient is measured too, in a separate row.
         tolerance: the largest relative error that passes.
         name: its name; by default the function's.

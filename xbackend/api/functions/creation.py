@@ -153,7 +153,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
 def arange(
     start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, *, dtype: Any = None, device: Any = None
 ) -> Array:
-    """Evenly spaced numbers from ``start`` (or 0) up to ``stop``, which is not included.
+    """Evenly spaced numbers from ``start`` (or 0) up to ``stop``, exclusive.
 
     Raises `DTypeError` for numbers out of the dtype's range, `ShapeError` for an infinite length.
 

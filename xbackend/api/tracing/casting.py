@@ -97,7 +97,7 @@ def integer(value: Any) -> int | None:
         return None
     try:
         return operator.index(value)
-    except TypeError:  # a NumPy array that is not an integer of rank 0
+    except TypeError:  # a NumPy array other than an integer of rank 0
         return None
 
 

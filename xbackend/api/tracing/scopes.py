@@ -22,14 +22,14 @@ entered = _Entered()
 
 
 def _meant(name: str) -> str:
-    """What a written name means inside of the scopes of `renamed`: outer ones rename what inner ones give."""
+    """The meaning of a name inside of `renamed` scopes: outer scopes rename the results of inner ones."""
     for names in reversed(entered.renamings):
         name = names.get(name, name)
     return name
 
 
 def place(asked: str | None) -> str | None:
-    """The device that a node asks for: its own, else that of the innermost scope."""
+    """The device that a node asks for: its own, else the innermost scope's."""
     if asked is not None:
         return _meant(asked)
     return entered.scopes[-1] if entered.scopes else None

@@ -14,7 +14,7 @@ from xbackend.program.analyses import everywhere
 from xbackend.program.ops import GENERATORS, SOURCES
 from xbackend.program.program import Program, generate
 
-LOOP = 3  # a loop or a choice counts as so many more ops
+LOOP = 3  # ops that a loop or a choice counts as, in addition
 LEGIBLE = 4096  # the most elements of an array whose digits are counted
 
 Compute = Callable[[Program, Sequence[np.ndarray]], Sequence[np.ndarray]]

@@ -41,7 +41,7 @@ def other_ends(example: Example) -> Iterator[Example | None]:
 
 
 def _by_halves(values: Sequence[int]) -> list[int]:
-    """The value in the middle, then those of the quarters, and so on."""
+    """The value in the middle, then at the quarters, and so on."""
     order, step = list[int](), len(values) // 2
     while step:
         order += values[step::step]

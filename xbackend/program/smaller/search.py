@@ -37,7 +37,7 @@ def smallest(
     on_try: Callable[[int, Example], None] = lambda count, found: None,
     worst: Callable[[], tuple[int, ...]] = tuple,
 ) -> Tried:
-    """The smallest program that still ``shows`` what the example does.
+    """The smallest program for which ``shows`` is still true.
 
     Args:
         example: the program that shows it, with its arguments.
