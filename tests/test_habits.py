@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from xbackend.errors import (
     WorkloadError,
 )
 from xbackend.habits import INSTEAD, RENAMED, instead
+from xbackend.program.operators import FUNCTIONS
 
 X = np.array([1.0, -2.0, 3.0])
 W = xb.shared(X, name="w")
@@ -74,6 +76,8 @@ def endless(x: Any) -> Any:
         (lambda x: (x for _ in range(2)), "returns generator in place of an array; return arrays, or tuples"),
         (lambda x: {x}, "returns set in place of an array; return arrays, or tuples"),
         (lambda x: x if W else -x, "the elements of <shared w: float64[3]>: write xb.where for a choice by value"),
+        (lambda x: x.gradient(), "has no .gradient: write xb.grad(loss, wrt)"),
+        (np.gradient, "write xb.grad(loss, wrt), inside of the function; NumPy's differences are xb.diff(x)"),
         (np.linalg.norm, "write xb.linalg.vector_norm(x)"),
         (lambda x: Pair(x, x), "returns Pair in place of an array; return arrays, or tuples, lists and dictionaries"),
     ],
@@ -162,14 +166,28 @@ def test_a_function_of_the_users_with_the_same_name_is_not_taken_for_ours() -> N
 
 
 def test_what_is_to_be_written_exists() -> None:
-    """All names in the answers exist."""
-    for name in [*RENAMED, *INSTEAD]:
-        said = instead(name, xb.__all__)
+    """All names in the answers exist, whichever names there are where it is asked."""
+    with xb.open("numpy") as backend:
+        homes = [xb.__all__, FUNCTIONS, dir(backend.namespace)]
+    for name, home in product([*RENAMED, *INSTEAD], homes):
+        said = instead(name, home)
         for dotted in re.findall(r"\bxb\.([\w.]*\w)", said):
             found = xb
             for part in dotted.split("."):
                 found = getattr(found, part)
         assert said.startswith("write ")
+
+
+def test_a_name_whose_counterpart_is_not_there_has_the_default_answer() -> None:
+    assert instead("power", ["exp"], "look around") == instead("powwer", ["exp"], "look around") == "look around"
+
+
+def test_a_namespace_lacks_what_belongs_to_tracing() -> None:
+    with xb.open("numpy") as backend:
+        xp = backend.namespace
+        assert not hasattr(xp, "Variable")
+        with pytest.raises(AttributeError, match=r"no 'gradient': write xb.grad\(loss, wrt\)"):
+            xp.gradient  # noqa: B018
 
 
 def test_a_name_that_is_meant_costs_nothing_where_none_is_missing() -> None:
