@@ -254,6 +254,24 @@ def test_weights_that_overflow_have_no_number_and_a_difference_that_results_can_
     assert apart([]) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.int64([2**53 + 1]), np.int64([2**53])),
+        (np.int64([-(2**63)]), np.int64([2**63 - 1])),
+        (np.int64([2**62 - 1]), np.uint32([0])),
+        (np.bool_([True]), np.bool_([False])),
+    ],
+)
+def test_integers_are_compared_exactly(one: np.ndarray, other: np.ndarray) -> None:
+    """float64 has 53 bits, so that it does not see the low ones of int64."""
+    assert verified([one], [other], 0.0).agreement is Agreement.DIFFERS
+    assert verified([other], [one], 0.0).agreement is Agreement.DIFFERS
+    assert verified([one], [one], 0.0).agreement is Agreement.AGREES
+    distance, largest = abs(int(one[0]) - int(other[0])), abs(int(other[0])) or 1
+    assert relative_error(one, other) == distance / largest
+
+
 def test_no_number_is_no_agreement() -> None:
     nan, number = np.array([np.nan, 1.0]), np.array([0.0, 1.0])
     assert verified([nan], [nan], 1.0).agreement is Agreement.UNVERIFIED
