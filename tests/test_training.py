@@ -108,6 +108,27 @@ def test_an_optimizer_refuses_numbers_that_it_cannot_have(make: Any) -> None:
         make()
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: SGD(n(0.1), momentum=n(0.5), clip=n(0.9)),
+        lambda n: RMSProp(n(0.1), decay=n(0.5), epsilon=n(1e-8)),
+        lambda n: Adam(n(0.1), a=n(0.5), b=n(0.9), epsilon=n(1e-8)),
+        lambda n: SGD(lambda step: n(0.1)),
+    ],
+)
+def test_a_number_of_numpys_does_not_widen_an_update(make: Any) -> None:
+    """`np.geomspace` gives float64, which is a dtype where Python's float takes that of the weights."""
+    optimizer = make(np.float64)
+
+    def step(w: Any, g: Any) -> Any:
+        slots = {name: xb.zeros_like(w) for name in optimizer.slots}
+        return optimizer.update(w, optimizer.limited([g])(g), slots, xb.asarray(0))[0]
+
+    program = xb.trace(step, *[xb.ArraySpec((2,), "float32")] * 2)
+    assert all(node.dtype == "float32" for node in program.values if node.shape)
+
+
 # Batches.
 
 
@@ -204,6 +225,16 @@ def test_dropout_drops_as_many_as_it_says_and_the_same_for_a_row_wherever_it_is(
     assert abs(agree - (0.3**2 + 0.7**2)) < 0.02
     order = np.random.default_rng(3).permutation(400)
     np.testing.assert_array_equal(run(x, seeds[order])[0], first[order])
+
+
+def test_dropout_takes_numbers_of_numpys_as_pythons(backend: Backend) -> None:
+    x, seeds = np.ones((40, 50), np.float32), np.arange(40, dtype=np.uint32)
+    own, numpys = (
+        backend.compile(lambda x, s, n=n: layers.dropout(x, n[0](0.3), s, layer=n[1](3)), x, seeds)(x, seeds)
+        for n in ((float, int), (np.float64, np.int64))
+    )
+    assert numpys.dtype == np.float32
+    np.testing.assert_array_equal(numpys, own)
 
 
 def test_layers_refuse_what_they_cannot_take() -> None:

@@ -308,11 +308,11 @@ def _listed(workload: str, sweep: Mapping[str, Any]) -> dict[str, tuple[Any, ...
     for name, values in lists.items():
         if not values:
             raise WorkloadError(f"workload {workload}: its sweep has no value of {name}")
-    plain = {name: [*map(_plain, values)] for name, values in lists.items()}
-    return {name: tuple({repr(value): value for value in values}.values()) for name, values in plain.items()}
+    own = {name: [*map(plain, values)] for name, values in lists.items()}
+    return {name: tuple({repr(value): value for value in values}.values()) for name, values in own.items()}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A NumPy number as Python's: NumPy's would decide the dtype of its products with arrays."""
     return value.item() if isinstance(value, np.generic) else value
 
