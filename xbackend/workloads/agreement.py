@@ -30,7 +30,7 @@ def relative_error(result: Any, oracle: Any) -> float:
         return float("inf")
     if want.size == 0:
         return 0.0
-    difference = _difference(got, want)
+    difference = differences(got, want)
     if not np.isfinite(difference).all():
         return float("inf")
     magnitude = np.abs(want.astype(np.float64))
@@ -40,7 +40,7 @@ def relative_error(result: Any, oracle: Any) -> float:
     return largest / scale if scale else largest
 
 
-def _difference(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def differences(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """The magnitude of each element's difference in float64: 0 for equal ones, infinities and NaN included."""
     if np.result_type(one, other).kind in "bui":
         # float64 does not have every int64, uint64 has every difference of two of them.
@@ -176,5 +176,5 @@ def _in_ulps(result: Any, oracle: Any) -> Iterator[float]:
     elif got.size:
         with np.errstate(invalid="ignore", over="ignore"):
             unit = np.spacing(np.abs(want.astype(got.dtype))).astype(np.float64)
-            difference = _difference(got, want)
+            difference = differences(got, want)
             yield float(np.max(np.divide(difference, unit, out=np.zeros_like(unit), where=difference != 0)))

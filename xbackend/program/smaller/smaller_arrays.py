@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from xbackend.program.aval import Aval
-from xbackend.program.ops import ELEMENTWISE, GENERATORS
+from xbackend.program.ops import ELEMENTWISE
 from xbackend.program.program import Node
 from xbackend.program.smaller.changing import changed
 from xbackend.program.smaller.example import Example
 
 FEW = 8  # lengths up to which each index is left out in turn
+_ANY_RANK = ("input", "constant", "full", "astype")
 
 
 def shortest(example: Example, worst: Mapping[int, int]) -> Iterator[Example | None]:
@@ -45,12 +46,10 @@ def shorter(example: Example, worst: Mapping[int, int]) -> Iterator[Example | No
 
 
 def scalars(example: Example) -> Iterator[Example | None]:
-    """Arrays of rank 0 in place of arrays with one element, where all ops are elementwise."""
-    program = example.program
-    every = [value for value in program.values if value.op != "input"]
-    if all(v.op in ELEMENTWISE or v.op in GENERATORS or v.op == "astype" for v in every) and all(
-        value.aval.size == 1 for value in program.values
-    ):
+    """Arrays of rank 0 in place of arrays with one element, where all ops are elementwise: `arange` and `eye` have no
+    rank 0."""
+    values = example.program.values
+    if all((v.op in ELEMENTWISE or v.op in _ANY_RANK) and v.aval.size == 1 for v in values):
         given = {i: array.reshape(()) for i, array in example.argument.items()}
         yield changed(example, given=given, adapt=lambda node, _: _without_axes(node))
 
