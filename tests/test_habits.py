@@ -113,6 +113,8 @@ def test_a_shared_variable_is_moved_as_an_array_is() -> None:
 def test_theanos_keywords_of_shared_are_named() -> None:
     with pytest.raises(ArgumentError, match=r"xb.shared takes no target: write device=\.\.\."):
         xb.shared(X, target="dev1")
+    with pytest.raises(ArgumentError, match=rf"takes no nme: did you mean name=\? \(at {re.escape(__file__)}:\d+\)"):
+        xb.trace(lambda x: x + xb.shared(X, nme="x"), X)
     with pytest.raises(ArgumentError, match=r"takes no borrow: it takes value, name, device"):
         xb.shared(X, borrow=True)
 
