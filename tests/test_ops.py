@@ -524,6 +524,10 @@ def test_constants_beyond_what_is_sent_to_a_worker_are_refused_while_tracing(mon
     assert xb.trace(lambda x: x + np.ones(4) + np.ones(4), np.ones(4))
     with pytest.raises(ArgumentError, match=r"the constants of the program come to .* make a large array an argument"):
         xb.trace(lambda x: x + np.ones(4) + np.ones(4) + np.ones(1), np.ones(4))
+    program = xb.trace(lambda x: xb.cond(x[0] > x[1], lambda v: v + np.ones(4), lambda v: v, x), np.ones(4))
+    assert xb.trace(lambda x: program(program(x)), np.ones(4))
+    with pytest.raises(ArgumentError, match=r"the constants of the program come to"):
+        xb.trace(lambda x: program(program(program(x))), np.ones(4))
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")

@@ -15,6 +15,7 @@ from xbackend.api.functions.creation import zeros
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.casting import copied, integer
 from xbackend.api.tracing.pruning import pruned
+from xbackend.api.tracing.scopes import place
 from xbackend.api.tracing.tracer import Tracer, at_work, current, returned
 from xbackend.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TraceError
 from xbackend.program import structure
@@ -40,7 +41,7 @@ class _Body(Tracer):
         self.taken: dict[int, Array] = {}  # a captured value of the enclosing program -> the input for it
 
     def emit(self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None) -> Array:
-        if op in GENERATORS and _is_large(op, params):
+        if op in GENERATORS and place(device) is None and _is_large(op, params):  # `program` refuses any place
             return self.own(self.outer.emit(op, inputs, params, device))
         return super().emit(op, inputs, params, device)
 
