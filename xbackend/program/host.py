@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +53,25 @@ def native(array: np.ndarray) -> np.ndarray:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def memory() -> int | None:
-    """Bytes of memory of the machine, or the limit of its container (control groups, version 2) if that is smaller.
+def memory(root: Path = Path("/")) -> int | None:
+    """Bytes of memory of the machine, or the limit of the process's control group (version 2) or of one around it, if
+    that is smaller.
 
-    `None` where the system does not tell.
+    `None` where the system does not tell. ``root`` has the system's files.
     """
     try:
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return None
-    try:
-        group = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
-    except (OSError, ValueError):  # no such group, or "max"
-        return machine
-    return min(machine, group)
+    groups, own = root / "sys/fs/cgroup", ""
+    with suppress(OSError):  # not Linux
+        said = os.fsdecode((root / "proc/self/cgroup").read_bytes())
+        own = next((line[len("0::/") :] for line in said.splitlines() if line.startswith("0::/")), "")
+    limits = [machine]
+    for group in (groups / own, *(groups / own).parents):
+        with suppress(OSError, ValueError):  # no such group, as the path in a container may be the host's, or "max"
+            limits.append(int((group / "memory.max").read_text(encoding="ascii")))
+    return min(limits)
 
 
 def check_fits(size: int, what: str, each: int = 0) -> None:
