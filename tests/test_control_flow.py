@@ -202,7 +202,9 @@ def test_a_device_inside_of_a_loop_is_refused() -> None:
     _refused(lambda x: xb.scan(step, x[0], x), DeviceError, "asks for dev1 inside of it")
     for many in (64, 65):  # more are made outside of the loop
         made = partial(xb.zeros, many, device="dev1")
-        _refused(lambda x, made=made: xb.scan(lambda c, e: (c + xb.sum(made()), None), x[0], x), DeviceError, "for dev1")
+        _refused(
+            lambda x, made=made: xb.scan(lambda c, e: (c + xb.sum(made()), None), x[0], x), DeviceError, "for dev1"
+        )
 
 
 def test_a_loop_runs_where_its_scope_says() -> None:

@@ -125,6 +125,7 @@ def test_theanos_keywords_of_shared_are_named() -> None:
         (lambda: xb.open("numpy", device_count=2), r"xb.open takes no device_count: write virtual_devices=\.\.\."),
         (lambda: xb.open("numpy", thread=2), r"xb.open takes no thread: did you mean threads=\?"),
         (lambda: xb.workload(sweeps={"n": 1}), r"xb.workload takes no sweeps: did you mean sweep=\?"),
+        (lambda: xb.model(optimiser=None), r"xb.model takes no optimiser: did you mean optimizer=\?"),
         (lambda: xb.open("nupmy"), r"pytensor-mlx; did you mean 'numpy'\?"),
         (lambda: xb.workloads.get("matpoww"), r"of your own; did you mean 'matpow'\?"),
         (lambda: xb.power, r"no attribute 'power': write xb.pow\(\.\.\.\)"),
@@ -189,7 +190,7 @@ def test_a_namespace_lacks_what_belongs_to_tracing() -> None:
         xp = backend.namespace
         assert not hasattr(xp, "Variable")
         with pytest.raises(AttributeError, match=r"no 'gradient': write xb.grad\(loss, wrt\)"):
-            xp.gradient  # noqa: B018
+            xp.gradient
 
 
 def test_a_name_that_is_meant_costs_nothing_where_none_is_missing() -> None:

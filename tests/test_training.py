@@ -327,7 +327,7 @@ def test_a_model_that_one_device_cannot_hold_is_trained_in_two_parts() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True])
 def test_a_device_memory_that_is_none_is_refused(backend: Backend, limit: Any) -> None:
-    with pytest.raises(ArgumentError, match="a whole number of bytes from 1 up"):
+    with pytest.raises(ArgumentError, match="is no whole number from 1 up"):
         backend.compile(lambda x: x + 1.0, X, device_memory=limit)
 
 
@@ -771,7 +771,7 @@ BATCHES = Batches(X, LABELS, size=10)
         (lambda make: make().means(3), ArgumentError, "int in the place of a batch"),
         (lambda make: make().fit([(X, LABELS)], epochs=1), ArgumentError, r"given list.*write xb.training.Batches\("),
         (lambda make: make().save("folder", [(X, LABELS)]), ArgumentError, "given list in the place of its data"),
-        (lambda make: make().fit(BATCHES, epochs="2"), ArgumentError, "epochs='2' of a training: a whole number"),
+        (lambda make: make().fit(BATCHES, epochs="2"), ArgumentError, "epochs='2' of a training is no whole number"),
         (lambda make: make().fit(BATCHES, epochs=1, patience=2.5), ArgumentError, "patience=2.5 of a training"),
         (lambda make: make(optimizer="sgd"), ArgumentError, r"optimizer='sgd' of a training: write SGD\(0.1\)"),
         (lambda make: make(strategy="mirrored"), ArgumentError, "strategy='mirrored' .*write xb.strategies.Mirrored"),
@@ -992,7 +992,7 @@ def test_a_rate_may_be_a_function_of_a_number(backend: Backend, rate: Any) -> No
 @pytest.mark.parametrize("make", [lambda n: schedules.exponential(0.1, 0.9, n), lambda n: schedules.cosine(0.1, n)])
 @pytest.mark.parametrize("steps", [0, -1, 1.5, True])
 def test_a_schedule_of_no_steps_is_refused(make: Any, steps: Any) -> None:
-    with pytest.raises(ArgumentError, match="a whole number from 1 up"):
+    with pytest.raises(ArgumentError, match="is no whole number from 1 up"):
         make(steps)
 
 
@@ -1043,6 +1043,7 @@ def test_a_model_says_what_it_cannot_be(options: dict[str, Any], words: str) -> 
         (lambda rng: ((X,), X), None, "a tuple of arrays to train with"),
         (lambda rng: Stream(lambda rng: iter([(X, LABELS)]), steps=1), 8, "leave --batch"),
         (lambda rng: (X, LABELS), 21, "batches of 21 rows of 20"),
+        (lambda rng: (X, LABELS), 0, "size=0 of a batch is no whole number from 1 up"),
     ],
 )
 def test_data_that_are_none_are_refused(data: Any, size: int | None, words: str) -> None:
@@ -1055,3 +1056,5 @@ def test_data_that_are_none_are_refused(data: Any, size: int | None, words: str)
 def test_a_state_of_other_data_is_refused() -> None:
     with pytest.raises(ArgumentError, match="not one of 20 rows"):
         Batches(X, size=5).restore(json.loads('{"seed": 0, "epoch": 0, "place": 21}'))
+    with pytest.raises(ArgumentError, match="not one of 20 rows"):
+        Batches(X, size=5).restore({"epoch": 0, "place": 5})

@@ -133,6 +133,10 @@ def test_a_parameter_that_nobody_names_or_that_has_no_value_is_an_error() -> Non
 # --- inputs -----------------------------------------------------------------------------------------------------------
 
 
+def test_options_beside_a_function_are_its_workloads() -> None:
+    assert xb.workload(lambda x: x, name="mine", sweep={"n": 2}).name == "mine"  # type: ignore[call-overload]
+
+
 def test_inputs_are_the_same_for_a_seed() -> None:
     workload = squares()
     same = [workload.arrays(seed, **workload.resolve())[0] for seed in (1, 1, 2)]

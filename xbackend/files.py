@@ -25,6 +25,7 @@ from xbackend.errors import DamagedStore, StoreError
 
 SHARED = "XBACKEND_SHARED_HOME"
 MOST = 1 << 27  # bytes; the largest runs have some millions
+MOST_OF_ARRAYS = 1 << 36  # bytes of a file of arrays
 MADE = ".new-"  # in the name of a folder that is being filled, after the name of its target
 _FORGOTTEN = 60.0  # seconds after which an unlocked folder counts as left behind by a killed writer
 

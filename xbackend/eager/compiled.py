@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.scopes import device as scope
+from xbackend.api.tracing.scopes import on
 from xbackend.api.tracing.trace import ArraySpec, trace
 from xbackend.api.tracing.tracer import current
 from xbackend.devices import Device, DeviceMap
@@ -73,7 +72,7 @@ class Call:
         def filled(item: Any) -> Any:
             return replaced(item, EagerArray, lambda _: next(arrays))
 
-        with nullcontext() if self.device is None else scope(self.device):
+        with on(self.device):
             args = [filled(a) for a in self.args]
             result = self.function(*args, **{k: filled(a) for k, a in self.kwargs.items()})
         if not _holds_arrays(result):

@@ -1,15 +1,16 @@
-"""Conversion of users' values to NumPy arrays on the host."""
+"""Conversion of users' values to NumPy arrays on the host, and checks of them."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xbackend.errors import ArgumentError, DTypeError, ShapeError
+from xbackend.errors import ArgumentError, DTypeError, ShapeError, XBackendError
 from xbackend.program.dtypes import DType
 
 
@@ -51,6 +52,15 @@ def host_array(value: Any, what: str, dtype: DType | None = None) -> np.ndarray:
 def native(array: np.ndarray) -> np.ndarray:
     """The array in this machine's byte order. Arrays from files may have another one."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def check_whole(
+    value: object, what: str, least: int = 1, most: float = inf, error: type[XBackendError] = ArgumentError
+) -> None:
+    """Raises ``error`` unless the value is a whole number from ``least`` up (to ``most``); ``what`` names it in
+    messages."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise error(f"{what} is no whole number from {least} {'up' if most == inf else f'to {most}'}")
 
 
 def memory(root: Path = Path("/")) -> int | None:

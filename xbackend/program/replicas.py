@@ -63,14 +63,6 @@ class Replicas:
     prior: Mapping[int, int]
 
 
-def find(program: Program) -> Replicas | None:
-    """The replicas of a placed program; `None` if it has none."""
-    try:
-        return found(program)
-    except Unlike:
-        return None
-
-
 def found(program: Program) -> Replicas:
     """The replicas of a placed program. Raises `Unlike`."""
     homes = list(dict.fromkeys(value.device or "" for value in program.values))

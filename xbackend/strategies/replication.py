@@ -6,13 +6,13 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.casting import integer
-from xbackend.api.tracing.scopes import device, renamed
+from xbackend.api.tracing.scopes import device, on, renamed
 from xbackend.api.tracing.trace import ArraySpec, trace
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.api.tracing.tracer import Tracer, current
@@ -57,7 +57,7 @@ class Replica:
     @contextmanager
     def scopes(self) -> Iterator[None]:
         """The device scopes of its ops."""
-        with nullcontext() if self.place is None else device(self.place), renamed(self.names):
+        with on(self.place), renamed(self.names):
             yield
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,7 @@ import numpy as np
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.casting import cast
 from xbackend.api.tracing.gradient import grad
-from xbackend.api.tracing.scopes import device
+from xbackend.api.tracing.scopes import on
 from xbackend.api.tracing.state import shared, update
 from xbackend.api.tracing.tracer import current
 from xbackend.errors import ArgumentError, GradientError, ShapeError, TraceError
@@ -302,7 +301,3 @@ def moved(
                 slots[slot][name] = cast(value, own.dtype)
     with on(place(next(iter(copy.weights)))):
         return Copy(weights, slots, tracer.array(copy.count) + 1).named()
-
-
-def on(place: str | None) -> AbstractContextManager[Any]:
-    return nullcontext() if place is None else device(place)

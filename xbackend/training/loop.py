@@ -17,11 +17,11 @@ import numpy as np
 from xbackend.api.tracing.trace import ArraySpec, trace
 from xbackend.backends.contract import Backend
 from xbackend.errors import ArgumentError, CheckpointError, TrainingError
-from xbackend.program.host import host_array
+from xbackend.program.host import check_whole, host_array
 from xbackend.strategies import OneDevice, Strategy
 from xbackend.strategies.loss import TOWER, Loss, called
 from xbackend.training import checkpoints, given
-from xbackend.training.batches import Batches, check_whole
+from xbackend.training.batches import Batches
 from xbackend.training.checkpoints import Checkpoint
 from xbackend.training.optimizers import Optimizer
 from xbackend.training.sources import Stream

@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 
 from xbackend.errors import TrainingError
-from xbackend.files import read_file, refused
-from xbackend.program.host import host_array
+from xbackend.files import MOST_OF_ARRAYS, read_file, refused
+from xbackend.program.host import check_whole, host_array
 from xbackend.strategies.strategy import rows_of
-from xbackend.training.batches import Order, check_whole
-
-MOST = 1 << 36  # bytes of a file
+from xbackend.training.batches import Order
 
 
 def npz(path: str | os.PathLike[str], *names: str) -> tuple[np.ndarray, ...]:
@@ -88,7 +86,7 @@ def _read(path: str | os.PathLike[str]) -> bytes:
     """The content of a file. Raises `TrainingError` if it changed while it was read."""
     with refused(f"{os.fspath(path)} cannot be read"):
         before = _state(path)
-        data = read_file(path, MOST)
+        data = read_file(path, MOST_OF_ARRAYS)
         after = _state(path)
     if before != after or len(data) != after[0]:
         raise TrainingError(f"{os.fspath(path)} changed while it was read: read it again when nobody writes to it")

@@ -43,9 +43,9 @@ def relative_error(result: Any, oracle: Any) -> float:
 def differences(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """The magnitude of each element's difference in float64: 0 for equal ones, infinities and NaN included."""
     if np.result_type(one, other).kind in "bui":
-        # float64 does not have every int64, uint64 has every difference of two of them.
+        # float64 lacks most of the large int64; uint64 has the difference of any two.
         low, high = (pick(one, other).astype(np.uint64) for pick in (np.minimum, np.maximum))
-        return (high - low).astype(np.float64)
+        return np.asarray(high - low, np.float64)
     one, other = one.astype(np.float64), other.astype(np.float64)
     with np.errstate(invalid="ignore"):
         return np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, np.abs(one - other))

@@ -23,7 +23,7 @@ import numpy as np
 from xbackend.api.tracing.gradient import grad
 from xbackend.errors import WorkloadError
 from xbackend.habits import keywords
-from xbackend.program.host import check_fits, host_array
+from xbackend.program.host import check_fits, check_whole, host_array
 from xbackend.program.structure import flatten
 
 Made = TypeVar("Made", bound=Callable[..., Any])
@@ -294,9 +294,8 @@ def workload(
     >>> energy.name, energy.summary, list(energy.combinations({}))
     ('energy', 'The energy of a vector.', [{'scale': 1.0}, {'scale': 2.0}])
     """
-    if function is not None:
-        return Workload(function)
-    return partial(Workload, sweep=sweep, quick=quick, gradient=gradient, tolerance=tolerance, name=name)
+    made = partial(Workload, sweep=sweep, quick=quick, gradient=gradient, tolerance=tolerance, name=name)
+    return made if function is None else made(function)
 
 
 def _listed(workload: str, sweep: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
@@ -345,10 +344,9 @@ def _named(call: Callable[..., Any], of: Callable[..., Any], name: str) -> Calla
     return function
 
 
-def check_whole(workload: str, name: str, value: Any, least: int, most: int) -> None:
+def check_count(workload: str, name: str, value: Any, least: int, most: int) -> None:
     """Raises `WorkloadError` unless a parameter is a whole number within bounds."""
-    if type(value) is not int or not least <= value <= most:
-        raise WorkloadError(f"workload {workload}: {name}={value!r:.40} is no whole number from {least} to {most}")
+    check_whole(value, f"workload {workload}: {name}={value!r:.40}", least, most, WorkloadError)
 
 
 def check_choice(workload: str, name: str, value: Any, choices: Sequence[str]) -> None:
@@ -370,6 +368,6 @@ def check_drawn(workload: Workload, numbers: Callable[[int], int], **bounds: tup
     @workload.check
     def check(**given: Any) -> None:
         for name, (least, most) in {"size": (1, 10**9), **bounds}.items():
-            check_whole(workload.name, name, given[name], least, most)
+            check_count(workload.name, name, given[name], least, most)
         check_choice(workload.name, "dtype", given["dtype"], FLOATING)
         check_fits(8 * numbers(given["size"]), f"workload {workload.name} with size={given['size']}")

@@ -118,7 +118,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
             f"xb.repeat of {length} elements by {repeats!r:.60}: one number, or one for each, none negative"
         )
     if len(counts) > 1 or not length:
-        return take(array, np.repeat(np.arange(length), counts), axis=along)
+        return take(array, np.repeat(np.arange(length), np.asarray(counts, np.int64)), axis=along)
     before, behind = array.shape[: along + 1], array.shape[along + 1 :]
     apart = broadcast_to(reshape(array, (*before, 1, *behind)), (*before, counts[0], *behind))
     return reshape(apart, (*before[:-1], length * counts[0], *behind))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from xbackend.devices import Device, canonical
@@ -58,6 +59,11 @@ class device:
 
     def __exit__(self, *exception: object) -> None:
         entered.scopes.pop()
+
+
+def on(name: str | Device | None) -> AbstractContextManager[None]:
+    """The scope of a device; without a name no scope."""
+    return nullcontext() if name is None else device(name)
 
 
 class renamed:
