@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -335,6 +336,14 @@ def test_a_result_of_an_all_reduce_goes_on_from_where_its_sum_is() -> None:
     (total,) = (i for i, n in enumerate(nodes) if n.op == "add")
     assert [way for way in ways if way[2] == total] == [("cpu:0", "cpu:1", total), ("cpu:0", "cpu:2", total)]
     assert not any(way[:2] == ("cpu:1", "cpu:2") for way in ways)
+
+
+def test_a_weighted_mean_across_tasks_is_divided_where_its_sum_is() -> None:
+    def mean(x: Any) -> Any:
+        return xb.all_reduce([xb.to_device(x, "dev1")], weights=[3.0], across=SimpleNamespace(count=2))
+
+    placed = place(mean, xb.ArraySpec((4,)))
+    assert {value.device for value in placed.program.values if value.op in ("full", "divide")} == {"cpu:1"}
 
 
 BINDINGS = st.fixed_dictionaries({name: st.sampled_from(CPU) for name in NAMES if name.startswith("dev")})

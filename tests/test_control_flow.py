@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -199,6 +200,11 @@ def test_a_device_inside_of_a_loop_is_refused() -> None:
             return c + e, None
 
     _refused(lambda x: xb.scan(step, x[0], x), DeviceError, "asks for dev1 inside of it")
+    for many in (64, 65):  # more are made outside of the loop
+        made = partial(xb.zeros, many, device="dev1")
+        _refused(
+            lambda x, made=made: xb.scan(lambda c, e: (c + xb.sum(made()), None), x[0], x), DeviceError, "for dev1"
+        )
 
 
 def test_a_loop_runs_where_its_scope_says() -> None:

@@ -96,6 +96,22 @@ def test_what_is_not_an_op_of_its_own_is_dashed(said: Executed, mark: str, words
     assert "stroke-dasharray" in svg(found)
 
 
+def test_the_gradients_of_one_node_stand_on_their_own_devices() -> None:
+    def gradients(a: Any, b: Any) -> Any:
+        one, other = xb.to_device(a, "cpu:0"), xb.to_device(b, "cpu:1")
+        return xb.grad(xb.sum(one * 2.0) + xb.to_device(xb.sum(other * 3.0), "cpu:0"), (one, other))
+
+    program = xb.trace(gradients, *[xb.ArraySpec((2,))] * 2)
+    of = bind(program, xb.DeviceMap({}), [CPU0, CPU1], CPU0)
+    for found in (g.of_program(program), g.of_program(of.program), executed(of.program, placement(of))):
+        assert [box.device for box in found.boxes if box.mark == "result"] == ["cpu:0", "cpu:1"]
+    # The second one's own record says where it ran.
+    records = placement(of)
+    (second,) = (r for r in records.ops if r.node == of.program.outputs[1])
+    moved = [replace(r, status="moved", executed="cpu:0") if r is second else r for r in records.ops]
+    assert executed(of.program, replace(records, ops=tuple(moved))).boxes[-1].device == "cpu:0"
+
+
 def test_transfers_that_the_program_did_not_ask_for_go_from_device_to_device() -> None:
     of = placed()
     own = Transferred(GPU0, CPU0, 3 << 20, gradient=True)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from xbackend.errors import (
     WorkloadError,
 )
 from xbackend.habits import INSTEAD, RENAMED, instead
+from xbackend.program.operators import FUNCTIONS
 
 X = np.array([1.0, -2.0, 3.0])
 W = xb.shared(X, name="w")
@@ -74,6 +76,8 @@ def endless(x: Any) -> Any:
         (lambda x: (x for _ in range(2)), "returns generator in place of an array; return arrays, or tuples"),
         (lambda x: {x}, "returns set in place of an array; return arrays, or tuples"),
         (lambda x: x if W else -x, "the elements of <shared w: float64[3]>: write xb.where for a choice by value"),
+        (lambda x: x.gradient(), "has no .gradient: write xb.grad(loss, wrt)"),
+        (np.gradient, "write xb.grad(loss, wrt), inside of the function; NumPy's differences are xb.diff(x)"),
         (np.linalg.norm, "write xb.linalg.vector_norm(x)"),
         (lambda x: Pair(x, x), "returns Pair in place of an array; return arrays, or tuples, lists and dictionaries"),
     ],
@@ -109,6 +113,8 @@ def test_a_shared_variable_is_moved_as_an_array_is() -> None:
 def test_theanos_keywords_of_shared_are_named() -> None:
     with pytest.raises(ArgumentError, match=r"xb.shared takes no target: write device=\.\.\."):
         xb.shared(X, target="dev1")
+    with pytest.raises(ArgumentError, match=rf"takes no nme: did you mean name=\? \(at {re.escape(__file__)}:\d+\)"):
+        xb.trace(lambda x: x + xb.shared(X, nme="x"), X)
     with pytest.raises(ArgumentError, match=r"takes no borrow: it takes value, name, device"):
         xb.shared(X, borrow=True)
 
@@ -119,6 +125,7 @@ def test_theanos_keywords_of_shared_are_named() -> None:
         (lambda: xb.open("numpy", device_count=2), r"xb.open takes no device_count: write virtual_devices=\.\.\."),
         (lambda: xb.open("numpy", thread=2), r"xb.open takes no thread: did you mean threads=\?"),
         (lambda: xb.workload(sweeps={"n": 1}), r"xb.workload takes no sweeps: did you mean sweep=\?"),
+        (lambda: xb.model(optimiser=None), r"xb.model takes no optimiser: did you mean optimizer=\?"),
         (lambda: xb.open("nupmy"), r"pytensor-mlx; did you mean 'numpy'\?"),
         (lambda: xb.workloads.get("matpoww"), r"of your own; did you mean 'matpow'\?"),
         (lambda: xb.power, r"no attribute 'power': write xb.pow\(\.\.\.\)"),
@@ -162,14 +169,28 @@ def test_a_function_of_the_users_with_the_same_name_is_not_taken_for_ours() -> N
 
 
 def test_what_is_to_be_written_exists() -> None:
-    """All names in the answers exist."""
-    for name in [*RENAMED, *INSTEAD]:
-        said = instead(name, xb.__all__)
+    """All names in the answers exist, whichever names there are where it is asked."""
+    with xb.open("numpy") as backend:
+        homes = [xb.__all__, FUNCTIONS, dir(backend.namespace)]
+    for name, home in product([*RENAMED, *INSTEAD], homes):
+        said = instead(name, home)
         for dotted in re.findall(r"\bxb\.([\w.]*\w)", said):
             found = xb
             for part in dotted.split("."):
                 found = getattr(found, part)
         assert said.startswith("write ")
+
+
+def test_a_name_whose_counterpart_is_not_there_has_the_default_answer() -> None:
+    assert instead("power", ["exp"], "look around") == instead("powwer", ["exp"], "look around") == "look around"
+
+
+def test_a_namespace_lacks_what_belongs_to_tracing() -> None:
+    with xb.open("numpy") as backend:
+        xp = backend.namespace
+        assert not hasattr(xp, "Variable")
+        with pytest.raises(AttributeError, match=r"no 'gradient': write xb.grad\(loss, wrt\)"):
+            xp.gradient
 
 
 def test_a_name_that_is_meant_costs_nothing_where_none_is_missing() -> None:

@@ -69,6 +69,20 @@ def trace_one(function: Callable[..., Any], *arguments: Any) -> tuple[tuple[int,
 # --- dtypes ----------------------------------------------------------------------------------------------------------
 
 
+def test_numbers_of_numpys_are_pythons(numpy_backend: Backend) -> None:
+    """Arrays of rank 0 have no elements to iterate over, and np.int64 is no int."""
+    a = np.arange(9.0).reshape(3, 3)
+
+    def function(x: Any) -> Any:
+        empty = xb.repeat(x[:0], [], axis=0), xb.repeat(x[:0], np.asarray(2), axis=0)
+        return xb.zeros(np.asarray(3)), xb.tensordot(x, x, axes=np.int64(1)), xb.tensordot(x, x, axes=(1, 0)), *empty
+
+    zeros, product, same, *empty = numpy_backend.compile(function, a)(a)
+    assert zeros.shape == (3,) and [each.shape for each in empty] == [(0, 3)] * 2
+    np.testing.assert_array_equal(product, a @ a)
+    np.testing.assert_array_equal(same, a @ a)
+
+
 @pytest.mark.parametrize("first", DTYPES)
 @pytest.mark.parametrize("second", DTYPES)
 def test_promotion_is_the_standards_table(first: DType, second: DType) -> None:
@@ -524,6 +538,10 @@ def test_constants_beyond_what_is_sent_to_a_worker_are_refused_while_tracing(mon
     assert xb.trace(lambda x: x + np.ones(4) + np.ones(4), np.ones(4))
     with pytest.raises(ArgumentError, match=r"the constants of the program come to .* make a large array an argument"):
         xb.trace(lambda x: x + np.ones(4) + np.ones(4) + np.ones(1), np.ones(4))
+    program = xb.trace(lambda x: xb.cond(x[0] > x[1], lambda v: v + np.ones(4), lambda v: v, x), np.ones(4))
+    assert xb.trace(lambda x: program(program(x)), np.ones(4))
+    with pytest.raises(ArgumentError, match=r"the constants of the program come to"):
+        xb.trace(lambda x: program(program(program(x))), np.ones(4))
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")

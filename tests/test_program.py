@@ -392,6 +392,13 @@ def test_updates_that_do_not_fit_are_refused() -> None:
         xb.update(w, w)
 
 
+def test_a_number_of_numpys_is_an_array_of_an_update() -> None:
+    count, w = xb.shared(0.0), xb.shared(np.ones(2))
+    assert xb.trace(lambda: xb.update(count, np.sqrt(2.0))).updates
+    with pytest.raises(ShapeError, match=r"cannot take a value of shape \(\)"):
+        xb.trace(lambda: xb.update(w, np.float64(0.0)))
+
+
 def test_a_shared_variable_is_one_node_and_a_copy_of_its_value() -> None:
     start = np.ones(2)
     w = xb.shared(start, name="w", device="dev1")

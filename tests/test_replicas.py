@@ -131,7 +131,6 @@ def test_a_difference_is_found(difference: str) -> None:
     program = alike(**changed)
     with pytest.raises(replicas.Unlike, match=reason):
         replicas.found(program)
-    assert replicas.find(program) is None
 
 
 @pytest.mark.parametrize(("order", "root"), [((0, 2, 1), 0), ((1, 0, 2), 1)])
@@ -160,7 +159,7 @@ def test_a_permuted_all_reduce_of_other_operands_is_refused() -> None:
         return lambda *rows: (step(*rows), rows[0])[1]
 
     rows = [np.ones(4)] * 3
-    assert replicas.find(placed(function(False), *rows)) is not None
+    assert replicas.found(placed(function(False), *rows))
     with pytest.raises(replicas.Unlike, match="values that are no counterparts"):
         replicas.found(placed(function(True), *rows))
 
@@ -229,7 +228,8 @@ def test_one_more_op_on_the_root_is_none_of_replicas() -> None:
     [unequal_rows, one_device, towers, parallel_model, through_the_sum, computed_before],
 )
 def test_other_programs_of_several_devices_are_none_of_replicas(program: Callable[[], Program]) -> None:
-    assert replicas.find(program()) is None
+    with pytest.raises(replicas.Unlike):
+        replicas.found(program())
 
 
 def test_bodies_of_loops_are_compared_without_their_devices() -> None:
@@ -245,8 +245,9 @@ def test_bodies_of_loops_are_compared_without_their_devices() -> None:
         return of
 
     rows = [np.ones(2)] * 3
-    assert replicas.find(placed(function(3), *rows)) is not None
-    assert replicas.find(placed(function(4), *rows)) is None
+    assert replicas.found(placed(function(3), *rows))
+    with pytest.raises(replicas.Unlike):
+        replicas.found(placed(function(4), *rows))
 
 
 @pytest.mark.tier("standard")

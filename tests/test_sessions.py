@@ -523,19 +523,17 @@ def test_errors_are_also_given_in_units_in_the_last_place() -> None:
     assert workloads.ulps(np.array([1], np.int32), np.array([1.0])) is None
     assert workloads.ulps(np.array([np.nan], np.float32), np.array([1.0])) is None
     assert workloads.ulps(off[:2], oracle) is None
+    infinite, one = np.array([np.inf], np.float32), np.array([1.0], np.float32)
+    assert workloads.ulps([infinite, one], [[1.0], [1.0]]) is None
+    assert workloads.ulps([infinite, one], [[np.inf], [1.0]]) == 0.0
+    assert workloads.ulps([off[:2], exact], [oracle, oracle]) is None
 
 
 def test_the_largest_error_over_the_processes_is_kept() -> None:
-    ulps = iter(
-        [
-            3.0,
-            9.0,
-            1.0,
-        ]
-    )
-    done = measured(Here(numpy=lambda _: answer(ulps=next(ulps))), ("numpy",), 3)
-    both = [c.parity.ulps for c in done.candidates if c.parity is not None]
-    assert 9.0 in both
+    for found, largest in (([3.0, 9.0, 1.0], 9.0), ([3.0, None, 1.0], None)):  # without one that is not finite
+        ulps = iter(found)
+        done = measured(Here(numpy=lambda _, ulps=ulps: answer(ulps=next(ulps))), ("numpy",), 3)
+        assert largest in [c.parity.ulps for c in done.candidates if c.parity is not None]
     real = measured(Here(), ("numpy",), 1).candidates[0].parity
     assert real is not None and real.ulps is not None and 0 <= real.ulps < 100
 

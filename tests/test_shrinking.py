@@ -106,6 +106,13 @@ def test_what_needs_a_number_keeps_it() -> None:
     assert [array.tolist() for array in left.arrays] in ([1.0], [2.0], [3.0])
 
 
+@pytest.mark.parametrize("made", [lambda: xb.eye(3), lambda: xb.arange(3.0)])
+def test_what_has_no_rank_0_keeps_its_axes(made: Callable[[], Any]) -> None:
+    left = smallest(example(lambda x: xb.sin(x) + made(), np.ones(3)), having("add"), compute).example
+    assert left.ops == 1 and all(value.aval.size == 1 for value in left.program.values)
+    assert compute(left.program, left.arrays)
+
+
 def test_an_array_keeps_the_elements_that_an_index_names() -> None:
     one = example(lambda x, i: xb.sin(xb.take(xb.exp(x), i)), np.linspace(0.1, 0.9, 4), np.array([2, 3]))
     left = smallest(one, lambda one: having("take")(one) and bool(compute(one.program, one.arrays)), compute).example

@@ -108,6 +108,27 @@ def test_an_optimizer_refuses_numbers_that_it_cannot_have(make: Any) -> None:
         make()
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: SGD(n(0.1), momentum=n(0.5), clip=n(0.9)),
+        lambda n: RMSProp(n(0.1), decay=n(0.5), epsilon=n(1e-8)),
+        lambda n: Adam(n(0.1), a=n(0.5), b=n(0.9), epsilon=n(1e-8)),
+        lambda n: SGD(lambda step: n(0.1)),
+    ],
+)
+def test_a_number_of_numpys_does_not_widen_an_update(make: Any) -> None:
+    """`np.geomspace` gives float64, which is a dtype where Python's float takes that of the weights."""
+    optimizer = make(np.float64)
+
+    def step(w: Any, g: Any) -> Any:
+        slots = {name: xb.zeros_like(w) for name in optimizer.slots}
+        return optimizer.update(w, optimizer.limited([g])(g), slots, xb.asarray(0))[0]
+
+    program = xb.trace(step, *[xb.ArraySpec((2,), "float32")] * 2)
+    assert all(node.dtype == "float32" for node in program.values if node.shape)
+
+
 # Batches.
 
 
@@ -206,6 +227,16 @@ def test_dropout_drops_as_many_as_it_says_and_the_same_for_a_row_wherever_it_is(
     np.testing.assert_array_equal(run(x, seeds[order])[0], first[order])
 
 
+def test_dropout_takes_numbers_of_numpys_as_pythons(backend: Backend) -> None:
+    x, seeds = np.ones((40, 50), np.float32), np.arange(40, dtype=np.uint32)
+    own, numpys = (
+        backend.compile(lambda x, s, n=n: layers.dropout(x, n[0](0.3), s, layer=n[1](3)), x, seeds)(x, seeds)
+        for n in ((float, int), (np.float64, np.int64))
+    )
+    assert numpys.dtype == np.float32
+    np.testing.assert_array_equal(numpys, own)
+
+
 def test_layers_refuse_what_they_cannot_take() -> None:
     spec, seeds = xb.ArraySpec((4, 2)), xb.ArraySpec((4,), "uint32")
     with pytest.raises(DTypeError, match="labels that are integers"):
@@ -296,7 +327,7 @@ def test_a_model_that_one_device_cannot_hold_is_trained_in_two_parts() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True])
 def test_a_device_memory_that_is_none_is_refused(backend: Backend, limit: Any) -> None:
-    with pytest.raises(ArgumentError, match="a whole number of bytes from 1 up"):
+    with pytest.raises(ArgumentError, match="is no whole number from 1 up"):
         backend.compile(lambda x: x + 1.0, X, device_memory=limit)
 
 
@@ -740,7 +771,7 @@ BATCHES = Batches(X, LABELS, size=10)
         (lambda make: make().means(3), ArgumentError, "int in the place of a batch"),
         (lambda make: make().fit([(X, LABELS)], epochs=1), ArgumentError, r"given list.*write xb.training.Batches\("),
         (lambda make: make().save("folder", [(X, LABELS)]), ArgumentError, "given list in the place of its data"),
-        (lambda make: make().fit(BATCHES, epochs="2"), ArgumentError, "epochs='2' of a training: a whole number"),
+        (lambda make: make().fit(BATCHES, epochs="2"), ArgumentError, "epochs='2' of a training is no whole number"),
         (lambda make: make().fit(BATCHES, epochs=1, patience=2.5), ArgumentError, "patience=2.5 of a training"),
         (lambda make: make(optimizer="sgd"), ArgumentError, r"optimizer='sgd' of a training: write SGD\(0.1\)"),
         (lambda make: make(strategy="mirrored"), ArgumentError, "strategy='mirrored' .*write xb.strategies.Mirrored"),
@@ -961,7 +992,7 @@ def test_a_rate_may_be_a_function_of_a_number(backend: Backend, rate: Any) -> No
 @pytest.mark.parametrize("make", [lambda n: schedules.exponential(0.1, 0.9, n), lambda n: schedules.cosine(0.1, n)])
 @pytest.mark.parametrize("steps", [0, -1, 1.5, True])
 def test_a_schedule_of_no_steps_is_refused(make: Any, steps: Any) -> None:
-    with pytest.raises(ArgumentError, match="a whole number from 1 up"):
+    with pytest.raises(ArgumentError, match="is no whole number from 1 up"):
         make(steps)
 
 
@@ -1012,6 +1043,7 @@ def test_a_model_says_what_it_cannot_be(options: dict[str, Any], words: str) -> 
         (lambda rng: ((X,), X), None, "a tuple of arrays to train with"),
         (lambda rng: Stream(lambda rng: iter([(X, LABELS)]), steps=1), 8, "leave --batch"),
         (lambda rng: (X, LABELS), 21, "batches of 21 rows of 20"),
+        (lambda rng: (X, LABELS), 0, "size=0 of a batch is no whole number from 1 up"),
     ],
 )
 def test_data_that_are_none_are_refused(data: Any, size: int | None, words: str) -> None:
@@ -1024,3 +1056,5 @@ def test_data_that_are_none_are_refused(data: Any, size: int | None, words: str)
 def test_a_state_of_other_data_is_refused() -> None:
     with pytest.raises(ArgumentError, match="not one of 20 rows"):
         Batches(X, size=5).restore(json.loads('{"seed": 0, "epoch": 0, "place": 21}'))
+    with pytest.raises(ArgumentError, match="not one of 20 rows"):
+        Batches(X, size=5).restore({"epoch": 0, "place": 5})

@@ -19,6 +19,7 @@ from xbackend import workloads
 from xbackend.cli import INCOMPLETE, main, users
 from xbackend.errors import ArgumentError, UsageError, WorkloadError
 from xbackend.measure import candidates, oracle, session
+from xbackend.program import host
 from xbackend.workloads.agreement import Agreement, apart, not_finite, of_roundings, relative_error, verified
 from xbackend.workloads.workload import Workload
 
@@ -132,6 +133,10 @@ def test_a_parameter_that_nobody_names_or_that_has_no_value_is_an_error() -> Non
 # --- inputs -----------------------------------------------------------------------------------------------------------
 
 
+def test_options_beside_a_function_are_its_workloads() -> None:
+    assert xb.workload(lambda x: x, name="mine", sweep={"n": 2}).name == "mine"  # type: ignore[call-overload]
+
+
 def test_inputs_are_the_same_for_a_seed() -> None:
     workload = squares()
     same = [workload.arrays(seed, **workload.resolve())[0] for seed in (1, 1, 2)]
@@ -156,6 +161,23 @@ def test_inputs_are_compared_in_less_memory_than_they_take() -> None:
     finally:
         tracemalloc.stop()
     assert peak < (2 * count + 4) * 8 * size, "the inputs twice, and little more"
+
+
+@pytest.mark.parametrize(
+    ("own", "limit"),
+    [("0::/user.slice/run.scope", 3), ("1:cpu:/\n0::/user.slice/other", 5), ("0::/", 7), ("0::/../host", 7), ("", 7)],
+)
+def test_the_memory_is_that_of_the_control_group_and_of_those_around_it(tmp_path: Path, own: str, limit: int) -> None:
+    """Outside of a container, such as under `systemd-run -p MemoryMax=1G`, the limit is not at the root."""
+    limits = {"": "7", "user.slice": "5", "user.slice/run.scope": "3", "user.slice/other": "max"}
+    for group, most in limits.items():
+        folder = tmp_path / "sys/fs/cgroup" / group
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "memory.max").write_text(f"{most}\n")
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(f"{own}\n")
+    assert host.memory(tmp_path) == limit
+    assert (host.memory(tmp_path / "nothing") or 0) > 7
 
 
 @pytest.mark.parametrize("other", [[0.0], [0.0, 0.0, 0.0], [0.0, -0.0], [0.0, np.float32(0.0)], [0.0, [0.0]]])
@@ -252,6 +274,24 @@ def test_weights_that_overflow_have_no_number_and_a_difference_that_results_can_
         assert msgspec.json.decode(msgspec.json.encode(difference)) == difference
         assert difference > of_roundings(["float32"])
     assert apart([]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.int64([2**53 + 1]), np.int64([2**53])),
+        (np.int64([-(2**63)]), np.int64([2**63 - 1])),
+        (np.int64([2**62 - 1]), np.uint32([0])),
+        (np.bool_([True]), np.bool_([False])),
+    ],
+)
+def test_integers_are_compared_exactly(one: np.ndarray, other: np.ndarray) -> None:
+    """float64 has 53 bits, so that it does not see the low ones of int64."""
+    assert verified([one], [other], 0.0).agreement is Agreement.DIFFERS
+    assert verified([other], [one], 0.0).agreement is Agreement.DIFFERS
+    assert verified([one], [one], 0.0).agreement is Agreement.AGREES
+    distance, largest = abs(int(one[0]) - int(other[0])), abs(int(other[0])) or 1
+    assert relative_error(one, other) == distance / largest
 
 
 def test_no_number_is_no_agreement() -> None:

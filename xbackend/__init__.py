@@ -1,4 +1,4 @@
-"""Trace an array program once, run it on TensorFlow and on every generation of the Theano lineage.
+"""Trace an array program once, run it on TensorFlow, JAX and every generation of the Theano lineage.
 
 Public names load on first use: ``import xbackend`` imports neither NumPy nor a framework.
 """
@@ -79,12 +79,12 @@ def __getattr__(name: str) -> Any:
 
 
 def _answers(name: str, module: Any) -> None:
-    """Let a public module answer an unknown name with what to write."""
+    """Make a public module refuse an unknown name with the one to write."""
     module.__dict__.setdefault("__getattr__", lambda attribute: _refuse(f"xbackend.{name}", attribute))
 
 
 class _Package(type(sys)):  # type: ignore[misc]
-    """This package. Python's import system sets its modules as attributes, whoever imports them."""
+    """This package. The import system sets its modules as attributes, and so each public one gets `_answers`."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _MODULES:

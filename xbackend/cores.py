@@ -9,7 +9,7 @@ from pathlib import Path
 from xbackend.errors import DeviceUnavailable
 from xbackend.wording import counted
 
-FOREIGN = 0.25  # cores: others that use more of them disturb a measurement
+FOREIGN = 0.25  # cores; other processes that use more disturb a measurement
 
 
 def affinity() -> list[int] | None:

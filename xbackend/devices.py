@@ -59,7 +59,7 @@ class Device:
         """Read any spelling of a device.
 
         Case, a leading slash, ``device:`` and the colon before the number do not matter; ``cuda``, ``rocm`` and
-        ``hip`` are ``gpu``; a missing number is 0, and a task alone is its cpu:0. Raises `DeviceSpellingError` for
+        ``hip`` are ``gpu``; a missing number is 0, and a task alone means its cpu:0. Raises `DeviceSpellingError` for
         anything else.
         """
         if isinstance(spelling, Device):
@@ -102,7 +102,7 @@ def is_device(spelling: str) -> bool:
 
 
 def canonical(spelling: str | Device) -> str:
-    """The one way to print a device or a logical name. Raises `DeviceSpellingError` for what is neither."""
+    """The one way to print a device or a logical name. Raises `DeviceSpellingError` for other text."""
     if isinstance(spelling, Device) or is_device(spelling):
         return str(Device.parse(spelling))
     if isinstance(spelling, str) and _LOGICAL.fullmatch(spelling.strip()):
@@ -121,8 +121,8 @@ def default_device(devices: Iterable[Device]) -> Device:
 
 
 def numbers_and_kinds(asked: Sequence[int | str]) -> tuple[list[int], list[str]]:
-    """How many devices, and the kinds that they are to be of, accelerators first: those of ``["gpu", 1, 2]``. Without a
-    number that is one device. Raises `ArgumentError`."""
+    """The numbers of devices and their kinds, accelerators first, of a list such as ``["gpu", 1, 2]``. Without a number
+    it is one device. Raises `ArgumentError`."""
     kinds = {_KINDS.get(word.lower(), "") for word in asked if isinstance(word, str)}
     numbers = [number for number in asked if not isinstance(number, str)]
     if not asked or "" in kinds or any(type(number) is not int or number < 1 for number in numbers):
@@ -159,7 +159,7 @@ def _listing(devices: Iterable[Device]) -> str:
 
 
 class DeviceMap(Mapping[str, Device]):
-    """Logical device names bound to devices, as Theano's contexts: ``{"dev0": "cpu:0", "dev1": "cpu:1"}``.
+    """Logical device names bound to devices, like Theano's contexts: ``{"dev0": "cpu:0", "dev1": "cpu:1"}``.
 
     Also read from text, ``dev0=cpu:0,dev1=cpu:1`` or Theano's own ``dev0->cuda0;dev1->cuda1``. A device can be bound to
     another one, ``{"/gpu:1": "cpu:1"}``: code for two GPUs then runs on a machine without them.

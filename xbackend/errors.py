@@ -22,7 +22,7 @@ class DeviceError(XBackendError):
 
 
 class DeviceSpellingError(DeviceError, ValueError):
-    """Text that names no device, in any spelling that is understood."""
+    """Text that names no device in any known spelling."""
 
 
 class DeviceUnavailable(DeviceError):
@@ -50,7 +50,7 @@ class TraceError(XBackendError):
 
 
 class GraphError(TraceError):
-    """A graph of a framework that does not become a program; the message says what it has that no program has."""
+    """A framework's graph that cannot become a program; the message names what programs lack."""
 
 
 class ShapeError(TraceError, ValueError):
@@ -94,7 +94,7 @@ class CopyNeeded(XBackendError, ValueError, BufferError):
 
 
 class SharedVariableError(XBackendError):
-    """A shared variable was used in a way that is not possible."""
+    """An impossible use of a shared variable."""
 
 
 class BackendError(XBackendError):
@@ -118,7 +118,7 @@ class UnsupportedOperation(BackendError):
 
 
 class ComputationError(BackendError):
-    """A framework raises for its numbers where others give NaN, for example for a singular matrix."""
+    """A framework raises an error for numbers for which others give NaN, as for a singular matrix."""
 
 
 class EnvironmentFailed(XBackendError):
@@ -178,4 +178,4 @@ class TrainingError(XBackendError):
 
 
 class UsageError(XBackendError):
-    """A command line that asks for something that is not there; the message says what would be right."""
+    """A command line that asks for something missing; the message says what would be right."""

@@ -1,4 +1,4 @@
-"""What is installed with an extra: scripts that trace, open and run need less than sessions, reports and commands."""
+"""The packages of an extra: sessions, reports and commands need them, scripts that trace, open and run do not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMMANDS = ("cyclopts", "jinja2", "matplotlib", "rich", "safetensors", "scipy")
 
 
 def need(what: str, packages: Sequence[str] = COMMANDS, extra: str = "commands") -> None:
-    """Raises `UsageError`, which says what to type, where one of the packages that ``what`` takes is not here."""
+    """Raises `UsageError`, which says what to type, if a package that ``what`` needs is not installed."""
     lacking = [package for package in packages if find_spec(package) is None]
     if lacking:
         raise UsageError(f"{what} takes {', '.join(lacking)}, not installed here: pip install 'xbackend[{extra}]'")

@@ -25,6 +25,7 @@ from xbackend.errors import DamagedStore, StoreError
 
 SHARED = "XBACKEND_SHARED_HOME"
 MOST = 1 << 27  # bytes; the largest runs have some millions
+MOST_OF_ARRAYS = 1 << 36  # bytes of a file of arrays
 MADE = ".new-"  # in the name of a folder that is being filled, after the name of its target
 _FORGOTTEN = 60.0  # seconds after which an unlocked folder counts as left behind by a killed writer
 
@@ -43,7 +44,7 @@ def check_place(folder: Path, what: str) -> None:
 
 @contextmanager
 def refused(what: str) -> Iterator[None]:
-    """Raise an `OSError` of the body as a `StoreError`: ``what``, and why."""
+    """Raise an `OSError` or a `ValueError` of the body as a `StoreError`: ``what``, and why."""
     try:
         yield
     except (OSError, ValueError) as error:  # ValueError: no path can have a null character
@@ -66,12 +67,12 @@ def read_file(path: str | os.PathLike[str], most: int = MOST) -> bytes:
         DamagedStore: it is larger, or no regular file (a pipe, a device).
         OSError: it cannot be read.
     """
-    _check(path, os.stat(path), most)  # before opening it: that may act on a device
+    _check(path, os.stat(path), most)  # before opening it: to open a device may act on it
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         _check(path, status, most)  # the path may name another file by now
-        data: bytes | None = file.read(min(most, max(MOST, status.st_size)) + 1)  # it allocates all of that at once
+        data: bytes | None = file.read(min(most, max(MOST, status.st_size)) + 1)  # read() allocates all at once
     if data is None:  # reading would block
         raise _no_file(path)
     if len(data) > most:
@@ -131,8 +132,8 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole(target: Path) -> Iterator[Path]:
-    """A path beside ``target`` to write a file or a folder to, which becomes ``target`` at the end of the body; where
-    that raises, or the process is killed, there is nothing under the name of ``target`` that was not there before.
+    """A path beside ``target`` for a file or a folder, which is renamed to ``target`` at the end of the body. If the
+    body raises or the process is killed, ``target`` is as before.
 
     Raises `OSError`.
     """
@@ -155,7 +156,7 @@ def shared() -> bool:
 
 
 def writers(path: Path) -> str:
-    """Who else can write to a directory or file, in words; empty where nobody can, or where that is not known."""
+    """Who else can write to a directory or file, in words; empty where nobody can, or it is not known."""
     try:
         status = path.stat()
     except OSError:  # a missing path; anything else will be an error when it is used
@@ -170,7 +171,7 @@ def writers(path: Path) -> str:
 
 
 def open_to_others(path: Path) -> str:
-    """Why files run from a directory may be another user's: others can write to it or replace it, and
+    """Why the code in a directory may be another user's: others can write to the directory or replace it, and
     $XBACKEND_SHARED_HOME does not allow that. Empty where they cannot."""
     real = Path(os.path.realpath(path))
     for one in () if shared() else (real, *real.parents):
@@ -211,7 +212,7 @@ def _group(number: int) -> str:
 
 
 def being_made(target: Path) -> Path:
-    """A fresh name beside ``target``, for a folder that is not ``target`` yet or no longer."""
+    """A fresh name beside ``target``, for a folder before it becomes ``target`` or after that."""
     return target.with_name(f".{target.name}{MADE}{secrets.token_hex(4)}")
 
 

@@ -1,4 +1,4 @@
-"""Python that is made at run time: compiled under a file name with which tracebacks show its lines."""
+"""Python made at run time, compiled under a file name by which tracebacks show its lines."""
 
 from __future__ import annotations
 

@@ -51,9 +51,6 @@ RENAMED = {
     "inner": "vecdot",
     "batched_dot": "matmul",
     "clip_by_value": "clip",
-    **dict.fromkeys(("gradient", "gradients"), "grad"),
-    **dict.fromkeys(("Variable", "variable"), "shared"),
-    "ifelse": "cond",
     "switch": "where",
     **dict.fromkeys(("array", "tensor", "constant", "as_tensor_variable", "convert_to_tensor"), "asarray"),
 }
@@ -98,7 +95,10 @@ INSTEAD = {
     **dict.fromkeys(
         ("stop_gradient", "disconnected_grad", "detach"), "an argument of its own: xb.grad(loss, wrt) is of wrt"
     ),
-    **dict.fromkeys(("value_and_grad", "GradientTape"), "xb.grad(loss, wrt), inside of the function"),
+    **dict.fromkeys(("value_and_grad", "GradientTape", "gradients"), "xb.grad(loss, wrt), inside of the function"),
+    "gradient": "xb.grad(loss, wrt), inside of the function; NumPy's differences are xb.diff(x)",
+    **dict.fromkeys(("Variable", "variable"), "xb.shared(value, name)"),
+    "ifelse": "xb.cond(p, f, g, x)",
     **dict.fromkeys(
         ("random", "normal", "uniform"),
         "rng.normal(size=n) of NumPy outside of the program, and give it as an argument",
@@ -141,14 +141,15 @@ def instead(name: str, names: Iterable[str], default: str = "") -> str:
             return f"write xb.{there[own]}" + ("" if "." in there[own] else "(...)")
     if name in INSTEAD:
         return f"write {INSTEAD[name]}"
-    alike = meant(name, [*there, *RENAMED, *INSTEAD])
+    renamed = [old for old, own in RENAMED.items() if own in there]
+    alike = meant(name, [*there, *renamed, *INSTEAD])
     if alike in there:
         return f"did you mean xb.{there[alike]}?"
     return f"for {alike} {instead(alike, there.values())}" if alike else default
 
 
 def keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """The function; for an unknown keyword it raises `ArgumentError`, which names the one that is meant."""
+    """The function; for an unknown keyword it raises `ArgumentError`, which names the right one."""
     own = list(inspect.signature(function).parameters)
 
     @wraps(function)
@@ -162,7 +163,7 @@ def keywords(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def of_call(error: TypeError, functions: Mapping[str, Callable[..., object]]) -> str:
-    """The cure for an error about the arguments of one of these functions; empty for other errors.
+    """What to write in place of a wrong call of one of these functions; empty for other errors.
 
     ``functions`` are by their names below ``xb``, as in ``linalg.inv``.
     """
@@ -179,7 +180,7 @@ def of_call(error: TypeError, functions: Mapping[str, Callable[..., object]]) ->
 
 
 def _is_another(error: TypeError, name: str, function: Callable[..., object]) -> bool:
-    """Whether the code of the wrong call has a function of its own with this name."""
+    """Whether the wrong call is of another function with this name."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next

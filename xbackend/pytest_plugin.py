@@ -10,11 +10,11 @@ pytest-benchmark. In a project of yours, where xbackend and pytest-benchmark are
     def test_energy(xbackend_benchmark):
         xbackend_benchmark(energy, np.ones((512, 512), np.float32), scale=0.5)
 
-``pytest bench --quick --backends numpy,pytensor-jax`` makes of it a test for each backend. `Benchmark` is the fixture's
-type; `xbackend_replay` is for those who have recorded seconds of their own.
+``pytest bench --quick --backends numpy,pytensor-jax`` makes it a test for each backend. `Benchmark` is the fixture's
+type; `xbackend_replay` takes seconds recorded elsewhere.
 
-pytest loads this module in every project of an interpreter, so what it does by itself is next to nothing: it imports
-pytest alone, its options have a prefix, and short names only where nobody else has them. The rest begins with the first
+pytest loads this module in every project of an interpreter, so by itself it does next to nothing: it imports pytest
+alone, its options have a prefix, and short names only where no other plugin has them. The rest begins with the first
 collected test that uses one of its fixtures.
 """
 
@@ -107,7 +107,7 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
 
 
 class Choices:
-    """What the options choose. Raises `pytest.UsageError`."""
+    """The values of the options, checked. Raises `pytest.UsageError`."""
 
     def __init__(self, config: pytest.Config) -> None:
         from xbackend import cores
@@ -146,7 +146,7 @@ _CHOICES: pytest.StashKey[Choices] = pytest.StashKey()
 
 
 def choices(config: pytest.Config) -> Choices:
-    """What the options choose, made once."""
+    """The `Choices` of a configuration, made once."""
     if _CHOICES not in config.stash:
         config.stash[_CHOICES] = Choices(config)
     return config.stash[_CHOICES]
@@ -158,10 +158,10 @@ _COMPARE: pytest.StashKey[str | bool] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Wrong options of ours end pytest before anything is collected.
+    """Refuse wrong options of ours before anything is collected.
 
-    pytest-benchmark loads the run to compare with before tests are known. That waits until collection has shown whether
-    tests of ours, which check that run first, are among them.
+    pytest-benchmark loads the run to compare with before tests are known. It is delayed until collection has shown
+    whether tests of ours are among them: they check that run first.
     """
     if any(config.getoption(f"xbackend_{name}") for name in _OPTIONS):
         choices(config)
@@ -248,7 +248,7 @@ CLOCK = ReplayClock()
 
 
 def feed(benchmark: Any, rounds: Sequence[float], iterations: int = 1, extra: Mapping[str, Any] | None = None) -> None:
-    """Give a benchmark the recorded rounds (seconds per iteration), their iterations, and what to store beside them."""
+    """Give a benchmark the recorded rounds (seconds per iteration), their iterations, and ``extra`` values to store."""
     # A profile, if one is asked for, runs the target once more.
     times: Iterator[float] = itertools.chain(rounds, itertools.repeat(rounds[-1]))
 
@@ -303,14 +303,14 @@ class Benchmark:
         blocks; the others show its results, and have to give the same function and arrays.
 
         Args:
-            function: of arrays, as `xbackend.trace` takes it; its logical devices are spread over this test's.
+            function: a function of arrays, as for `xbackend.trace`; its logical devices are spread over this test's.
             arrays: its arguments.
             expected: its right results; by default NumPy's, with floating-point arrays in float64.
-            tolerance: the largest relative error that passes; left out, one that grows with the program's ops and axes.
+            tolerance: the largest relative error that passes; by default it grows with the program's ops and axes.
             static: its keyword arguments, which are no arrays.
 
         Returns:
-            What the report knows of it: seconds of each process, parity, placement, versions, warnings.
+            Its row of the report: seconds of each process, parity, placement, versions, warnings.
 
         Fails the test where it could not be measured or is wrong, with the reason.
         """
@@ -346,7 +346,7 @@ _CASES: pytest.StashKey[list[Case]] = pytest.StashKey()
 
 
 def cases(config: pytest.Config) -> list[Case]:
-    """What ``--workload`` and ``--set`` name, as `xbackend compare` takes them. Raises `pytest.UsageError`."""
+    """The cases of ``--workload`` and ``--set``, the same as of `xbackend compare`. Raises `pytest.UsageError`."""
     from xbackend.cli import users
     from xbackend.cli.options import lists
     from xbackend.errors import XBackendError
@@ -457,7 +457,7 @@ def xbackend_benchmark(request: pytest.FixtureRequest, xbackend_replay: Replay) 
 def xbackend_workload(request: pytest.FixtureRequest, xbackend_replay: Replay) -> Callable[[], Measurement]:
     """``xbackend_workload()``: one workload of ``--workload``, with its parameters, on one backend, as a benchmark.
 
-    There is a test for each; the first one measures all of them. Returns what the report knows of it.
+    There is a test for each of these; the first one measures all. Returns the row of the report.
     """
     from xbackend.measure.candidates import Candidate
 
@@ -546,7 +546,7 @@ class Bridge:
         return report
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
-        """Only what does not change between two runs on one machine may be compared."""
+        """Leave out facts that change between two runs on one machine, and add ours."""
         from xbackend import cores
         from xbackend.measure import machine
 
@@ -557,7 +557,7 @@ class Bridge:
     def pytest_benchmark_compare_machine_info(
         self, config: pytest.Config, machine_info: dict[str, Any], compared_benchmark: dict[str, Any]
     ) -> None:
-        """A gate between different machines is no gate."""
+        """End pytest where a gate would compare two machines."""
         from xbackend.analysis.gate import GateOutcome
         from xbackend.measure import saved
 
@@ -575,7 +575,7 @@ class Bridge:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, Any, Any]:
-        """Around pytest-benchmark, which saves and compares in this hook, and around the summary."""
+        """The exit code, after the summary and after pytest-benchmark, which saves and compares in this hook."""
         from xbackend.analysis.gate import GateOutcome
 
         self.complete = exitstatus == pytest.ExitCode.OK and not session.shouldstop
@@ -598,13 +598,13 @@ class Bridge:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> Generator[None, Any, Any]:
-        """pytest-benchmark ends in a traceback where something regressed, and says nothing where nothing matched."""
+        """Verdicts and notes. pytest-benchmark raises after a regression, and is silent where nothing matched."""
         from pytest_benchmark.session import PerformanceRegression
 
         self._judge(config)
         try:
             result = yield
-        except PerformanceRegression:  # what regressed has been printed
+        except PerformanceRegression:  # the regressions have been printed
             self.regressed, result = True, None
         for results in config.stash.get(RESULTS, []):
             _verdicts(terminalreporter, results, choices(config).baseline)

@@ -1,3 +1,3 @@
-"""The version of this package, for those that its own modules import."""
+"""The version of this package, in a module that all others can import."""
 
 VERSION = "0.2.0"

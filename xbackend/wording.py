@@ -63,7 +63,7 @@ def few(words: Sequence[str], most: int = 4) -> str:
 
 
 def placed(items: Iterable[Item]) -> Iterator[tuple[Item, str]]:
-    """Each item, and its place as the end of a line of progress, ``(2 of 5)``; empty of only one."""
+    """Each item, and its place to end a line of progress with, ``(2 of 5)``; empty if it is the only one."""
     each = list(items)
     for number, item in enumerate(each, 1):
         yield item, f" ({number} of {len(each)})" if len(each) > 1 else ""

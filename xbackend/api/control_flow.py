@@ -15,6 +15,7 @@ from xbackend.api.functions.creation import zeros
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.casting import copied, integer
 from xbackend.api.tracing.pruning import pruned
+from xbackend.api.tracing.scopes import place
 from xbackend.api.tracing.tracer import Tracer, at_work, current, returned
 from xbackend.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TraceError
 from xbackend.program import structure
@@ -31,7 +32,7 @@ __all__ = ["cond", "scan", "while_loop"]
 
 
 class _Body(Tracer):
-    """The tracer of a function given to a loop or a choice; ``captured`` are arrays that all its functions use."""
+    """The tracer of one function of a loop or a choice; ``captured`` are the outer arrays that its functions use."""
 
     def __init__(self, name: str, outer: Tracer, captured: dict[int, Array]) -> None:
         super().__init__()
@@ -40,7 +41,7 @@ class _Body(Tracer):
         self.taken: dict[int, Array] = {}  # a captured value of the enclosing program -> the input for it
 
     def emit(self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None) -> Array:
-        if op in GENERATORS and _is_large(op, params):
+        if op in GENERATORS and place(device) is None and _is_large(op, params):  # `program` refuses any place
             return self.own(self.outer.emit(op, inputs, params, device))
         return super().emit(op, inputs, params, device)
 
@@ -74,7 +75,7 @@ class _Body(Tracer):
         take: Callable[[list[Array]], Sequence[Any]],
         parts: Callable[[Any], Sequence[Any]] = lambda made: (made,),
     ) -> list[Leaves]:
-        """The ``parts`` of what the function returns for ``take(inputs)``, with inputs of these shapes and dtypes."""
+        """The ``parts`` of the function's result for ``take(inputs)``; inputs have the avals of the arguments."""
         if not callable(function):
             raise ArgumentError(f"xb.{self.body} was given {function!r:.60} in the place of a function")
         with at_work(self):
@@ -253,7 +254,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
 
 
 def cond(p: Any, f: Callable[..., Any], g: Callable[..., Any], *x: Any) -> Any:
-    """``f(*x)`` if ``p`` (one bool) is true, else ``g(*x)``; the other branch is not computed, if the framework can.
+    """``f(*x)`` if ``p`` (one bool) is true, else ``g(*x)``. Only this branch is computed, if the framework can.
 
     Each ``x`` and the results are arrays, or nested tuples, lists and dictionaries of arrays; both functions return the
     same form, shapes and dtypes. Gradients go through it. As ``jax.lax.cond``:

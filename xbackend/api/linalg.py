@@ -161,7 +161,7 @@ def _symmetric(name: str, x: Any) -> Array:
 
 
 def eigh(x: Any, /) -> EighResult:
-    """Eigenvalues (..., n) and eigenvectors (..., n, n) of symmetric matrices; of others, those of (x + x.mT) / 2.
+    """Eigenvalues (..., n) and eigenvectors (..., n, n) of symmetric matrices; other matrices count as (x + x.mT) / 2.
 
     The sign of an eigenvector is each framework's own.
 

@@ -35,8 +35,9 @@ def executed(program: Program, placement: Placement) -> Graph:
         boxes.append(_with_backward(drawn, [record for k in node.outputs for record in backward.get(k, [])]))
     for number, i in enumerate(program.outputs):
         edges.append(_edge(place[i], len(boxes)))
-        device = program.values[i].device if place[i][1] else boxes[place[i][0]].device
-        boxes.append(Box(f"result {number}", device or "", "result"))
+        device = program.values[i].device or ""
+        where = device if place[i][1] else _box("", device, records.get(i)).device
+        boxes.append(Box(f"result {number}", where, "result"))
     for target, expression in program.updates.items():
         source, passed = place[expression]
         edges.append(Edge(source, place[target][0], ", ".join(["update", *passed]), "update"))

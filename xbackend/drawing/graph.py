@@ -140,6 +140,6 @@ def of_program(program: Program) -> Graph:
         edges += [Edge(box[j], number, text, "transfer" if crossing else "data") for j in node.inputs]
     for number, i in enumerate(program.outputs):
         edges.append(Edge(box[i], len(boxes)))
-        boxes.append(Box(f"result {number}", boxes[box[i]].device, "result"))
+        boxes.append(Box(f"result {number}", values[i].device or "default device", "result"))
     edges += [Edge(box[expression], box[target], "update", "update") for target, expression in program.updates.items()]
     return Graph(program.name, tuple(boxes), tuple(edges))

@@ -1,4 +1,4 @@
-"""HTML inside of a page that others write: text, pictures that keep to themselves, and facts, as a notebook shows them.
+"""HTML for a part of a page, as in a notebook: text, facts, and pictures that do not affect the rest of the page.
 
 A program or a placement shows itself in a notebook by `shown`; the report's pages take `escape` and `inline`.
 """
@@ -26,7 +26,7 @@ _REFERENCE = re.compile(r"url\(#([^)]*)\)")
 
 
 def escape(text: object) -> str:
-    """Text as HTML that shows exactly this text, in an element or an attribute, but for what `plain` replaces."""
+    """Text, after `plain`, escaped for an element or an attribute of HTML."""
     return escaped(plain(text))
 
 
@@ -46,10 +46,10 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def inline(svg: bytes, prefix: str, words: str) -> str:
-    """The element ``svg`` for a page that holds others: every id begins with ``prefix``, ``words`` say what it shows.
+    """An SVG picture as an element of a page: every id begins with ``prefix``, ``words`` are its label.
 
-    Its grey becomes the colour of the text around it, and its light colours dark ones on a dark page. Elements that are
-    no drawing are left out.
+    Its grey becomes the colour of the text around it. On a dark page its light colours become dark ones. Elements that
+    are no drawing are left out.
     """
     tree = ElementTree.fromstring(svg)
     _clean(tree, prefix)

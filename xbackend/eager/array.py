@@ -34,7 +34,7 @@ class Owner(Protocol):
     def fetched(self, value: Any) -> np.ndarray: ...
 
 
-# Methods of other libraries' arrays, and what to write here.
+# Methods of other libraries' arrays -> what to write here.
 _INSTEAD = {
     "item": "float(x), int(x) or bool(x)",
     **dict.fromkeys(("tolist", "numpy", "cpu", "get"), "np.asarray(x), which copies it to the host"),

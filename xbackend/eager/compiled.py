@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.scopes import device as scope
+from xbackend.api.tracing.scopes import on
 from xbackend.api.tracing.trace import ArraySpec, trace
 from xbackend.api.tracing.tracer import current
 from xbackend.devices import Device, DeviceMap
@@ -39,8 +38,8 @@ class Compiles(Protocol):
 
 @dataclass(slots=True)
 class CompiledOp:
-    """An op of the backend, from values to values of these ``kinds``. ``build`` makes the result of their arrays; if it
-    is ``next``, the result is the one array. ``keep``: whether to cache it; ``used``: the number of its last call."""
+    """A compiled op: ``execute`` gives values of these ``kinds``, and ``build`` makes the result of their arrays
+    (``next``: the only one). ``keep``: whether to cache it; ``used``: the number of its last call."""
 
     execute: Callable[..., Sequence[Any]]
     kinds: tuple[ArrayKind, ...]
@@ -73,7 +72,7 @@ class Call:
         def filled(item: Any) -> Any:
             return replaced(item, EagerArray, lambda _: next(arrays))
 
-        with nullcontext() if self.device is None else scope(self.device):
+        with on(self.device):
             args = [filled(a) for a in self.args]
             result = self.function(*args, **{k: filled(a) for k, a in self.kwargs.items()})
         if not _holds_arrays(result):

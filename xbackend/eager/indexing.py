@@ -204,9 +204,9 @@ def _axis(keys: tuple[Any, ...], place: int, rank: int) -> int:
 
 
 def _integers(keys: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, dict[str, int]] | None:
-    """Of adjacent integers and whole axes the position along the merged axes, and these, as `part` takes them.
+    """For a key of adjacent integers and whole axes, the position along the merged axes, and these for `part`.
 
-    `None` if the key has other parts, or there are no elements. Raises `NoSuchElement`.
+    `None` for other keys and for arrays without elements. Raises `NoSuchElement`.
     """
     numbers = {i: n for i, k in enumerate(keys) if not _is_array(k) and (n := integer(k)) is not None}
     places = list(numbers)

@@ -97,7 +97,7 @@ class Namespace:
         runner.functions |= {"__getitem__": indexing.read, "__setitem__": indexing.written}
 
     def _of_linalg(self, name: str) -> Any:
-        """A function of the extension. One that the API has, too, is the same object."""
+        """A function of the extension: the API's own, if it has the function too."""
         function = getattr(linalg, name)
         if getattr(functions, name, None) is function:
             return self._runner.functions[name]

@@ -54,7 +54,7 @@ def read(name: str, owner: Owner, item: Any, arrays: list[EagerArray]) -> Hashab
 
 
 def replaced(item: Any, kind: type, make: Callable[[Any], Any]) -> Any:
-    """The argument with what ``make`` makes of each array of this kind, in the order of `read`."""
+    """The argument with ``make(array)`` in place of each array of this kind, in the order of `read`."""
     if isinstance(item, kind):
         return make(item)
     if isinstance(item, tuple | list):

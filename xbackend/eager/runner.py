@@ -37,9 +37,8 @@ class CacheInfo(NamedTuple):
 class Runner:
     """The state shared by the arrays and functions of a namespace: the backend, its devices, the compiled ops.
 
-    The namespace sets ``functions``, its functions by name, which operators look up, and ``namespace``, itself. Up to
-    ``limit`` ops are kept; the least recently used one is evicted. Frameworks have caches of their own
-    (docs/threads.md has Numba's).
+    The namespace sets ``functions`` (by name, for the operators) and ``namespace`` (itself). Up to ``limit`` ops are
+    kept; the least recently used one is evicted. Frameworks have caches of their own (Numba's: docs/threads.md).
     """
 
     def __init__(self, backend: Compiles, limit: int = LIMIT) -> None:
@@ -91,7 +90,7 @@ class Runner:
         self._scalars.clear()
 
     def at_once(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function of the API as one that executes eagerly on arrays of this namespace."""
+        """The eager version of an API function, on arrays of this namespace."""
         operands = () if name in _KNOWN_NUMBERS else _operands(function)
         kept, check_open = self.kept, self.backend.check_open
 
@@ -154,7 +153,7 @@ class Runner:
         return replaced(args, np.ndarray, put), {k: replaced(a, np.ndarray, put) for k, a in kwargs.items()}
 
     def _lifted(self, args: tuple[Any, ...], operands: tuple[int, ...]) -> tuple[Any, ...]:
-        """Numbers beside arrays as arrays of rank 0 in the promoted dtype: other numbers then need no other op."""
+        """Numbers beside arrays as arrays of rank 0 in the promoted dtype, so that all numbers use one op."""
         numbers = [i for i in operands if i < len(args) and not isinstance(args[i], EagerArray | np.ndarray)]
         beside = [args[i] for i in operands if i < len(args) and isinstance(args[i], EagerArray)]
         if not (numbers and beside):

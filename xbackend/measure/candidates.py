@@ -239,12 +239,13 @@ class Candidate:
         self.warnings += measured.warnings
         if measured.relative_error is not None:
             earlier = self.parity
-            ulps = [u for u in (measured.ulps, earlier.ulps if earlier else None) if u is not None]
+            ulps = [measured.ulps, *([earlier.ulps] if earlier else [])]
+            known = [u for u in ulps if u is not None]
             self.parity = Parity(
                 relative_error=max(measured.relative_error, earlier.relative_error if earlier else 0.0),
                 tolerance=measured.tolerance,
                 inputs=measured.inputs,
-                ulps=max(ulps, default=None),
+                ulps=max(known) if len(known) == len(ulps) else None,  # one that is not finite is above all others
                 derived=self.case.derived,
             )
         if measured.wrong:

@@ -32,7 +32,7 @@ from xbackend.results.shrunk import Shrunk
 from xbackend.wording import counted
 from xbackend.workers.protocol import LIMIT
 from xbackend.workers.remote import RemoteBackend, environment_of
-from xbackend.workloads.agreement import Agreement, relative_error, verified
+from xbackend.workloads.agreement import Agreement, differences, relative_error, verified
 
 SECONDS = 60.0  # of shrinking on one backend
 SHORTEST = 10.0  # seconds that one try may take, or so many times what the first took
@@ -128,12 +128,10 @@ def _how(got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> tuple[str, tu
     """How results differ, and the index of the worst element of the worst one."""
     errors = [relative_error(one, right) for one, right in zip(got, want, strict=True)]
     number = max(range(len(errors)), key=errors.__getitem__)
-    one, right = np.asarray(got[number], np.float64), np.asarray(want[number], np.float64)
+    one, right = np.asarray(got[number]), np.asarray(want[number])
     if one.shape != right.shape:
         return "shapes", ()
-    same = (one == right) | (np.isnan(one) & np.isnan(right))
-    with np.errstate(invalid="ignore"):
-        apart = np.where(same, 0.0, np.abs(one - right))
+    apart = differences(one, right)
     apart = np.where(np.isnan(apart), np.inf, apart)
     worst = tuple(map(int, np.unravel_index(int(np.argmax(apart)), apart.shape))) if apart.size else ()
     return "numbers" if np.isfinite(apart).all() else "infinities and NaN", worst

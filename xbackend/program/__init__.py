@@ -1,1 +1,1 @@
-"""Tracing and the traced program: no framework here."""
+"""The op set and programs as data: no framework here."""

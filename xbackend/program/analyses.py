@@ -12,7 +12,8 @@ from xbackend.program.program import Node, Program, Value
 def reached(
     values: Sequence[Value], starts: Iterable[int], follow: Callable[[Value], Iterable[int]], known: Iterable[int] = ()
 ) -> set[int]:
-    """The values that a search from ``starts`` finds along what ``follow`` gives. ``known`` ones are not followed."""
+    """The ``known`` values, and those found by a search from ``starts`` that stops at known ones. ``follow`` gives the
+    next values of a value."""
     found, todo = set(known), list(starts)
     while todo:
         i = todo.pop()
@@ -51,7 +52,7 @@ def everywhere(program: Program) -> Iterator[Node]:
 
 
 def may_refuse(program: Program) -> bool:
-    """Whether it has ops for which a framework may raise an error, depending on their numbers."""
+    """Whether some framework may raise an error for the numbers of an op, bodies of loops and choices included."""
     return any(OPS[node.op].refuses for node in everywhere(program))
 
 
@@ -86,7 +87,7 @@ def between(program: Program, loss: int, wrt: Collection[int]) -> tuple[list[int
 
 
 def orders_through_loops(program: Program) -> list[int]:
-    """Of each value, the number of nested gradients through a scan; -1 where no scan is among its predecessors."""
+    """For each value, the number of nested gradients through a scan; -1 where no scan is among its predecessors."""
     orders: list[int] = []
     for node in program.nodes:
         order = max((orders[j] for j in node.inputs), default=-1)
@@ -120,7 +121,7 @@ def replayed(program: Program, loss: int, wrt: Collection[int]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The outputs of a node, the values that it reads, and those of both that no later node reads."""
+    """The outputs of a node, the values that it reads, and which of both are dead after it."""
 
     makes: tuple[int, ...]
     reads: tuple[int, ...]
@@ -141,8 +142,9 @@ def steps(program: Program) -> list[Step]:
 
 
 def last_uses(used: Sequence[Iterable[int]], kept: Iterable[int]) -> list[tuple[int, ...]]:
-    """Liveness: ``used`` has the values that each step reads or makes. Returns those of each step that no later step
-    uses and that are not ``kept``. Their memory is freed after it, as early as in a user's code."""
+    """Liveness: ``used`` has the values that each step reads or makes. Returns the values that are dead after each
+    step: no later step uses them, and they are not ``kept``. Their memory is freed then, as early as in a user's code.
+    """
     alive, dying = set(kept), []
     for mine in map(set, reversed(used)):
         dying.append(tuple(sorted(mine - alive)))

@@ -1,4 +1,4 @@
-"""What is known of a value before it exists: its shape and its dtype."""
+"""The shape and the dtype of a value, known before it exists."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 The rules, in this order:
 
 * an op runs on the device of the innermost `xbackend.device` scope; outside of all scopes on the device of its inputs,
-  if that is one; else on the default device;
+  if all are on one; else on the default device;
 * an argument without a scope is placed where it is first used, a shared variable on its own device or the default one;
 * constants and other generators are made on each device that uses them and never transferred, except where a gradient
   is taken with respect to one: it is then one array on one device, as an argument is;
@@ -152,7 +152,7 @@ class _Binding:
         self.settle(range(len(where)), self.default)
 
     def settle(self, values: Iterable[int], device: Device | None) -> None:
-        """Give this device to those of the values that have none yet and are not made everywhere."""
+        """Give this device to the values without one that are not made everywhere."""
         for i in values:
             if self.where[i] is None and not self.everywhere(i):
                 self.where[i] = device
@@ -198,8 +198,8 @@ class _Binding:
         return position
 
     def sent(self, position: int, device: Device, source: str, aval: Aval, kept: bool) -> int:
-        """The number of a written value on another device. The result of an all-reduce is a transfer of its sum, which
-        is taken instead unless the result is ``kept``."""
+        """The number of a written value's copy on another device. A result of an all-reduce is a transfer of its sum:
+        the sum is transferred in its place, unless the result is ``kept``."""
         if position in self.reducing and not kept:
             (position,) = self.written.values[position].inputs
         if self.devices[position] == device:
@@ -290,7 +290,7 @@ class _Binding:
 
 
 def on_device(params: Mapping[str, Any], device: str | None) -> dict[str, Any]:
-    """Parameters of a node, with the nodes of bodies of a loop or a choice on its device."""
+    """The parameters of a node, with all nodes in the bodies of a loop or a choice on this device."""
 
     def moved(body: Program) -> Program:
         nodes = [replace(node, device=device, params=on_device(node.params, device)) for node in body.nodes]
@@ -300,7 +300,7 @@ def on_device(params: Mapping[str, Any], device: str | None) -> dict[str, Any]:
 
 
 def renamed(program: Program, bindings: DeviceMap) -> Program:
-    """The traced program with devices in place of the names that are bound to them. Others stay as they are."""
+    """The traced program with each bound name replaced by its device. Other names stay."""
 
     def params(node: Node) -> dict[str, Any]:
         return {k: renamed(v, bindings) if isinstance(v, Program) else v for k, v in node.params.items()}

@@ -68,7 +68,7 @@ class DType(StrEnum):
 
     @property
     def is_numeric(self) -> builtins.bool:
-        """Whether it is another one than bool."""
+        """Whether it is not bool."""
         return self is not DType.bool
 
 

@@ -1,14 +1,16 @@
-"""Conversion of users' values to NumPy arrays on the host."""
+"""Conversion of users' values to NumPy arrays on the host, and checks of them."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xbackend.errors import ArgumentError, DTypeError, ShapeError
+from xbackend.errors import ArgumentError, DTypeError, ShapeError, XBackendError
 from xbackend.program.dtypes import DType
 
 
@@ -39,7 +41,7 @@ def host_array(value: Any, what: str, dtype: DType | None = None) -> np.ndarray:
     try:
         if dtype is not DType.float32:
             return native(np.asarray(value, dtype.value if dtype is not None else None))
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # numbers beyond float32 become infinite
             return native(np.asarray(value, dtype.value))
     except OverflowError:
         raise DTypeError(f"{what} is {value!r:.60}, which does not fit into {dtype}") from None
@@ -52,20 +54,34 @@ def native(array: np.ndarray) -> np.ndarray:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def memory() -> int | None:
-    """Bytes of memory of the machine, or the limit of this process's control group if that is smaller.
+def check_whole(
+    value: object, what: str, least: int = 1, most: float = inf, error: type[XBackendError] = ArgumentError
+) -> None:
+    """Raises ``error`` unless the value is a whole number from ``least`` up (to ``most``); ``what`` names it in
+    messages."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise error(f"{what} is no whole number from {least} {'up' if most == inf else f'to {most}'}")
 
-    `None` where the system does not tell.
+
+def memory(root: Path = Path("/")) -> int | None:
+    """Bytes of memory of the machine, or the limit of the process's control group (version 2) or of one around it, if
+    that is smaller.
+
+    `None` where the system does not tell. ``root`` has the system's files.
     """
     try:
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return None
-    try:
-        group = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
-    except (OSError, ValueError):  # no such group, or "max"
-        return machine
-    return min(machine, group)
+    groups, own = root / "sys/fs/cgroup", ""
+    with suppress(OSError):  # not Linux
+        said = os.fsdecode((root / "proc/self/cgroup").read_bytes())
+        own = next((line[len("0::/") :] for line in said.splitlines() if line.startswith("0::/")), "")
+    limits = [machine]
+    for group in (groups / own, *(groups / own).parents):
+        with suppress(OSError, ValueError):  # no such group, as the path in a container may be the host's, or "max"
+            limits.append(int((group / "memory.max").read_text(encoding="ascii")))
+    return min(limits)
 
 
 def check_fits(size: int, what: str, each: int = 0) -> None:

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xbackend.errors import ArgumentError, DeviceMemoryError
+from xbackend.errors import DeviceMemoryError
 from xbackend.program.analyses import between, constant, steps
+from xbackend.program.host import check_whole
 from xbackend.program.ops import SOURCES
 from xbackend.program.program import Program
 
@@ -51,8 +52,7 @@ def peaks(program: Program) -> dict[str, Peak]:
 
 def check(program: Program, limit: int) -> None:
     """Raises `ArgumentError` for an invalid limit (bytes), `DeviceMemoryError` where a device's peak exceeds it."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise ArgumentError(f"device_memory={limit!r:.40}: a whole number of bytes from 1 up is needed")
+    check_whole(limit, f"device_memory={limit!r:.40} (bytes)")
     for name, peak in peaks(program).items():
         if peak.bytes <= limit:
             continue

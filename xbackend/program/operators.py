@@ -10,7 +10,8 @@ from xbackend.errors import NoSuchMethod, ShapeError, TraceError
 from xbackend.habits import RENAMED, instead
 from xbackend.wording import marked
 
-# The functions that operators call, by name. `xbackend.api.functions` registers them: it needs arrays, which need this.
+# The functions that operators call, by name. `xbackend.api.functions` registers them: it imports arrays, which import
+# this module.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _LISTED = "use the functions of xbackend, dir(xb) lists them"
 
@@ -37,7 +38,6 @@ def _unary(name: str) -> Callable[[Any], Any]:
 class Operators:
     """A base class with the operators of the Array API standard."""
 
-    # What the operators call, by name.
     _functions: Any = FUNCTIONS
 
     # `==` makes a node, so equality cannot hash; identity can.
@@ -92,7 +92,7 @@ class Operators:
         return function(*inputs)
 
     def _refused(self, called: str, name: str = "") -> Exception:
-        """The error for a ufunc without a counterpart, or for another function of NumPy's, which ``name`` names."""
+        """The error for a ufunc without a counterpart, or for another function of NumPy's with this ``name``."""
         if not name:
             return TraceError(f"{called} cannot be traced with these arguments; use the functions of xbackend")
         hint = instead(name, FUNCTIONS, _LISTED)

@@ -17,7 +17,7 @@ them (`xbackend.api.functions`), so an adapter has little to lower and a program
 * `all_reduce` is the sum of its arrays, each times its share if it has ``shares``. Result ``k`` is for the device of
   array ``k``. Binding leaves only the sum over tasks of it, and makes the rest sums and transfers;
 * the bodies of `scan`, `while_loop` and `cond` are programs whose inputs are all that they use: they have no shared
-  variables, no transfers, and no devices but that of their node.
+  variables, no transfers, and no devices but their node's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from xbackend.program.shapes import Avals, Count, Params, Rule, require
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """The type of a parameter: one item of these types, or a tuple of ``many``. Reading a program checks it."""
+    """The type of a parameter: one item of these types, or a tuple of them (``many``). Reading a program checks it."""
 
     types: tuple[type, ...] = (int,)
     many: bool = False
@@ -79,7 +79,7 @@ class Op:
     def widened(self) -> bool:
         """Whether tracing casts unsigned integers to a wider dtype, in which the result has the same last bits. Not
         every framework computes with unsigned ones: TensorFlow's optimiser and PyTensor's rewrites replace 0 - x by a
-        negative, which they lack."""
+        negation, which they lack for these."""
         return self.takes == "signed"
 
     def results(self, avals: Avals, params: Params) -> tuple[Aval, ...]:

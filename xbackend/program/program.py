@@ -60,8 +60,8 @@ class Node:
 
 @dataclass(slots=True)
 class Value:
-    """Result ``index`` of a node, with the node's attributes. ``device`` is the node's; a gradient's is that of its
-    array."""
+    """Result ``index`` of a node, with the node's attributes. ``device`` is the node's; of a gradient, its
+    array's."""
 
     node: Node
     index: int
@@ -176,8 +176,8 @@ class Program:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hexadecimal) of what the program computes and where, without source lines and values of shared
-        variables."""
+        """SHA-256 (hexadecimal) of what the program computes and where, without its name, source lines and the values
+        of shared variables."""
         digest = hashlib.sha256()
         for node in self.nodes:
             params = {k: v for k, v in node.params.items() if k != "value"}

@@ -26,17 +26,17 @@ from xbackend.program.program import Node, Nodes, Program, generate
 
 
 class Unlike(Exception):
-    """The reason why a program is none of replicas."""
+    """Why a program does not consist of replicas."""
 
 
 class NoSum(Unlike):
-    """It has no sum over all devices on this root."""
+    """A program has no sum over all devices on this root."""
 
 
 @dataclass(frozen=True)
 class DeviceSum:
-    """A sum over devices: a term of each, times the same ``share`` unless that is `None`, and the values between the
-    terms and the sum."""
+    """A sum over devices: a term of each device, their common factor ``share`` (or `None`), and the values between
+    the terms and the sum."""
 
     terms: Mapping[str, int]
     share: Any
@@ -61,14 +61,6 @@ class Replicas:
     given: Mapping[int, tuple[int, ...]]
     before: Program
     prior: Mapping[int, int]
-
-
-def find(program: Program) -> Replicas | None:
-    """The replicas of a placed program; `None` if it is none of replicas."""
-    try:
-        return found(program)
-    except Unlike:
-        return None
 
 
 def found(program: Program) -> Replicas:
@@ -102,7 +94,7 @@ class _Search:
             if n.op == "reshape" and n.inputs[0] in self.sums and n.shape == self.values[n.inputs[0]].shape
         }
         self.pairs: dict[str, dict[int, int]] = {home: {} for home in homes[1:]}  # from a device to the root
-        self.sent: dict[int, dict[str, int]] = {}  # what is sent to each device for a value on the root
+        self.sent: dict[int, dict[str, int]] = {}  # by a value on the root, the value sent to each device
 
     def replicas(self) -> Replicas:
         kept = {*self.parts, *self.sums, *self.results}
@@ -124,7 +116,7 @@ class _Search:
         return [n for n in self.program.nodes if n.op not in left_out and self.values[n.outputs[0]].device == home]
 
     def pair(self, home: str, here: Sequence[Node]) -> None:
-        """Pair each node of a device with the first one of the root that is like it."""
+        """Pair each node of a device with the first free node of the root that agrees."""
         free: dict[str, list[Node]] = defaultdict(list)
         for node in here:
             free[self.signature(node)].append(node)
@@ -141,13 +133,13 @@ class _Search:
             pairs |= zip(node.outputs, other.outputs, strict=True)
 
     def signature(self, node: Node) -> str:
-        """What a node has in common with its counterparts."""
+        """The op, parameters, shapes and dtypes that a node shares with its counterparts."""
         params = on_device(node.params, None)
         own = {k: v.fingerprint if isinstance(v, Program) else v for k, v in sorted(params.items())}
         return repr((node.op, own, [self.values[i].aval for i in node.inputs], node.results))
 
     def agree(self, node: Node, other: Node, pairs: Mapping[int, int]) -> dict[int, int] | None:
-        """The pairs that inputs of two nodes become; `None` if they cannot be a pair."""
+        """The new pairs of inputs if two nodes are a pair; `None` if they cannot be one."""
         new: dict[int, int] = {}
         for i, j in zip(node.inputs, other.inputs, strict=True):
             j, value = self.results.get(j, j), self.values[i]
@@ -190,7 +182,8 @@ class _Search:
                 raise Unlike(f"a value goes to {node.device} and no replica uses it")
 
     def before(self) -> set[int]:
-        """The values on the root that are sent to the replicas, and those that they are slices of."""
+        """The values that the root sends to the replicas, and their predecessors. Raises `Unlike` unless all are slices
+        of arguments."""
         sent = (i for each in self.sent.values() for i in each.values())
         needed = analyses.predecessors(self.program, sent)
         for i in needed:
@@ -291,7 +284,7 @@ class _Search:
         return place[i]
 
     def updates(self, place: Mapping[int, tuple[int, int]]) -> dict[int, int]:
-        """The updates of the root's variables. Raises `Unlike` where those of their counterparts differ."""
+        """The updates of the root's variables. Raises `Unlike` where copies are updated differently."""
         updates: dict[int, dict[int, int]] = defaultdict(dict)
         for target, value in self.program.updates.items():
             (variable, k), (new, home) = self.counterpart(target, place), self.counterpart(value, place)
@@ -305,8 +298,8 @@ class _Search:
 
 
 def _sum(program: Program, last: int, homes: Sequence[str]) -> DeviceSum | None:
-    """The sum of a term of each of these devices, made on the first one, that an addition completes; `None` if it
-    completes none."""
+    """The sum over these devices, made on the first one, that the addition ``last`` completes; `None` if it completes
+    none."""
     values, root = program.values, homes[0]
     added, made = [last], set[int]()
     for _ in homes[1:]:  # terms are added in turn

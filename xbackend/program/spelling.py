@@ -40,7 +40,7 @@ def spelled(text: str, what: str, generator: np.random.Generator) -> np.ndarray:
 
 
 def size(text: str, what: str) -> int:
-    """Bytes of an array written so; 0 where the text is no shape and no file. Raises `DTypeError`."""
+    """The bytes of a spelled array; 0 if the text is neither a shape nor a file. Raises `DTypeError`."""
     shaped = _SHAPED.match(text)
     if shaped is not None:
         dtype, shape = _shaped(shaped, what)

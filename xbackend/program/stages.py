@@ -99,7 +99,7 @@ class _Cut:
         for k in reversed(range(len(self.nodes))):
             if k in self.transfers or (k in awaited and k not in self.between):
                 node = self.nodes[k]
-                # Of a node that depends on constants only, what is transferred has a place, and perhaps nothing else.
+                # Of a node that depends on constants only, perhaps only the transferred output has a place.
                 ends = node.inputs[:1] if k in self.transfers else node.outputs
                 here = next(self.place[v] for v in ends if v in self.place)
                 own = [v for v in node.inputs if self.place.get(v) == here]
@@ -156,8 +156,8 @@ def cut(
         nodes: in topological order.
         sources: variables with values from outside.
         outputs: variables to compute.
-        devices: of the sources, the outputs, and the inputs and outputs of nodes between stages; it places those of
-            them that depend on no source.
+        devices: of the sources, the outputs, and the inputs and outputs of nodes between stages. It alone places
+            variables that depend on no source.
         transfers: positions in ``nodes`` of the nodes that move a value.
         others: positions of further nodes between stages.
         ends: a stage ends after each of these variables, which is one of its outputs.

@@ -1,4 +1,4 @@
-"""The loss of a training, a function of the user's: its call and what it returns."""
+"""The call of a training's loss, which is a user's function, and the check of its results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ STATELESS = (
 
 
 def called(loss: Loss, weights: Mapping[str, Any], arrays: Sequence[Array]) -> Any:
-    """What the loss returns. Raises `ArgumentError` for arrays that it does not take, `SharedVariableError` for an
-    update in it."""
+    """Call the loss. Raises `ArgumentError` if the arrays do not fit its signature, `SharedVariableError` for an update
+    in it."""
     try:
         signature = inspect.signature(loss)
-    except (TypeError, ValueError):  # a callable in C: it says itself what it does not take
+    except (TypeError, ValueError):  # a callable in C: it refuses arguments itself
         signature = None
     try:
         if signature is not None:
@@ -40,7 +40,7 @@ def called(loss: Loss, weights: Mapping[str, Any], arrays: Sequence[Array]) -> A
 
 
 def results_of(loss: Loss, weights: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[Array, dict[str, Array]]:
-    """The results of a loss: its value and the further scalars."""
+    """The results of a loss: its value and the further scalars. Raises `TraceError`, `ShapeError`, and as `called`."""
     result = called(loss, weights, arrays)
     tracer = current("a step of training")
     if result is None or (isinstance(result, tuple | list) and len(result) != 2):

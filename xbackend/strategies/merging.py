@@ -1,4 +1,4 @@
-"""The results of replicas are merged: concatenated, averaged or summed."""
+"""Merging of the results of replicas: concatenation, mean or sum."""
 
 from __future__ import annotations
 

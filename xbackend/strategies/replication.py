@@ -6,13 +6,13 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.casting import integer
-from xbackend.api.tracing.scopes import device, renamed
+from xbackend.api.tracing.scopes import device, on, renamed
 from xbackend.api.tracing.trace import ArraySpec, trace
 from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.api.tracing.tracer import Tracer, current
@@ -57,12 +57,12 @@ class Replica:
     @contextmanager
     def scopes(self) -> Iterator[None]:
         """The device scopes of its ops."""
-        with nullcontext() if self.place is None else device(self.place), renamed(self.names):
+        with on(self.place), renamed(self.names):
             yield
 
 
 def replicas_of(devices: Any) -> tuple[Replica, ...]:
-    """A replica for each entry. Raises `ArgumentError` if there is none, and for what has no entries or no order."""
+    """A replica for each entry. Raises `ArgumentError` for no entry, and for a value without entries or order."""
     if isinstance(devices, str | Device | Mapping | set | frozenset) or not isinstance(devices, Iterable):
         raise ArgumentError(f"devices={devices!r:.80}: it has one entry for each replica; write ('dev0', 'dev1')")
     if not (replicas := tuple(map(Replica.of, devices))):

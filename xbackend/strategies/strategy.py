@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,7 @@ import numpy as np
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.casting import cast
 from xbackend.api.tracing.gradient import grad
-from xbackend.api.tracing.scopes import device
+from xbackend.api.tracing.scopes import on
 from xbackend.api.tracing.state import shared, update
 from xbackend.api.tracing.tracer import current
 from xbackend.errors import ArgumentError, GradientError, ShapeError, TraceError
@@ -274,7 +273,7 @@ def mean(values: Sequence[Array], parts: Sequence[Part]) -> Array:
 
 
 def merged(found: Sequence[Mapping[str, Array]], parts: Sequence[Part]) -> tuple[Array, dict[str, Array]]:
-    """The loss of all rows and the further scalars; among them, with its prefix, those of each replica."""
+    """The loss of all rows and the further scalars, with each replica's own under its prefix."""
     names = list(found[0])
     if any(list(one) != names for one in found):
         raise TraceError("the replicas return different scalars; return the same from each")
@@ -302,7 +301,3 @@ def moved(
                 slots[slot][name] = cast(value, own.dtype)
     with on(place(next(iter(copy.weights)))):
         return Copy(weights, slots, tracer.array(copy.count) + 1).named()
-
-
-def on(place: str | None) -> AbstractContextManager[Any]:
-    return nullcontext() if place is None else device(place)

@@ -7,13 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from xbackend.errors import ArgumentError, ShapeError
-from xbackend.program.host import host_array
-
-
-def check_whole(value: object, what: str, least: int = 1) -> None:
-    """Raises `ArgumentError` unless the value is a whole number from ``least`` up."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(f"{what}: a whole number from {least} up")
+from xbackend.program.host import check_whole, host_array
 
 
 class Order:
@@ -33,8 +27,9 @@ class Order:
         return {"seed": self.seed, "epoch": self.epoch, "place": self.place, **self._how}
 
     def restore(self, state: Mapping[str, int]) -> None:
-        """Go on from a state. Raises `ArgumentError` for that of another data set."""
-        if state.get("place", -1) not in range(self._most + 1) or state.get("epoch", -1) < 0:
+        """Go on from a state. Raises `ArgumentError` for a state that this data set does not have."""
+        least = min(state.get("seed", -1), state.get("epoch", -1))
+        if state.get("place", -1) not in range(self._most + 1) or least < 0:
             raise ArgumentError(f"the order of the data {dict(state)} is not one of {self._most} {self.unit}")
         self.seed, self.epoch, self.place = state["seed"], state["epoch"], state["place"]
         if self._most - self.place < self._least:  # no batch is left of this epoch

@@ -22,16 +22,15 @@ import numpy as np
 
 from xbackend import extras
 from xbackend.errors import CheckpointError, DamagedStore
-from xbackend.files import hold, read_file, refused, write_whole
+from xbackend.files import MOST_OF_ARRAYS, hold, read_file, refused, write_whole
 
 FORMAT = "xbackend checkpoint"
 VERSION = 1
 KEPT = 3
-MOST = 1 << 36  # bytes of a file that is read
 _SUFFIX = ".safetensors"
 _NAME = re.compile(rf"step-([0-9]+){re.escape(_SUFFIX)}")
 _BEING_WRITTEN = re.compile(rf"\.{_NAME.pattern}\.[0-9a-f]+")
-_LEFT = 60.0  # seconds after which an unfinished file counts as that of a killed process
+_LEFT = 60.0  # seconds after which an unfinished file counts as left by a killed process
 _SAID = ("format", "version", "model", "step", "data")  # the metadata
 
 
@@ -131,7 +130,7 @@ def read(path: Path, model: str | None = None) -> Checkpoint:
 
     with refused(f"checkpoint {path} cannot be read"):
         try:
-            data = read_file(path, MOST)
+            data = read_file(path, MOST_OF_ARRAYS)
         except IsADirectoryError:
             raise _damaged(path, "it is a folder") from None
         except DamagedStore as error:

@@ -1,4 +1,4 @@
-"""What a user gives a training, checked: each mistake is one error, which says what to write."""
+"""Checks of the arguments of a training: each mistake is one error, which says what to write."""
 
 from __future__ import annotations
 

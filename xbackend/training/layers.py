@@ -11,6 +11,7 @@ from xbackend.api.tracing.tracer import current
 from xbackend.errors import ArgumentError, DTypeError, ShapeError
 from xbackend.program.dtypes import DType
 from xbackend.strategies.strategy import EVALUATES
+from xbackend.workloads.workload import plain
 
 
 def dense(x: Any, w: Any, b: Any = None) -> Array:
@@ -89,7 +90,7 @@ def dropout(x: Any, rate: float, seeds: Any, *, layer: int = 0) -> Array:
     >>> sorted({float(one) for one in dropped.ravel()})
     [0.0, 2.0]
     """
-    tracer = current("dropout")
+    tracer, rate, layer = current("dropout"), plain(rate), plain(layer)
     rows, own = tracer.array(x), tracer.array(seeds)
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < 1:
         raise ArgumentError(f"dropout: rate={rate!r:.40} is no number from 0 to below 1")

@@ -17,11 +17,11 @@ import numpy as np
 from xbackend.api.tracing.trace import ArraySpec, trace
 from xbackend.backends.contract import Backend
 from xbackend.errors import ArgumentError, CheckpointError, TrainingError
-from xbackend.program.host import host_array
+from xbackend.program.host import check_whole, host_array
 from xbackend.strategies import OneDevice, Strategy
 from xbackend.strategies.loss import TOWER, Loss, called
 from xbackend.training import checkpoints, given
-from xbackend.training.batches import Batches, check_whole
+from xbackend.training.batches import Batches
 from xbackend.training.checkpoints import Checkpoint
 from xbackend.training.optimizers import Optimizer
 from xbackend.training.sources import Stream
@@ -29,7 +29,7 @@ from xbackend.training.sources import Stream
 
 @dataclass(frozen=True)
 class Epoch:
-    """The results of an epoch: means over the rows of the training batches, and over those of the test batches.
+    """The results of an epoch: means over the rows of the training batches and of the test batches.
 
     >>> xb.training.Epoch(number=1, steps=10, train={"loss": 0.5})
     Epoch(number=1, steps=10, train={'loss': 0.5}, test={})
@@ -130,7 +130,7 @@ class Training:
         self._initial, self.rows, self._own = new, 0, set()
 
     def step(self, *batch: Any) -> dict[str, float]:
-        """Make a step. Returns its ``loss``, the further scalars, and those of each replica under its prefix.
+        """Make a step. Returns its ``loss``, the further scalars, and each replica's under its prefix.
 
         Raises `TrainingError` if the loss is not finite; the weights have been updated by then.
         """
@@ -169,7 +169,7 @@ class Training:
 
     @property
     def executables(self) -> tuple[Any, ...]:
-        """All that was compiled so far."""
+        """The executables compiled so far."""
         return tuple(self._compiled.values())
 
     @property
@@ -300,7 +300,7 @@ class Training:
         on_step: Callable[[int, Mapping[str, float]], None] | None = None,
         on_epoch: Callable[[Epoch], None] | None = None,
     ) -> list[Epoch]:
-        """Train for ``epochs`` epochs in all, those before a restored checkpoint included.
+        """Train until ``epochs`` epochs are complete, epochs before a restored checkpoint included.
 
         ``test`` are batches evaluated after each epoch. With ``folder``, training goes on from its newest checkpoint
         and writes one after each epoch; ``on_notice`` is told of damaged newer ones. With ``patience`` it stops after

@@ -23,7 +23,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from xbackend.errors import TrainingError
-from xbackend.program.host import host_array
+from xbackend.habits import keywords
+from xbackend.program.host import check_whole, host_array
 from xbackend.training.batches import Batches
 from xbackend.training.optimizers import SGD, Optimizer
 from xbackend.training.sources import Stream
@@ -74,8 +75,7 @@ class Model:
         if optimizer is not None and not isinstance(optimizer, Optimizer):
             raise TrainingError(f"model {name}: optimizer={optimizer!r:.60} is none; write SGD(0.1), Adam()")
         for what, value in (("batch", batch), ("epochs", epochs)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise TrainingError(f"model {name}: {what}={value!r:.40} is no whole number from 1 up")
+            check_whole(value, f"model {name}: {what}={value!r:.40}", error=TrainingError)
         self.loss, self.name = loss, name
         self.__wrapped__ = loss  # `inspect.signature` of the model is the loss's
         self.summary = (inspect.getdoc(loss) or "").partition("\n")[0]
@@ -130,10 +130,12 @@ class Model:
                 )
             return train, self._held(test)
         rows = len(train[0]) if np.ndim(train[0]) else 0
-        if size is not None and size > rows > 0:
-            raise TrainingError(f"batches of {size} rows of {rows} that model {self.name} has: there are no such")
+        own = max(1, min(self.batch, rows)) if size is None else size
+        check_whole(own, f"model {self.name}: size={size!r:.40} of a batch", error=TrainingError)
+        if own > rows > 0:
+            raise TrainingError(f"batches of {own} rows of {rows} that model {self.name} has: there are no such")
         options: dict[str, Any] = {"seed": seed, "seeds": self.seeds, "partial": self.partial}
-        return Batches(*train, size=size or max(1, min(self.batch, rows)), **options), self._held(test)
+        return Batches(*train, size=own, **options), self._held(test)
 
     def _held(self, test: Sequence[Any]) -> list[tuple[np.ndarray, ...]]:
         if len(test) == 0 or np.shape(test[0])[:1] == (0,):
@@ -157,7 +159,17 @@ def _is_pair(made: Any) -> bool:
     return isinstance(made[0], Stream) or _is_arrays(made[0])
 
 
-def model(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+@keywords
+def model(
+    function: Callable[..., Any] | None = None,
+    *,
+    optimizer: Optimizer | None = None,
+    batch: int = 32,
+    epochs: int = 1,
+    seeds: bool = False,
+    partial: bool = True,
+    places: Mapping[str, str] | None = None,
+) -> Any:
     """Make a `Model` of the decorated function, with these options.
 
     >>> @xb.model(optimizer=xb.training.SGD(0.5), batch=2)
@@ -167,6 +179,8 @@ def model(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     >>> constant.name, constant.summary, constant.batch
     ('constant', 'The number nearest to all.', 2)
     """
-    if function is not None:
-        return Model(function, **options)
-    return lambda loss: Model(loss, **options)
+
+    def made(loss: Callable[..., Any]) -> Model:
+        return Model(loss, optimizer=optimizer, batch=batch, epochs=epochs, seeds=seeds, partial=partial, places=places)
+
+    return made if function is None else made(function)

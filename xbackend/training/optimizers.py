@@ -17,9 +17,10 @@ from typing import Any
 from xbackend.api.functions.elementwise import add, less, pow, sqrt, square, where
 from xbackend.api.functions.reductions import sum
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.casting import cast
+from xbackend.api.tracing.casting import cast, is_scalar
 from xbackend.api.tracing.tracer import current
 from xbackend.errors import ArgumentError
+from xbackend.workloads.workload import plain
 
 # The learning rate: a number, or a function of the step, an int64 scalar that counts from 0.
 Rate = float | Callable[[Array], Any]
@@ -69,18 +70,21 @@ class Optimizer(abc.ABC):
     def rate_at(self, step: Array, like: Array) -> Any:
         """The rate of a step: a number, or a scalar of the dtype of ``like``, a weight."""
         rate = self.rate(step) if callable(self.rate) else self.rate
-        return rate if isinstance(rate, int | float) else cast(current("a rate").array(rate), like.dtype)
+        return rate if is_scalar(rate) else cast(current("a rate").array(rate), like.dtype)
 
 
-def _checked(optimizer: Optimizer, **bounds: tuple[Any, float]) -> None:
-    """Numbers must be from 0 to below their bounds, rate and clip above 0."""
-    own = type(optimizer).__name__
-    for what, (value, below) in bounds.items():
+def _checked(optimizer: Optimizer, **bounds: float) -> None:
+    """Make its numbers Python's. Raises `ArgumentError` unless they are from 0 to below their bounds, and rate and clip
+    above 0."""
+    own, given = type(optimizer).__name__, vars(optimizer)
+    given.update({name: plain(value) for name, value in given.items()})
+    for what, below in bounds.items():
+        value = given[what]
         if not _is_number(value) or not 0 <= value < below:
             raise ArgumentError(f"{own}: {what}={value!r:.40} is no number from 0 to below {below:g}")
     for what, value in (("rate", optimizer.rate), ("clip", optimizer.clip)):
-        given = value is not None and not callable(value)
-        if given and (not _is_number(value) or not 0 < value < inf):  # type: ignore[operator]
+        fixed = value is not None and not callable(value)
+        if fixed and (not _is_number(value) or not 0 < value < inf):  # type: ignore[operator]
             raise ArgumentError(f"{own}: {what}={value!r:.40} is no number above 0")
 
 
@@ -107,7 +111,7 @@ class SGD(Optimizer):
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        _checked(self, momentum=(self.momentum, 1.0))
+        _checked(self, momentum=1.0)
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -139,7 +143,7 @@ class RMSProp(Optimizer):
     slots = ("square",)
 
     def __post_init__(self) -> None:
-        _checked(self, decay=(self.decay, 1.0), epsilon=(self.epsilon, inf))
+        _checked(self, decay=1.0, epsilon=inf)
 
     def update(self, weight: Array, gradient: Array, slots: Slots, step: Array) -> Updated:
         squares = self.decay * slots["square"] + (1 - self.decay) * square(gradient)
@@ -168,7 +172,7 @@ class Adam(Optimizer):
     slots = ("mean", "square")
 
     def __post_init__(self) -> None:
-        _checked(self, a=(self.a, 1.0), b=(self.b, 1.0), epsilon=(self.epsilon, inf))
+        _checked(self, a=1.0, b=1.0, epsilon=inf)
 
     def update(self, weight: Array, gradient: Array, slots: Slots, step: Array) -> Updated:
         mean = self.a * slots["mean"] + (1 - self.a) * gradient

@@ -9,7 +9,7 @@ from typing import Any
 from xbackend.api.functions.elementwise import cos, floor, less, minimum, pow, where
 from xbackend.api.tracing.casting import cast
 from xbackend.program.dtypes import DType
-from xbackend.training.batches import check_whole
+from xbackend.program.host import check_whole
 
 Schedule = Callable[[Any], Any]
 
@@ -64,7 +64,7 @@ def piecewise(rate: float, factors: Mapping[int, float]) -> Schedule:
     """
 
     def at(step: Any) -> Any:
-        now: Any = where(less(step, 0), float(rate), float(rate))
+        now: Any = float(rate)
         for begin, factor in sorted(factors.items()):
             now = where(less(step, begin), now, now * factor)
         return now

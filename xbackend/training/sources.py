@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 
 from xbackend.errors import TrainingError
-from xbackend.files import read_file, refused
-from xbackend.program.host import host_array
+from xbackend.files import MOST_OF_ARRAYS, read_file, refused
+from xbackend.program.host import check_whole, host_array
 from xbackend.strategies.strategy import rows_of
-from xbackend.training.batches import Order, check_whole
-
-MOST = 1 << 36  # bytes of a file
+from xbackend.training.batches import Order
 
 
 def npz(path: str | os.PathLike[str], *names: str) -> tuple[np.ndarray, ...]:
@@ -52,8 +50,8 @@ def table(path: str | os.PathLike[str], labels: str) -> tuple[np.ndarray, np.nda
     """The rows of a csv file whose first line has names. The column ``labels`` (whole numbers) is returned second, as
     int64 [rows]; the other columns first, as float64 [rows, columns].
 
-    Raises `StoreError` if it cannot be read, `TrainingError`, with the line, for a cell that is no number, and if it
-    changed meanwhile.
+    Raises `StoreError` if it cannot be read, `TrainingError` for a cell that is no number (with its line), and if the
+    file changed meanwhile.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -88,7 +86,7 @@ def _read(path: str | os.PathLike[str]) -> bytes:
     """The content of a file. Raises `TrainingError` if it changed while it was read."""
     with refused(f"{os.fspath(path)} cannot be read"):
         before = _state(path)
-        data = read_file(path, MOST)
+        data = read_file(path, MOST_OF_ARRAYS)
         after = _state(path)
     if before != after or len(data) != after[0]:
         raise TrainingError(f"{os.fspath(path)} changed while it was read: read it again when nobody writes to it")

@@ -15,7 +15,7 @@ from xbackend.errors import WorkloadError
 from xbackend.strategies import Strategy
 from xbackend.strategies.named import NAMES, REPLICATED, named
 from xbackend.training.model import Model
-from xbackend.workloads.workload import Workload, check_choice, check_whole
+from xbackend.workloads.workload import Workload, check_choice, check_count
 
 MOST = 64  # replicas in one graph
 
@@ -55,7 +55,7 @@ def step_of(model: Model) -> Workload:
     @workload.check
     def check(*, strategy: str, replicas: int, batch: int) -> None:
         check_choice(model.name, "strategy", strategy, NAMES if model.places else [n for n in NAMES if n != "model"])
-        check_whole(model.name, "replicas", replicas, 1, MOST)
-        check_whole(model.name, "batch", batch, replicas if strategy in REPLICATED else 1, 10**9)
+        check_count(model.name, "replicas", replicas, 1, MOST)
+        check_count(model.name, "batch", batch, replicas if strategy in REPLICATED else 1, 10**9)
 
     return workload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -25,20 +25,30 @@ def relative_error(result: Any, oracle: Any) -> float:
     if isinstance(oracle, list | tuple):
         pairs: Sequence[tuple[Any, Any]] = list(zip(result, oracle, strict=True))
         return max((relative_error(r, o) for r, o in pairs), default=0.0)
-    got, want = np.asarray(result, np.float64), np.asarray(oracle, np.float64)
+    got, want = np.asarray(result), np.asarray(oracle)
     if got.shape != want.shape:
         return float("inf")
     if want.size == 0:
         return 0.0
-    with np.errstate(invalid="ignore"):
-        same = (got == want) | (np.isnan(got) & np.isnan(want))
-        difference = np.where(same, 0.0, np.abs(got - want))
+    difference = differences(got, want)
     if not np.isfinite(difference).all():
         return float("inf")
-    finite = np.abs(want[np.isfinite(want)])
+    magnitude = np.abs(want.astype(np.float64))
+    finite = magnitude[np.isfinite(magnitude)]
     scale = float(finite.max()) if finite.size else 0.0
     largest = float(difference.max())
     return largest / scale if scale else largest
+
+
+def differences(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The magnitude of each element's difference in float64: 0 for equal ones, infinities and NaN included."""
+    if np.result_type(one, other).kind in "bui":
+        # float64 lacks most of the large int64; uint64 has the difference of any two.
+        low, high = (pick(one, other).astype(np.uint64) for pick in (np.minimum, np.maximum))
+        return np.asarray(high - low, np.float64)
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, np.abs(one - other))
 
 
 DETERMINED = 1e-2  # relative error: beyond it fewer than two digits are determined
@@ -99,7 +109,7 @@ DOUBTFUL = (
 
 
 def most(differ: int, compared: int) -> bool:
-    """Whether so many differ from the oracle that the oracle itself may be wrong."""
+    """Whether most results differ from the oracle: the oracle itself may be wrong then."""
     return differ > 1 and 2 * differ > compared
 
 
@@ -117,7 +127,7 @@ def without_number(arrays: Any) -> int:
     return sum(int(np.isnan(array).sum()) for array in map(np.asarray, each) if array.dtype.kind == "f")
 
 
-INFINITE = "NaN or infinite"  # of trained weights: those that overflow have no number either
+INFINITE = "NaN or infinite"  # of trained weights, which may overflow
 
 
 def not_finite(arrays: Iterable[Any]) -> int:
@@ -142,20 +152,29 @@ def ulps(result: Any, oracle: Any) -> float | None:
     """The largest deviation of an element from the oracle in units in the last place, over all floating-point arrays.
 
     The unit is the distance from the oracle's value, rounded to the result's dtype, to the next number of that dtype
-    (Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic*, 1991). `None` if no array is
-    floating-point, or the largest deviation is not finite.
+    (Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic*, 1991). `None` where no array
+    is floating-point, or where a deviation is not finite or an array of another shape.
 
     >>> xb.workloads.ulps(np.float32(1.0) + np.float32(2.0**-23), np.float64(1.0))
     1.0
     """
+    largest = [*_in_ulps(result, oracle)]
+    return max(largest) if largest and np.isfinite(largest).all() else None
+
+
+def _in_ulps(result: Any, oracle: Any) -> Iterator[float]:
+    """The largest deviation of each floating-point array, in units in the last place."""
     if isinstance(oracle, list | tuple):
-        errors = [ulps(r, o) for r, o in zip(result, oracle, strict=True)]
-        return max((e for e in errors if e is not None), default=None)
+        for got, want in zip(result, oracle, strict=True):
+            yield from _in_ulps(got, want)
+        return
     got, want = np.asarray(result), np.asarray(oracle, np.float64)
-    if got.dtype.kind != "f" or got.shape != want.shape or not got.size:
-        return None
-    with np.errstate(invalid="ignore", over="ignore"):
-        unit = np.spacing(np.abs(want.astype(got.dtype))).astype(np.float64)
-        difference = np.where(got == want, 0.0, np.abs(got.astype(np.float64) - want))
-        largest = float(np.max(difference / unit))
-    return largest if np.isfinite(largest) else None
+    if got.dtype.kind != "f":
+        return
+    if got.shape != want.shape:
+        yield math.inf
+    elif got.size:
+        with np.errstate(invalid="ignore", over="ignore"):
+            unit = np.spacing(np.abs(want.astype(got.dtype))).astype(np.float64)
+            difference = differences(got, want)
+            yield float(np.max(np.divide(difference, unit, out=np.zeros_like(unit), where=difference != 0)))

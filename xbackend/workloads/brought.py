@@ -12,7 +12,7 @@ from xbackend.program.program import Program
 from xbackend.workloads.agreement import relative_error
 from xbackend.workloads.workload import Workload
 
-CLOSE = {"float64": 1e-8, "float32": 1e-4}  # relative: what is called the framework's own result
+CLOSE = {"float64": 1e-8, "float32": 1e-4}  # relative errors up to which results are the framework's own
 
 
 def workload_of(origin: Origin, name: str) -> Workload:

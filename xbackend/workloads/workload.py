@@ -23,7 +23,7 @@ import numpy as np
 from xbackend.api.tracing.gradient import grad
 from xbackend.errors import WorkloadError
 from xbackend.habits import keywords
-from xbackend.program.host import check_fits, host_array
+from xbackend.program.host import check_fits, check_whole, host_array
 from xbackend.program.structure import flatten
 
 Made = TypeVar("Made", bound=Callable[..., Any])
@@ -42,7 +42,7 @@ class Workload:
         name, summary: the function's name and the first line of its docstring.
         function: takes the arrays, in the order of the inputs, and parameters by keyword.
         sweep: the default values of each parameter to measure, and the order of the parameters.
-        quick: those for ``--quick``.
+        quick: the values for ``--quick``.
         gradient: the names of arguments with respect to which the gradient is measured too.
         made_by: the function registered as `inputs`, if any.
 
@@ -206,7 +206,7 @@ class Workload:
             )
         drawn = (make(np.random.default_rng(seed), **taken(make, parameters)) for _ in range(2))
         arrays, others = map(self._as_arrays, drawn)
-        # The bytes of one array at a time: those of all are as large as the inputs once more.
+        # The bytes of one array at a time: of all at once they would double the memory.
         once, again = (((a.dtype, a.shape, a.tobytes()) for a in each) for each in (arrays, others))
         if len(arrays) != len(others) or any(map(ne, once, again)):
             raise WorkloadError(
@@ -282,7 +282,7 @@ def workload(
 
     Args:
         sweep: values of parameters, a list of each or one: every combination is measured.
-        quick: those for ``--quick``.
+        quick: the values for ``--quick``.
         gradient: names of arguments with respect to which the gradient is measured too, in a separate row.
         tolerance: the largest relative error that passes.
         name: its name; by default the function's.
@@ -294,9 +294,8 @@ def workload(
     >>> energy.name, energy.summary, list(energy.combinations({}))
     ('energy', 'The energy of a vector.', [{'scale': 1.0}, {'scale': 2.0}])
     """
-    if function is not None:
-        return Workload(function)
-    return partial(Workload, sweep=sweep, quick=quick, gradient=gradient, tolerance=tolerance, name=name)
+    made = partial(Workload, sweep=sweep, quick=quick, gradient=gradient, tolerance=tolerance, name=name)
+    return made if function is None else made(function)
 
 
 def _listed(workload: str, sweep: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
@@ -308,11 +307,11 @@ def _listed(workload: str, sweep: Mapping[str, Any]) -> dict[str, tuple[Any, ...
     for name, values in lists.items():
         if not values:
             raise WorkloadError(f"workload {workload}: its sweep has no value of {name}")
-    plain = {name: [*map(_plain, values)] for name, values in lists.items()}
-    return {name: tuple({repr(value): value for value in values}.values()) for name, values in plain.items()}
+    own = {name: [*map(plain, values)] for name, values in lists.items()}
+    return {name: tuple({repr(value): value for value in values}.values()) for name, values in own.items()}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A NumPy number as Python's: NumPy's would decide the dtype of its products with arrays."""
     return value.item() if isinstance(value, np.generic) else value
 
@@ -345,14 +344,13 @@ def _named(call: Callable[..., Any], of: Callable[..., Any], name: str) -> Calla
     return function
 
 
-def check_whole(workload: str, name: str, value: Any, least: int, most: int) -> None:
-    """A parameter is a whole number within bounds. Raises `WorkloadError`."""
-    if type(value) is not int or not least <= value <= most:
-        raise WorkloadError(f"workload {workload}: {name}={value!r:.40} is no whole number from {least} to {most}")
+def check_count(workload: str, name: str, value: Any, least: int, most: int) -> None:
+    """Raises `WorkloadError` unless a parameter is a whole number within bounds."""
+    check_whole(value, f"workload {workload}: {name}={value!r:.40}", least, most, WorkloadError)
 
 
 def check_choice(workload: str, name: str, value: Any, choices: Sequence[str]) -> None:
-    """A parameter is one of a few words. Raises `WorkloadError`."""
+    """Raises `WorkloadError` unless a parameter is one of these words."""
     if value not in choices:
         raise WorkloadError(f"workload {workload}: {name}={value!r:.40} is none of {', '.join(choices)}")
 
@@ -361,13 +359,15 @@ FLOATING = ("float32", "float64")
 
 
 def check_drawn(workload: Workload, numbers: Callable[[int], int], **bounds: tuple[int, int]) -> None:
-    """Let a workload refuse a ``size`` that is no whole number from 1 up, a ``dtype`` that is none of `FLOATING`, and
-    parameters beyond their ``bounds`` (`WorkloadError`), and a size whose ``numbers(size)`` numbers, drawn as float64,
-    do not fit into memory (`ArgumentError`)."""
+    """Let a workload check its parameters.
+
+    It raises `WorkloadError` for a ``size`` that is no whole number from 1 up, a ``dtype`` that is none of `FLOATING`,
+    and parameters beyond their ``bounds``, and `ArgumentError` for a size whose ``numbers(size)`` numbers, drawn as
+    float64, do not fit into memory."""
 
     @workload.check
     def check(**given: Any) -> None:
         for name, (least, most) in {"size": (1, 10**9), **bounds}.items():
-            check_whole(workload.name, name, given[name], least, most)
+            check_count(workload.name, name, given[name], least, most)
         check_choice(workload.name, "dtype", given["dtype"], FLOATING)
         check_fits(8 * numbers(given["size"]), f"workload {workload.name} with size={given['size']}")

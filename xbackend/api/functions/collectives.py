@@ -38,7 +38,7 @@ def all_reduce(
     each replica, give sum(w_i x_i) / sum(w_i).
 
     ``across=task``, in a function of a cluster, reduces over the values of all tasks of its job. Every task has the
-    same number of values, or ``weights`` for its own.
+    same number of values, or ``weights`` for its own; with these all results are one array.
 
     Raises `ArgumentError` for no values, another reduction or invalid weights, `ShapeError` and `DTypeError` where
     values differ or have no mean.
@@ -93,7 +93,8 @@ def _weighted(arrays: Sequence[Array], weights: Sequence[float], across: Across)
     terms = [x * float(w) if w else _nothing(x) for x, w in zip(arrays, weights, strict=True)]
     params = {"shares": (), "tasks": across.count}
     total = tracer.emit_all("all_reduce", terms, params)[0]
-    count = tracer.emit("all_reduce", [full((), float(sum(weights)), dtype=dtype)], params)
+    own = full((), float(sum(weights)), dtype=dtype, device=arrays[0].device)  # where `total` is divided
+    count = tracer.emit("all_reduce", [own], params)
     # Divided once: compilers may change divisions on several devices differently.
     return [total / count] * len(arrays)
 

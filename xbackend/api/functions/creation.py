@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 import math
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,10 @@ import numpy as np
 from xbackend.api.tracing.array import Array
 from xbackend.api.tracing.casting import Scalar, converted, given, integer, is_scalar
 from xbackend.api.tracing.casting import shape as as_shape
-from xbackend.api.tracing.scopes import device as scope
+from xbackend.api.tracing.scopes import on
 from xbackend.api.tracing.tracer import current
 from xbackend.errors import DTypeError, ShapeError
 from xbackend.program.dtypes import DType, as_dtype
-
-
-def _on(device: Any) -> AbstractContextManager[Any]:
-    return nullcontext() if device is None else scope(device)
 
 
 def asarray(value: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
@@ -37,7 +32,7 @@ def asarray(value: Any, /, *, dtype: Any = None, device: Any = None, copy: bool 
     array([[1., 2.],
            [3., 4.]], dtype=float32, device=cpu:0)
     """
-    with _on(device):
+    with on(device):
         array = given("asarray", value)
         kind = array.dtype if dtype is None else as_dtype(dtype)
         if copy is False and array.dtype is not kind:
@@ -56,7 +51,7 @@ def full(shape: Any, fill_value: Scalar, *, dtype: Any = None, device: Any = Non
         raise DTypeError(f"full takes a Python number, not {fill_value!r:.60}; use xb.broadcast_to")
     kind = as_dtype(type(fill_value) if dtype is None else dtype)
     params = {"shape": as_shape(shape), "dtype": kind, "fill_value": _number(fill_value, kind)}
-    with _on(device):
+    with on(device):
         return current("xb.full").emit("full", (), params)
 
 
@@ -146,14 +141,14 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
     """
     shape = as_shape((n_rows, n_rows if n_cols is None else n_cols))
     kind = as_dtype(float if dtype is None else dtype)
-    with _on(device):
+    with on(device):
         return current("xb.eye").emit("eye", (), {"k": k, "shape": shape, "dtype": kind})
 
 
 def arange(
     start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, *, dtype: Any = None, device: Any = None
 ) -> Array:
-    """Evenly spaced numbers from ``start`` (or 0) up to, without, ``stop``.
+    """Evenly spaced numbers from ``start`` (or 0) up to ``stop``, exclusive.
 
     Raises `DTypeError` for numbers out of the dtype's range, `ShapeError` for an infinite length.
 
@@ -174,7 +169,7 @@ def arange(
         _number(int(start), kind)
         _number(int(start + (length - 1) * step), kind)
     params = {"start": start, "step": step, "shape": (length,), "dtype": kind}
-    with _on(device):
+    with on(device):
         return current("xb.arange").emit("arange", (), params)
 
 

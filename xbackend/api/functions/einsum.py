@@ -32,6 +32,8 @@ def einsum(subscripts: str, /, *arrays: Any) -> Array:
     >>> xp.einsum("ii", xp.eye(3))
     array(3., dtype=float64, device=cpu:0)
     """
+    if not isinstance(subscripts, str):
+        raise ArgumentError(f"xb.einsum({subscripts!r:.80}): subscripts come first, as 'ij,jk->ik'; then the arrays")
     parts = operands("einsum", *arrays)
     inputs, output = _parsed(subscripts, [p.shape for p in parts])
     terms = list(zip(inputs, parts, strict=True))

@@ -22,7 +22,8 @@ def _named(function: Callable[..., Array], name: str, doc: str) -> Callable[...,
 def _unary(
     name: str, doc: str, unchanged: Callable[[DType], bool] = lambda dtype: False, *, of_integers: bool | None = None
 ) -> Callable[[Any], Array]:
-    """A function of one array. Dtypes that are ``unchanged`` stay, a given bool is the result ``of_integers``."""
+    """A function of one array. Arrays of ``unchanged`` dtypes are copied; ``of_integers``, if given, is the result for
+    all integers."""
 
     def function(x: Any, /) -> Array:
         tracer = current(f"xb.{name}")
@@ -37,7 +38,7 @@ def _unary(
 
 
 def _binary(name: str, doc: str, *, of_bool: str = "") -> Callable[[Any, Any], Array]:
-    """A function of two arrays; ``of_bool`` is the op that it is for bool, if that is another one."""
+    """A function of two arrays; ``of_bool`` names its op for bool, if that is another one."""
 
     def function(x1: Any, x2: Any, /) -> Array:
         pair = operands(name, x1, x2)

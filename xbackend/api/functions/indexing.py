@@ -201,7 +201,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     """The elements of an axis at the indices, an array of integers of any rank.
 
     A negative index counts from the end. One out of range is an error if it is known while tracing; otherwise the
-    standard leaves the result open, and docs/indexing.md has it. ``axis`` may be left out for a vector.
+    standard leaves the result open (docs/indexing.md). ``axis`` may be left out for a vector.
 
     >>> xp.take(xp.asarray([10, 20, 30]), xp.asarray([2, -3]))
     array([30, 10], dtype=int64, device=cpu:0)

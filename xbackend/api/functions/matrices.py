@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from math import prod as product
 from typing import Any
 
@@ -12,7 +12,16 @@ from xbackend.api.functions.indexing import getitem
 from xbackend.api.functions.manipulation import expand_dims, permute_dims, reshape, stack
 from xbackend.api.functions.reductions import sum
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.casting import broadcast, emitted, given, integer, normalize_axis, operands, reshaped
+from xbackend.api.tracing.casting import (
+    broadcast,
+    emitted,
+    given,
+    integer,
+    normalize_axis,
+    operands,
+    reshaped,
+    sequence,
+)
 from xbackend.errors import ShapeError, TraceError
 from xbackend.program.dtypes import DType
 from xbackend.program.shapes import broadcast_shapes
@@ -63,12 +72,18 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
     array([12., 12.], dtype=float64, device=cpu:0)
     """
     a, b = operands("tensordot", x1, x2)
-    if isinstance(axes, int):
-        axes = (tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))
-    over_a = [normalize_axis(i, a.ndim) for i in axes[0]]
-    over_b = [normalize_axis(i, b.ndim) for i in axes[1]]
+    count = integer(axes)
+    if count is not None and 0 <= count <= min(a.ndim, b.ndim):
+        axes = (range(a.ndim - count, a.ndim), range(count))
+    elif not isinstance(axes, Sized) or getattr(axes, "shape", None) == () or len(axes) != 2:
+        raise ShapeError(
+            f"tensordot of shapes {a.shape} and {b.shape} over axes {axes!r:.40}: how many axes, or those of each array"
+        )
+    over_a, over_b = (
+        [normalize_axis(i, x.ndim) for i in sequence(own, "axes")] for x, own in zip((a, b), axes, strict=True)
+    )
     if [a.shape[i] for i in over_a] != [b.shape[i] for i in over_b]:
-        raise ShapeError(f"tensordot of shapes {a.shape} and {b.shape} over axes {axes}: lengths differ")
+        raise ShapeError(f"tensordot of shapes {a.shape} and {b.shape} over axes {over_a} and {over_b}: lengths differ")
     kept_a = [i for i in range(a.ndim) if i not in over_a]
     kept_b = [i for i in range(b.ndim) if i not in over_b]
     rows, columns = [a.shape[i] for i in kept_a], [b.shape[i] for i in kept_b]
@@ -124,7 +139,7 @@ def _triangle(name: str, kept: Callable[[Any, Any], Array], x: Any, k: int) -> A
         raise ShapeError(f"{name} takes matrices, not shape {array.shape}")
     rows, columns = (arange(n, dtype=DType.int64) for n in array.shape[-2:])
     zero = False if array.dtype is DType.bool else 0
-    return where(kept(columns, reshape(rows + offset, (-1, 1) if rows.size else (0, 1))), array, zero)
+    return where(kept(columns, (rows + offset)[:, None]), array, zero)
 
 
 def tril(x: Any, /, *, k: int = 0) -> Array:

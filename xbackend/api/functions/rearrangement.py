@@ -69,8 +69,8 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
 
 
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
-    """The array with its elements shifted along the axes, from the end to the beginning; without axes it is flattened
-    meanwhile.
+    """The array with its elements shifted along the axes; the last ones become the first. Without axes it is shifted
+    as if it were flat.
 
     >>> xp.roll(xp.asarray([1, 2, 3]), 1)
     array([3, 1, 2], dtype=int64, device=cpu:0)
@@ -118,7 +118,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
             f"xb.repeat of {length} elements by {repeats!r:.60}: one number, or one for each, none negative"
         )
     if len(counts) > 1 or not length:
-        return take(array, np.repeat(np.arange(length), counts), axis=along)
+        return take(array, np.repeat(np.arange(length), np.asarray(counts, np.int64)), axis=along)
     before, behind = array.shape[: along + 1], array.shape[along + 1 :]
     apart = broadcast_to(reshape(array, (*before, 1, *behind)), (*before, counts[0], *behind))
     return reshape(apart, (*before[:-1], length * counts[0], *behind))
@@ -142,7 +142,7 @@ def tile(x: Any, repetitions: Sequence[int], /) -> Array:
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The parts of the array along the axis, which they lack.
+    """The slices of the array along the axis, without that axis.
 
     >>> xp.unstack(xp.asarray([[1, 2], [3, 4]]))
     (array([1, 2], dtype=int64, device=cpu:0), array([3, 4], dtype=int64, device=cpu:0))

@@ -8,10 +8,10 @@ from math import prod as product
 from typing import Any
 
 from xbackend.api.functions.creation import full, zeros
-from xbackend.api.functions.elementwise import divide, exp, isfinite, log, not_equal, sqrt, square, where
+from xbackend.api.functions.elementwise import divide, exp, isfinite, log, sqrt, square, where
 from xbackend.api.functions.manipulation import concat, reshape, squeeze
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.casting import cast, emitted, given, normalize_axes, normalize_axis, reshaped
+from xbackend.api.tracing.casting import cast, emitted, given, normalize_axes, normalize_axis, reshaped, truth
 from xbackend.errors import ShapeError
 from xbackend.program.dtypes import DType, as_dtype
 
@@ -125,17 +125,13 @@ def logsumexp(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
     return result if keepdims or not axes else squeeze(result, axis=axes)
 
 
-def _truth(array: Array) -> Array:
-    return array if array.dtype is DType.bool else not_equal(array, 0)
-
-
 def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
     """Whether a value over the axes (all if None) is true, or not zero.
 
     >>> xp.any(xp.asarray([[1, 0], [3, 4]]), axis=1)
     array([ True,  True], dtype=bool, device=cpu:0)
     """
-    return _reduce("any", _truth(given("any", x)), axis, keepdims)
+    return _reduce("any", truth(given("any", x)), axis, keepdims)
 
 
 def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
@@ -144,7 +140,7 @@ def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
     >>> xp.all(xp.asarray([[1, 0], [3, 4]]), axis=1)
     array([False,  True], dtype=bool, device=cpu:0)
     """
-    return _reduce("all", _truth(given("all", x)), axis, keepdims)
+    return _reduce("all", truth(given("all", x)), axis, keepdims)
 
 
 def _arg(name: str, x: Any, axis: int | None, keepdims: bool) -> Array:

@@ -12,7 +12,7 @@ from xbackend.api.functions.manipulation import reshape
 from xbackend.api.functions.rearrangement import flip
 from xbackend.api.functions.reductions import sum
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.casting import cast, emitted, given, normalize_axes, normalize_axis, operands
+from xbackend.api.tracing.casting import cast, emitted, given, normalize_axes, normalize_axis, operands, truth
 from xbackend.errors import ArgumentError
 from xbackend.program.dtypes import DType
 
@@ -66,8 +66,7 @@ def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Arr
     """
     array = given("count_nonzero", x)
     axes = normalize_axes(axis, array.ndim)
-    true = array if array.dtype is DType.bool else not_equal(array, 0)
-    return sum(cast(true, DType.int64), axis=axes, keepdims=keepdims)
+    return sum(cast(truth(array), DType.int64), axis=axes, keepdims=keepdims)
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:

@@ -69,6 +69,11 @@ def operands(name: str, *values: Any) -> list[Array]:
     return [cast(tracer.array(v, dtype) if a is None else a, dtype) for v, a in zip(values, arrays, strict=True)]
 
 
+def truth(array: Array) -> Array:
+    """Whether each element is true, or not zero."""
+    return array if array.dtype is DType.bool else emitted("not_equal", *operands("not_equal", array, 0))
+
+
 def common_dtype(name: str, dtypes: Sequence[DType], scalars: Iterable[Scalar]) -> DType:
     """The dtype that dtypes, and Python numbers beside them, promote to. Raises `DTypeError`."""
     dtype = dtypes[0]
@@ -97,7 +102,7 @@ def integer(value: Any) -> int | None:
         return None
     try:
         return operator.index(value)
-    except TypeError:  # a NumPy array that is not an integer of rank 0
+    except TypeError:  # a NumPy array other than an integer of rank 0
         return None
 
 
@@ -122,7 +127,9 @@ def normalize_axes(axis: Any, rank: int) -> tuple[int, ...]:
 
 def sequence(numbers: Any, what: str) -> tuple[int, ...]:
     """Whole numbers, one or several. Raises `ShapeError`."""
-    several = numbers if isinstance(numbers, Iterable) and not isinstance(numbers, Array) else (numbers,)
+    # NumPy's arrays of rank 0 are Iterable, and have nothing to iterate over.
+    one = isinstance(numbers, Array) or not isinstance(numbers, Iterable) or getattr(numbers, "shape", None) == ()
+    several = (numbers,) if one else numbers
     integers = [integer(n) for n in several]
     if None in integers:
         raise ShapeError(f"{what} {numbers!r:.80} is not a tuple of integers")

@@ -16,7 +16,7 @@ import numpy as np
 _PACKAGE = Path(__file__).parents[2]
 _FOLDERS = ("program", "api", "eager", "backends", "strategies", "training", "bring")
 _NOT_THE_USERS = (
-    str(_PACKAGE / "devices.py"),
+    *(str(_PACKAGE / file) for file in ("devices.py", "habits.py")),
     *(f"{folder}{os.sep}" for folder in (*(_PACKAGE / name for name in _FOLDERS), Path(np.__file__).parent)),
 )
 _own_code: dict[CodeType, bool] = {}

@@ -11,8 +11,8 @@ from xbackend.program.program import Node, Nodes
 def pruned(written: Nodes, kept: Iterable[int], results: Collection[int]) -> tuple[Nodes, dict[int, int]]:
     """The nodes that the ``kept`` values need, without trivial reshapes, and the new number of each value.
 
-    Each of the function's ``results`` stays a separate value. A trivial reshape to another device becomes a transfer:
-    its successors run where they would have run. All gradients of a loss become one node, as they share a backward
+    Each of the function's ``results`` stays a separate value. A trivial reshape to another device becomes a transfer,
+    so that its successors stay there. All gradients of a loss become one node, as they share a backward
     pass.
     """
     values, needed = written.values, bytearray(len(written.values))

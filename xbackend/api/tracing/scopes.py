@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from xbackend.devices import Device, canonical
@@ -22,14 +23,14 @@ entered = _Entered()
 
 
 def _meant(name: str) -> str:
-    """What a written name means inside of the scopes of `renamed`: outer ones rename what inner ones give."""
+    """The meaning of a name inside of `renamed` scopes: outer scopes rename the results of inner ones."""
     for names in reversed(entered.renamings):
         name = names.get(name, name)
     return name
 
 
 def place(asked: str | None) -> str | None:
-    """The device that a node asks for: its own, else that of the innermost scope."""
+    """The device that a node asks for: its own, else the innermost scope's."""
     if asked is not None:
         return _meant(asked)
     return entered.scopes[-1] if entered.scopes else None
@@ -58,6 +59,11 @@ class device:
 
     def __exit__(self, *exception: object) -> None:
         entered.scopes.pop()
+
+
+def on(name: str | Device | None) -> AbstractContextManager[None]:
+    """The scope of a device; without a name no scope."""
+    return nullcontext() if name is None else device(name)
 
 
 class renamed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xbackend.api.functions.creation import full
+from xbackend.api.tracing.casting import is_scalar
 from xbackend.api.tracing.tracer import current
 from xbackend.devices import Device
 from xbackend.errors import DTypeError, ShapeError, SharedVariableError
@@ -53,7 +54,7 @@ def update(variable: SharedVariable, expression: Any) -> None:
     target = tracer.shared(variable)
     if target.node in tracer.updates:
         raise SharedVariableError(f"{variable!r} is updated twice in one program; combine the expressions")
-    if isinstance(expression, bool | int | float):
+    if is_scalar(expression):
         expression = full(variable.shape, expression, dtype=variable.dtype)
     value = tracer.array(expression)
     if value.shape != variable.shape:

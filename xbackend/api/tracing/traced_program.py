@@ -12,6 +12,7 @@ from xbackend.api.tracing.tracer import Tracer, current
 from xbackend.drawing.forms import draw
 from xbackend.errors import ArgumentError
 from xbackend.program import serialization
+from xbackend.program.analyses import everywhere
 from xbackend.program.program import Program, Value
 from xbackend.program.structure import unflatten
 from xbackend.wording import join
@@ -33,14 +34,16 @@ class TracedProgram(Program):
 
         The nodes keep their source lines and devices; nodes without a device take the scope's. Shared variables stay
         the same, and updates become updates of the program being traced. To execute it, compile it:
-        ``backend.compile(program)``. Raises `ArgumentError` for arguments of other shapes or dtypes,
-        `SharedVariableError` for a second update, `TraceError` outside of tracing.
+        ``backend.compile(program)``. Raises `ArgumentError` for arguments of other shapes or dtypes and
+        for constants that come to more than a program holds, `SharedVariableError` for a second update, `TraceError`
+        outside of tracing.
         """
         tracer = current(f"a call of the program {self.name}")
         if named:
             raise ArgumentError(f"{self!r} takes arrays by position, in this order, not {next(iter(named))}=...")
         if len(arrays) != len(self.inputs):
             raise ArgumentError(f"{self!r} takes {len(self.inputs)} arrays, {len(arrays)} were given")
+        tracer.count_constant(sum(n.params["value"].nbytes for n in everywhere(self) if n.op == "constant"))
         inside: dict[int, Array] = {}
         targets = {i for node in self.nodes if node.op == "grad" for i in node.inputs[1:]}
         for i, value in zip(self.inputs, arrays, strict=True):

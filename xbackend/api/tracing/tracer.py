@@ -23,8 +23,8 @@ CONSTANT_BYTES = 1 << 30
 
 
 class Tracer:
-    """A program under construction. ``body`` names the loop or the choice whose body it is; that runs on one device.
-    ``pure`` is what is said of an update in the function that is being called, if it may not have any."""
+    """A program under construction. ``body`` names the loop or the choice whose body it is; a body runs on one device.
+    ``pure`` describes the function being called, for the error of an update in it; empty if updates are allowed."""
 
     body = pure = ""
 
@@ -35,10 +35,11 @@ class Tracer:
         self.updates: dict[int, int] = {}
         self.constant_bytes = 0
         self.open = True
-        self.source = ""  # the line of all nodes; empty for that of the caller
+        self.source = ""  # the line of all nodes; empty for the caller's
 
     @contextmanager
     def without_updates(self, said: str) -> Iterator[None]:
+        """Refuse updates in the block; ``said`` describes it in the error."""
         before, self.pure = self.pure, said
         try:
             yield
@@ -52,7 +53,7 @@ class Tracer:
             # The low bits of integer arithmetic are the same in a wider dtype (two's complement).
             wide = [self.emit("astype", (array,), {"dtype": own.wider}, device) for array in inputs]
             result = self.emit(op, wide, params, device)
-            # Positions keep their own dtype, whatever that of the inputs is.
+            # Positions keep their own dtype for inputs of any dtype.
             (kept,) = row.results([Aval(array.shape, DType.int32) for array in inputs], params)
             return self.emit("astype", (result,), {"dtype": own}, device) if kept.dtype is DType.int32 else result
         (array,) = self.emit_all(op, inputs, params, device)

@@ -1,4 +1,4 @@
-"""A program that shows something, made as small as it can be and still shows it."""
+"""Reduction of a program to the smallest one that still shows the same, such as a wrong result."""
 
 from xbackend.program.smaller.example import Example
 from xbackend.program.smaller.search import Tried, smallest

@@ -1,4 +1,4 @@
-"""A program written again with changes: other ends, numbers in the place of values, bodies in the place of loops."""
+"""Changes of a program: other outputs, numbers in place of values, bodies in place of loops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xbackend.program.shared import SharedVariable
 from xbackend.program.smaller.example import Example
 
 Adapt = Callable[[Node, Sequence[Aval]], Mapping[str, Any]]  # parameters of a node for operands of other shapes
-Inlined = tuple[Program, Sequence[int]]  # a body, and the values that it takes
+Inlined = tuple[Program, Sequence[int]]  # a body, and its operands
 
 
 def changed(
@@ -33,16 +33,15 @@ def changed(
     placed: bool = True,
     updated: bool = True,
 ) -> Example | None:
-    """The program with changes, without what no output or update needs, and with shared variables of its own; `None`
-    where that is no program.
+    """The changed program, without dead nodes and with its own shared variables; `None` if it is no valid program.
 
     Args:
-        outputs: the values that are returned.
-        given: numbers in place of these values, as arguments; for arguments others.
-        alias: other values, of lower numbers, in place of these.
-        inlined: a body in place of the node that makes this value first.
-        adapt: parameters of nodes.
-        shared: other first values of shared variables.
+        outputs: the values to return.
+        given: by value, the array of a new argument in its place, or the new array of an argument.
+        alias: by value, the earlier value in its place.
+        inlined: by the first output of a node, the body in its place.
+        adapt: gives the parameters of a node for its new operands.
+        shared: by value, another initial value of a shared variable.
         placed: keep devices.
         updated: keep the updates of shared variables that are left.
     """
@@ -66,7 +65,7 @@ def changed(
     if not _whole(left):
         return None
     smaller = Example(left, tuple(writing.arrays))
-    return changed(smaller) if inlined else smaller  # a body may have more than is needed
+    return changed(smaller) if inlined else smaller  # without dead nodes of the body
 
 
 @dataclass
@@ -88,7 +87,7 @@ class _Writing:
     variables: dict[int, SharedVariable] = field(default_factory=dict)
 
     def write(self, node: Node, wanted: Sequence[int]) -> None:
-        """Write a node of which these values are needed. Raises `ShapeError`, `DTypeError`, `LookupError`."""
+        """Write a node for these outputs of it. Raises `ShapeError`, `DTypeError`, `LookupError`."""
         for i in wanted:
             if i in self.arguments:
                 self.argument(i, node)
@@ -117,7 +116,7 @@ class _Writing:
         return self.nodes.add(node.op, inputs, params, results, device=device, source=node.source)
 
     def argument(self, i: int, node: Node) -> None:
-        """An argument, under a name that is free."""
+        """Write an argument under a free name."""
         if node.op == "input":
             self.names.discard(node.params["name"])
         name = node.params["name"] if node.op in ("input", "shared") else "x"
@@ -133,7 +132,7 @@ class _Writing:
         self.arrays.append(array)
 
     def inline(self, node: Node, body: Program, arguments: Sequence[int]) -> None:
-        """A body in place of a loop or a choice; its arguments, and its results, get the shapes that they need."""
+        """Write a body in place of a loop or a choice. Its operands and results are reshaped to fit."""
         inside: dict[int, int] = {}
         for i, j in zip(body.inputs, arguments, strict=True):
             inside[i] = self.fitted(self.at[_followed(j, self.alias)], body.values[i].shape, node)

@@ -1,4 +1,4 @@
-"""A program with its arguments, and how large it is."""
+"""A program with its arguments, and its size."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from xbackend.program.analyses import everywhere
 from xbackend.program.ops import GENERATORS, SOURCES
 from xbackend.program.program import Program, generate
 
-LOOP = 3  # so many ops more is a loop or a choice worth
-LEGIBLE = 4096  # elements of an array whose digits are counted
+LOOP = 3  # ops that a loop or a choice counts as, in addition
+LEGIBLE = 4096  # the most elements of an array whose digits are counted
 
 Compute = Callable[[Program, Sequence[np.ndarray]], Sequence[np.ndarray]]
 
@@ -29,7 +29,7 @@ class Example:
 
     @cached_property
     def key(self) -> str:
-        """The same for the same program with the same numbers."""
+        """SHA-256 (hexadecimal) of the program and its numbers."""
         digest = hashlib.sha256(self.program.fingerprint.encode())
         for array in (*self.arrays, *(one.value for one in self.program.shared.values())):
             digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
@@ -37,7 +37,7 @@ class Example:
 
     @cached_property
     def cost(self) -> tuple[float, ...]:
-        """How large it is: ops first, then elements, then the digits of numbers."""
+        """The size, in this order: ops, state and devices, outputs, elements, axes, digits of numbers."""
         numbers = [*self.arrays, *self.constants.values()]
         placed = sum(node.device is not None for node in self.program.nodes)
         return (
@@ -51,17 +51,17 @@ class Example:
 
     @cached_property
     def ops(self) -> int:
-        """How many ops it has, those of bodies included."""
+        """The number of ops, those of bodies included."""
         return sum(node.op not in SOURCES for node in everywhere(self.program))
 
     @property
     def elements(self) -> int:
-        """How many numbers its arguments have."""
+        """The number of elements of its arguments."""
         return sum(array.size for array in self.arrays)
 
     @cached_property
     def constants(self) -> dict[int, np.ndarray]:
-        """The numbers that the program itself has, by value: an array, or the one number that fills one."""
+        """The constants of the program, by value: an array, or the number that fills one."""
         return {
             node.outputs[0]: node.params["value"] if node.op == "constant" else np.asarray(node.params["fill_value"])
             for node in self.program.nodes

@@ -1,4 +1,4 @@
-"""Fewer ops: another end, numbers in the place of results, an operand in the place of a result, loops undone."""
+"""Fewer ops: an earlier output, numbers or an operand in place of a result, a body in place of a loop."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from xbackend.program.program import Node, Nodes
 from xbackend.program.smaller.changing import Inlined, changed
 from xbackend.program.smaller.example import Example
 
-MOST = 24  # values that are tried in the place of an end
+MOST = 24  # values that are tried in place of an output
 
 
 def without_state(example: Example) -> Iterator[Example | None]:
-    """No updates, arguments in the place of shared variables, and no devices."""
+    """No updates, arguments in place of shared variables, and no devices."""
     if example.program.updates:
         yield changed(example, updated=False)
     if example.program.shared:
@@ -26,7 +26,7 @@ def without_state(example: Example) -> Iterator[Example | None]:
 
 
 def other_ends(example: Example) -> Iterator[Example | None]:
-    """One result, and earlier ones: those in the middle first, then those just before the end."""
+    """One output of several, or an earlier result in its place: from the middle first, then its operands."""
     program = example.program
     if len(program.outputs) > 1:
         for i in program.outputs:
@@ -41,7 +41,7 @@ def other_ends(example: Example) -> Iterator[Example | None]:
 
 
 def _by_halves(values: Sequence[int]) -> list[int]:
-    """The value in the middle, then those of the quarters, and so on."""
+    """The value in the middle, then at the quarters, and so on."""
     order, step = list[int](), len(values) // 2
     while step:
         order += values[step::step]
@@ -50,7 +50,7 @@ def _by_halves(values: Sequence[int]) -> list[int]:
 
 
 def nearer_targets(example: Example, known: Mapping[int, np.ndarray]) -> Iterator[Example | None]:
-    """The gradient with respect to a value on the way to the loss, in the place of that of an argument."""
+    """The gradient with respect to a value on the path to the loss, in place of an argument."""
     program, end = example.program, example.program.outputs[0]
     if len(program.outputs) > 1 or program.values[end].op != "grad":
         return
@@ -64,7 +64,7 @@ def nearer_targets(example: Example, known: Mapping[int, np.ndarray]) -> Iterato
 
 
 def numbers_given(example: Example, known: Mapping[int, np.ndarray]) -> Iterator[Example | None]:
-    """Numbers in the place of results: of half of the nodes, of a quarter, and so on to each alone."""
+    """Numbers in place of results: of all nodes, of each half, each quarter, and so on to each alone."""
     program = example.program
     end = set(program.outputs)
     nodes = [node for node in program.nodes if node.op not in SOURCES and end.isdisjoint(node.outputs)]
@@ -78,7 +78,7 @@ def numbers_given(example: Example, known: Mapping[int, np.ndarray]) -> Iterator
 
 
 def operands(example: Example) -> Iterator[Example | None]:
-    """An operand of the same shape and dtype in the place of a result."""
+    """An operand of the same shape and dtype in place of a result."""
     program = example.program
     for node in reversed(program.nodes):
         if len(node.outputs) == 1 and node.op not in SOURCES:
@@ -88,7 +88,7 @@ def operands(example: Example) -> Iterator[Example | None]:
 
 
 def undone(example: Example) -> Iterator[Example | None]:
-    """A branch in the place of a choice, the body in the place of a loop of one step, or of a `while_loop`."""
+    """A branch in place of a choice, the body in place of a loop of one step, or of a `while_loop`."""
     for node in example.program.nodes:
         for body in _bodies(node):
             yield changed(example, inlined={node.outputs[0]: body})

@@ -21,7 +21,7 @@ MEMORY = 1 << 24  # elements of all values of a program whose results may be giv
 
 @dataclass(frozen=True)
 class Tried:
-    """The smallest program that was found, how many were tried, and whether none of its own smaller ones shows it."""
+    """The smallest program found, the number of programs tried, and whether all smaller ones were tried."""
 
     example: Example
     count: int
@@ -37,7 +37,7 @@ def smallest(
     on_try: Callable[[int, Example], None] = lambda count, found: None,
     worst: Callable[[], tuple[int, ...]] = tuple,
 ) -> Tried:
-    """The smallest program that still ``shows`` what the example does.
+    """The smallest program for which ``shows`` is still true.
 
     Args:
         example: the program that shows it, with its arguments.
@@ -45,7 +45,7 @@ def smallest(
         compute: results of a program; it may raise `XBackendError` and `IndexError`.
         goes_on: asked before each try; the search ends where it is false.
         on_try: called before each try with its number and the smallest so far.
-        worst: where the last program that showed it did so most: an index of its result.
+        worst: the index of the worst element in the result of the last program that showed it.
     """
     found, seen, count = example, {example.key}, 0
     while True:
@@ -87,7 +87,7 @@ def _candidates(example: Example, compute: Compute, worst: tuple[int, ...]) -> I
 
 
 def _given(example: Example, compute: Compute) -> Iterator[Example | None]:
-    """Numbers in the place of results, where they can be computed and kept."""
+    """Numbers in place of results, where they can be computed and kept."""
     if sum(value.aval.size for value in example.program.values) > MEMORY:
         return
     try:

@@ -18,7 +18,7 @@ DIGITS = (1, 2, 3, 5)
 
 
 def simpler(example: Example) -> Iterator[Example | None]:
-    """Simpler numbers in the place of arguments and constants: of whole arrays, then of each number."""
+    """Simpler numbers in place of arguments and constants: of whole arrays, then of each number."""
     for i, array in example.argument.items():
         for one in _candidates(array):
             yield changed(example, given={i: one})
@@ -72,6 +72,6 @@ def _written(array: np.ndarray, part: slice, number: object) -> np.ndarray:
 
 
 def rounded(array: np.ndarray, count: int) -> np.ndarray:
-    """The numbers with so many digits."""
+    """The numbers rounded to ``count`` significant digits, in float64."""
     texts = [np.format_float_scientific(float(n), precision=count - 1) for n in np.asarray(array).reshape(-1)]
     return np.array([float(text) for text in texts]).reshape(np.shape(array))

@@ -1,4 +1,4 @@
-"""Smaller arrays: all axes of one length become shorter together, wherever the program says that length."""
+"""Smaller arrays: all axes of one length become shorter together, wherever the program has that length."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from xbackend.program.aval import Aval
-from xbackend.program.ops import ELEMENTWISE, GENERATORS
+from xbackend.program.ops import ELEMENTWISE
 from xbackend.program.program import Node
 from xbackend.program.smaller.changing import changed
 from xbackend.program.smaller.example import Example
 
 FEW = 8  # lengths up to which each index is left out in turn
+_ANY_RANK = ("input", "constant", "full", "astype")
 
 
 def shortest(example: Example, worst: Mapping[int, int]) -> Iterator[Example | None]:
@@ -45,12 +46,10 @@ def shorter(example: Example, worst: Mapping[int, int]) -> Iterator[Example | No
 
 
 def scalars(example: Example) -> Iterator[Example | None]:
-    """Numbers in the place of arrays with one element, where all ops are elementwise."""
-    program = example.program
-    every = [value for value in program.values if value.op != "input"]
-    if all(v.op in ELEMENTWISE or v.op in GENERATORS or v.op == "astype" for v in every) and all(
-        value.aval.size == 1 for value in program.values
-    ):
+    """Arrays of rank 0 in place of arrays with one element, where all ops are elementwise: `arange` and `eye` have no
+    rank 0."""
+    values = example.program.values
+    if all((v.op in ELEMENTWISE or v.op in _ANY_RANK) and v.aval.size == 1 for v in values):
         given = {i: array.reshape(()) for i, array in example.argument.items()}
         yield changed(example, given=given, adapt=lambda node, _: _without_axes(node))
 
@@ -69,7 +68,7 @@ def _arrays(example: Example) -> dict[int, np.ndarray]:
 
 
 def _of_lengths(example: Example, kept: Mapping[int, np.ndarray]) -> Example | None:
-    """The indices ``kept`` of each axis, by its length. What a reshape makes of such axes becomes shorter too."""
+    """The program with only the indices ``kept`` of axes, by their length. Reshapes of these are shortened, too."""
     lengths = {n: len(indices) for n, indices in kept.items()}
 
     def cut(array: np.ndarray) -> np.ndarray:
@@ -96,7 +95,7 @@ def _of_lengths(example: Example, kept: Mapping[int, np.ndarray]) -> Example | N
 
     own = {i: cut(array) for i, array in example.argument.items()}
     variables = {i: cut(one.value) for i, one in example.program.shared.items()}
-    for _ in range(3):  # a reshape may come behind what has the length that it makes
+    for _ in range(3):  # a reshape may shorten a length that earlier nodes have
         before = dict(lengths)
         made = changed(example, given=own, adapt=adapt, shared=variables)
         if made is not None or lengths == before:
@@ -105,7 +104,7 @@ def _of_lengths(example: Example, kept: Mapping[int, np.ndarray]) -> Example | N
 
 
 def _reshaped(node: Node, size: int, shape: tuple[int, ...], lengths: dict[int, int]) -> tuple[int, ...]:
-    """The shape of a reshape to ``size`` elements: one of its lengths is another one, if it has to be."""
+    """The shape of a reshape to ``size`` elements, with one length shortened if need be."""
     if prod(shape) == size:
         return shape
     for axis, length in enumerate(shape):

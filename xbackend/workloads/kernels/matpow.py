@@ -15,7 +15,7 @@ import numpy as np
 
 import xbackend as xb
 from xbackend.program.host import check_fits
-from xbackend.workloads.workload import Workload, check_choice, check_whole
+from xbackend.workloads.workload import Workload, check_choice, check_count
 
 LONGEST = 10_000  # products of a chain: frameworks do not compile longer programs
 
@@ -80,8 +80,8 @@ def tolerance(size: int = 1024, n: int = 10, dtype: str = "float32") -> float:
 @WORKLOAD.check
 def check(size: int, n: int, dtype: str, method: str) -> None:
     """Refuse invalid parameters early. Raises `WorkloadError`, `ArgumentError`."""
-    check_whole("matpow", "size", size, 0, 10**9)
+    check_count("matpow", "size", size, 0, 10**9)
     check_choice("matpow", "dtype", dtype, ("float32", "float64"))
     check_choice("matpow", "method", method, ("chain", "squaring"))
-    check_whole("matpow", "n", n, 0, LONGEST if method == "chain" else 2**63 - 1)
+    check_count("matpow", "n", n, 0, LONGEST if method == "chain" else 2**63 - 1)
     check_fits(2 * 8 * size * size, f"workload matpow with size={size}")  # drawn as float64

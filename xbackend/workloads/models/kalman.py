@@ -46,7 +46,7 @@ def kalman(log_noise: Any, mean: Any, covariance: Any, y: Any) -> Any:
 
 @kalman.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> list[np.ndarray]:
-    """Places drawn from the model, and noises close to those of the draw."""
+    """Places drawn from the model, and noises close to the true ones."""
     jolt, state, seen = np.linalg.cholesky(0.1 * JOLTS), np.zeros(4), []
     for _ in range(size):
         state = MOVES @ state + jolt @ rng.standard_normal(4)

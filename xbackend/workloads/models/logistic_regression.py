@@ -29,7 +29,7 @@ def logistic_regression(coefficients: Any, x: Any, y: Any) -> Any:
 
 @logistic_regression.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> list[np.ndarray]:
-    """Coefficients close to those of the draw, rows and answers."""
+    """Coefficients close to the true ones, rows and answers."""
     true, x = rng.standard_normal(COLUMNS) / 2, rng.standard_normal((size, COLUMNS))
     y = rng.random(size) < 1.0 / (1.0 + np.exp(-x @ true))
     return [array.astype(dtype) for array in (true + 0.1 * rng.standard_normal(COLUMNS), x, y)]

@@ -41,7 +41,7 @@ def radon(  # noqa: PLR0917 (an argument is an array)
 
 @radon.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> list[np.ndarray]:
-    """Houses drawn from the model, and parameters close to those of the draw."""
+    """Houses drawn from the model, and parameters close to the true ones."""
     centre, log_scale = np.array([1.5, -0.7]), np.log([0.3, 0.3, 0.7])
     raw = rng.standard_normal((2, COUNTIES))
     a, b = centre[:, None] + np.exp(log_scale[:2, None]) * raw

@@ -37,7 +37,7 @@ def seir(log_rates: Any, start: Any, cases: Any) -> Any:
 
 @seir.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float64") -> list[np.ndarray]:
-    """Cases drawn from the model, and rates close to those of the draw."""
+    """Cases drawn from the model, and rates close to the true ones."""
     rates, parts, cases = np.array([0.4, 0.25, 0.15]), np.array(START), []
     for _ in range(size):
         infected, ill, well = rates[0] * parts[0] * parts[2], rates[1] * parts[1], rates[2] * parts[2]
