@@ -496,7 +496,7 @@ def exported(function: Callable[..., Any], arrays: Sequence[np.ndarray], form: A
     return jax.export.deserialize(bytearray(jax.export.export(jax.jit(function))(*specs).serialize()))
 
 
-def brought(function: Callable[..., Any], with_gradient: bool, as_file: bool = "--exported" in sys.argv) -> Brought:
+def brought(function: Callable[..., Any], with_gradient: bool, as_file: bool) -> Brought:
     """A function, or the file of it, as it came in, with what JAX computes of it, compiled."""
     examples = [p.default for p in inspect.signature(function).parameters.values()]
     leaves, form = jax.tree.flatten(examples)
@@ -525,7 +525,7 @@ def write_all(names: dict[str, Any], without_gradient: Sequence[str]) -> None:
     for name, one in list(names.items()):
         own = inspect.isfunction(one) and one.__module__ == "__main__" and one.__defaults__
         if own and (name in asked or not asked):
-            write(folder, name, brought(one, name not in without_gradient))
+            write(folder, name, brought(one, name not in without_gradient, "--exported" in sys.argv))
 
 
 if __name__ == "__main__":
