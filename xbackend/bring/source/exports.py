@@ -1,5 +1,5 @@
-"""Files made of a program: StableHLO's text, a serialized `jax.export`, a SavedModel, ONNX. They are written where the
-framework is."""
+"""Files of a program: StableHLO's text, a serialized `jax.export`, a SavedModel, ONNX. A process that has the framework
+writes them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from xbackend.program.program import Program
 
 @dataclass(frozen=True)
 class Export:
-    """A kind of file: the environment in which it is written, whether it is text, and what writes it.
+    """A kind of file: the environment that writes it, whether it is text, and the function that writes it.
 
-    It is written by a backend's worker, or without a ``backend`` by a process of the environment. ``check`` raises
-    `UnsupportedOperation` for what the kind lacks."""
+    A worker of the ``backend`` writes it, or without a backend another process of the environment. ``check`` raises
+    `UnsupportedOperation` for ops that the kind lacks."""
 
     environment: str
     text: bool
@@ -34,7 +34,7 @@ class Export:
 
 
 def check(program: Program, kind: str) -> None:
-    """Raises `UnsupportedOperation` for a program that names devices, or has what the kind lacks."""
+    """Raises `UnsupportedOperation` for a program that names devices, or has ops that the kind lacks."""
     if any(node.device is not None for node in program.nodes):
         raise UnsupportedOperation(
             f"{program.name} names devices, and {kind} has none: leave them out, or write a script, which has them"
@@ -43,14 +43,14 @@ def check(program: Program, kind: str) -> None:
 
 
 def write(backend: Any, kind: str, program: str, path: str) -> None:
-    """Write a program, given as JSON, in a worker: whole or not at all. Raises as `to_callable`, and `StoreError`."""
+    """Write a program, given as JSON, whole or not at all. Raises what `to_callable` raises, and `StoreError`."""
     made = TracedProgram.from_json(program)
     with refused(f"{path} is not written"), whole(Path(path)) as place:
         EXPORTS[kind].write(made, place)
 
 
 def main(asked: str) -> None:
-    """As `write`, in a process that is asked by JSON, with the program in a file."""
+    """`write` in a process of its own. ``asked`` is JSON, with the path of the program."""
     told = json.loads(asked)
     try:
         write(None, told["kind"], Path(told["program"]).read_text(), told["path"])
@@ -59,13 +59,13 @@ def main(asked: str) -> None:
 
 
 def _stablehlo(program: Program, path: Path) -> None:
-    """The module as JAX lowers it for the kind of device that it has there, without source lines."""
+    """The module that JAX lowers for its kind of device there, without source lines."""
     function, given = _jitted(program)
     path.write_text(function.lower(*given).as_text())
 
 
 def _jax_export(program: Program, path: Path) -> None:
-    """The function as `jax.export` serializes it, for the kind of device that JAX has there. It has no gradient."""
+    """The function, serialized for JAX's kind of device there, without a gradient."""
     from jax import export
 
     function, given = _jitted(program)
@@ -73,7 +73,7 @@ def _jax_export(program: Program, path: Path) -> None:
 
 
 def _jitted(program: Program) -> tuple[Any, list[Any]]:
-    """The function, which keeps arguments that nothing reads, and the shapes and dtypes of its arguments."""
+    """The function, with unused arguments kept, and the shapes and dtypes of its arguments."""
     import jax
 
     values = (program.values[i] for i in (*program.inputs, *program.shared))
@@ -82,7 +82,8 @@ def _jitted(program: Program) -> tuple[Any, list[Any]]:
 
 
 def _saved_model(program: Program, path: Path) -> None:
-    """One signature, ``serving_default``: arguments by the inputs' names, results by theirs or as ``output_0``."""
+    """One signature, ``serving_default``. Arguments have the inputs' names. Results have the keys of a dictionary
+    without further levels, else ``output_0`` and so on in the order of `tf.nest.flatten`."""
     import tensorflow as tf
 
     function = to_callable(program, "tensorflow")

@@ -1,4 +1,4 @@
-"""What the dialects of several frameworks ask of a program, and write alike."""
+"""Properties of programs, and statements, that several dialects use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def dtypes(program: Program) -> set[DType]:
 
 
 def padded(scope: Scope, node: Node, function: str) -> None:
-    """Let the images of a convolution be padded before it."""
+    """Pad the images of a convolution in a statement before it."""
     if node.op == "conv2d" and any(node.params["padding"]):
         above, below, left, right = node.params["padding"]
         i = node.inputs[0]
@@ -42,8 +42,8 @@ def padded(scope: Scope, node: Node, function: str) -> None:
 
 
 def connected(program: Any, loss: int, wrt: Sequence[int]) -> bool:
-    """Whether a gradient is known to reach each target through ops of floating-point numbers: a loop or a choice may
-    read a target and make nothing of it."""
+    """Whether a gradient certainly reaches each target, through floating-point values. Through a loop or a choice that
+    is not certain, as its body may ignore a target."""
     reached, todo = set[int](), [loss]
     while todo:
         i = todo.pop()

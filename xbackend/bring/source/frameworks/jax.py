@@ -63,7 +63,7 @@ class JAX(Dialect):
         return super().row(use)
 
     def begin(self, scope: Scope) -> None:
-        """Inputs go to the devices that they are on."""
+        """Put each input on its device."""
         for i in self.arguments:
             device = self.program.values[i].device
             if device and device in self.devices:
@@ -71,7 +71,7 @@ class JAX(Dialect):
                 scope.say(f"{name} = jax.device_put({name}, {self.devices[device]})")
 
     def gradient(self, scope: Scope, node: Node) -> None:
-        """The way from the targets to the loss is a function, whose gradient is taken."""
+        """The gradient of an inner function, which computes the path from the targets to the loss."""
         program, (loss, *each) = scope.program, node.inputs
         wrt = list(dict.fromkeys(each))
         _, dependent = analyses.between(program, loss, wrt)

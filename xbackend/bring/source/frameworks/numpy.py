@@ -1,4 +1,4 @@
-"""NumPy as its users write it: arrays that are written into, loops of Python. It has no gradients."""
+"""NumPy as its users write it: assignments to parts of arrays, loops of Python. It has no gradients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NumPy(Dialect):
         return Expr(text)
 
     def stated(self, scope: Scope, node: Node) -> bool:
-        """What writes into an array is a copy and an assignment."""
+        """An op that writes is a copy and an assignment."""
         padded(scope, node, "np.pad")
         if node.op not in WRITING:
             return False
@@ -77,7 +77,7 @@ class NumPy(Dialect):
         scope.exprs.update(zip(node.outputs, map(Expr, [*carried, *each]), strict=True))
 
     def _move(self, scope: Scope, carried: Sequence[str], after: Sequence[Expr]) -> None:
-        """The state of a loop becomes the next one, all of it at once."""
+        """Assign the next carries, all at once."""
         if after:
             scope.say(f"{', '.join(carried)} = ", functions.several_results(after))
 

@@ -18,7 +18,7 @@ from xbackend.program import analyses
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, Program
 
-MOST_STEPS = "1_000_000"  # of a while loop: without its rewrites PyTensor has memory for all of them
+MOST_STEPS = "1_000_000"  # of a while loop: without its rewrites PyTensor allocates memory for all of them
 
 
 def _written(use: Use) -> Expr:
@@ -35,7 +35,7 @@ def _astype(use: Use) -> Expr:
 
 
 def _cumulative(name: str) -> Row:
-    """PyTensor says that a running sum of int32 is one, and computes it in int64."""
+    """PyTensor declares a running sum of int32 as int32, but computes int64."""
     plain = along(name)
 
     def row(use: Use) -> Expr:
@@ -90,14 +90,14 @@ class PyTensor(Dialect):
         self.single = DType.float32 in found and DType.float64 not in found
 
     def preamble(self) -> list[Line | Block]:
-        """With float64, its default, the gradient of `pt.where` would be of that."""
+        """With float64, the default of ``floatX``, the gradient of `pt.where` would be float64."""
         return [Line('pytensor.config.floatX = "float32"')] if self.single else []
 
     def dtype(self, dtype: DType) -> str:
         return f'"{dtype.value}"'
 
     def number(self, value: Any, dtype: DType) -> Expr:
-        """PyTensor takes the smallest dtype that holds a number of Python, so that 0.1 would make float32 float64."""
+        """PyTensor gives a Python number the smallest dtype that holds it: 0.1 is float64, and its sum with float32."""
         made = super().number(value, dtype)
         if dtype is DType.bool:
             return replace(made, text=f"np.array({made.text})")
@@ -123,7 +123,7 @@ class PyTensor(Dialect):
         over = listed(names) if len(names) > 1 else names[0]
         scope.bind(nested(targets), call("pt.grad", scope.name(loss), over, disconnected_inputs=ignored))
         for i, target in zip(wrt, targets, strict=True):
-            if self.mixed:  # the gradient of a cast has the dtype that was cast to
+            if self.mixed:  # the gradient of a cast has the dtype of the cast's result
                 scope.say(f'{target} = {target}.astype("{scope.program.values[i].dtype.value}")')
 
     def scan(self, scope: Scope, node: Node) -> None:
@@ -161,7 +161,7 @@ class PyTensor(Dialect):
                 scope.say(f"{scope.claim(i, f'last_{carry}')} = {one}[-1]")
 
     def while_loop(self, scope: Scope, node: Node) -> None:
-        """A scan with `until`, which makes one step at least: what it began with is kept where it is to make none."""
+        """A scan with `until`, which takes at least one step. A loop without steps keeps the initial carries."""
         init, _, closed = functions.parts(node)
         others = [i for i in closed if not scope.exprs[i].number]
         captured = [scope.known(i) for i in closed]
@@ -235,7 +235,7 @@ class PyTensor(Dialect):
     def variable(self, i: int) -> Expr:
         variable = self.program.shared[i]
         shape = tupled(variable.shape) if 1 in variable.shape else None
-        single = variable.dtype is DType.bool and not variable.shape  # of np.bool_ PyTensor makes no tensor
+        single = variable.dtype is DType.bool and not variable.shape  # PyTensor makes no tensor of np.bool_
         first = call("np.array", str(bool(variable.value))) if single else self.initial(i)
         return call("pytensor.shared", first, name=f'"{escaped(variable.name)}"', shape=shape)
 

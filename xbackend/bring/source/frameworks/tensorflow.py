@@ -31,13 +31,13 @@ def _transposed(use: Use) -> Expr:
 
 
 def _indices(use: Use) -> Expr:
-    """Indices that count from the beginning: TensorFlow takes no negative ones."""
+    """Indices from the beginning: TensorFlow takes no negative ones."""
     index, n = use.operands[1], use.avals[0].shape[use.params["axis"]]
     return Expr(str(int(index.text) % n)) if index.number else infix("%", index, Expr(str(n)))
 
 
 def _take_written(use: Use) -> Expr:
-    """By the first axis, to which another one is moved."""
+    """`take_set` and `take_add`. TensorFlow writes along the first axis: another one is moved there."""
     x, _, value = use.arrays
     axis, rank, inner = use.params["axis"], len(use.shape), len(use.avals[1].shape)
     first = [axis, *(a for a in range(rank) if a != axis)]
@@ -65,7 +65,7 @@ def _slice_add(use: Use) -> Expr:
 
 
 def _update(use: Use, value: Expr) -> Expr:
-    """By the positions of the elements: TensorFlow has no assignment to a part of a tensor."""
+    """Write at the positions of elements: TensorFlow has no assignment to a part of a tensor."""
     if not use.shape:
         return value
     size = int(np.prod(use.shape))
@@ -107,12 +107,12 @@ def _searchsorted(use: Use) -> Expr:
 
 
 def _of_two(name: str) -> Row:
-    """TensorFlow takes the dtype of a number in the second place only from what is in the first."""
+    """A call whose first operand has a dtype: a number takes its dtype from the first operand only."""
     return lambda use: call(name, use.arrays[0], *use.operands[1:])
 
 
 def _diagonal(use: Use) -> Expr:
-    """TensorFlow refuses a diagonal outside of the matrices."""
+    """TensorFlow refuses a diagonal outside of the matrices, which is empty."""
     if 0 in use.shape:
         return call("tf.zeros", tupled(use.shape), dtype=f"tf.{use.node.dtype.value}")
     return call("tf.linalg.diag_part", use.arrays[0], k=use.params["offset"] or None)
@@ -154,7 +154,7 @@ _TABLE: dict[str, Row] = {
     "concat": rows.joined("tf.concat"),
     "stack": rows.joined("tf.stack"),
     "astype": _astype,
-    "matmul": rows.product(  # the operator takes matrices; of a vector there are functions
+    "matmul": rows.product(  # the operator takes matrices only; functions take vectors
         lambda a, x: call("tf.linalg.matvec", a, x),
         lambda x, b: call("tf.linalg.matvec", b, x, transpose_a="True"),
         lambda x, y: call("tf.tensordot", x, y, 1),
@@ -189,7 +189,8 @@ class TensorFlow(Dialect):
         return call("tf.constant", text)
 
     def generated(self, scope: Scope, node: Node) -> Expr:
-        """TensorFlow's identities are not beside the diagonal, and its ranges are of integers that have a sign."""
+        """TensorFlow has no identities beside the diagonal and no ranges of unsigned integers: they are constants, as
+        are ranges with fractions, and empty ones."""
         start, step = node.params.get("start"), node.params.get("step")
         counts = isinstance(start, int) and isinstance(step, int) and step and not node.dtype.is_unsigned
         other = (node.op == "eye" and node.params["k"]) or (node.op == "arange" and not (counts and node.shape[0]))
@@ -202,7 +203,7 @@ class TensorFlow(Dialect):
         return call("tf.fill", tupled(node.shape), self.number(node.params["fill_value"], node.dtype).typed)
 
     def same(self, scope: Scope, node: Node) -> int | None:
-        """TensorFlow moves what an op on another device reads."""
+        """A transfer is its operand: TensorFlow moves operands to the device of an op."""
         if node.op == "transfer":
             scope.name(node.inputs[0])
             return node.inputs[0]
@@ -212,7 +213,7 @@ class TensorFlow(Dialect):
         return self.devices.get(device or "", "")
 
     def stated(self, scope: Scope, node: Node) -> bool:
-        """TensorFlow gives the singular values first, and the other vectors as columns."""
+        """`svd`: TensorFlow gives the singular values first, and the right vectors as columns."""
         if node.op != "svd":
             return False
         left, values, right = (scope.claim(i) for i in node.outputs)
@@ -225,7 +226,7 @@ class TensorFlow(Dialect):
         return True
 
     def before(self, scope: Scope, node: Node) -> None:
-        """Open the tapes of all gradients before the first node on a way to their losses, the first one innermost."""
+        """Open the tapes of all gradients before the first node on a path to a loss, the first gradient's innermost."""
         if scope.tapes:
             return
         left = [n for n in scope.nodes if n.op == "grad" and n.outputs[0] not in scope.exprs]
@@ -266,11 +267,11 @@ class TensorFlow(Dialect):
         scope.bind(nested(targets), made)
         taken = {n.inputs[0] for n in scope.program.nodes if n.op == "take"}
         for i, target in zip(wrt, targets, strict=True):
-            if i in taken:  # the gradient of `tf.gather` is one of its rows alone
+            if i in taken:  # the gradient of `tf.gather` is `tf.IndexedSlices`
                 scope.say(f"{target} = tf.convert_to_tensor({target})")
 
     def scan(self, scope: Scope, node: Node) -> None:
-        """`tf.scan`, whose steps all give what they carry: what each step gives beside it begins with zeros."""
+        """`tf.scan` stacks carries, and nothing else: the results of the steps are carries that begin with zeros."""
         body, (init, xs, _) = node.params["body"], functions.parts(node)
         name, inner, carried, elements = functions.step(scope, node)
         ys = [body.values[i].aval for i in body.outputs[len(init) :]]
@@ -336,7 +337,7 @@ class TensorFlow(Dialect):
         return [Line("@tf.function"), *self.defined(scope)]
 
     def _assign(self, scope: Scope) -> None:
-        """The variables' new values, behind all that reads the old ones."""
+        """Assign the variables' new values, after all reads of the old ones."""
         variables = set(self.above.values())
         for i in (*self.program.outputs, *self.program.updates.values()):
             if i in scope.pending:
@@ -350,7 +351,7 @@ class TensorFlow(Dialect):
 
 
 def grouped(statements: Sequence[Line | Block]) -> list[Line | Block]:
-    """Statements on a device in its scope."""
+    """The statements, those with a device in its scope."""
     found: list[Line | Block] = []
     open_on = ""
     for one in statements:
