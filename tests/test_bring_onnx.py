@@ -1,4 +1,4 @@
-"""Programs as files of ONNX: the workloads and random programs compute there what they compute with NumPy."""
+"""Programs as files of ONNX: workloads and random programs give NumPy's results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def oracle() -> Iterator[Any]:
 
 
 def wrong(cases: dict[str, Case], folder: Path) -> dict[str, str]:
-    """What files compute otherwise, by name."""
+    """The differences of files' results, by name."""
     found = evaluated({name: (one.program, one.inputs) for name, one in cases.items()}, folder)
     said = {name: got if isinstance(got, str) else differs(got, cases[name]) for name, got in found.items()}
     return {name: text for name, text in said.items() if text}
@@ -101,8 +101,8 @@ def test_powers_wrap_and_logarithms_of_powers_are_whole(oracle: Any, tmp_path: P
 
 
 def test_a_place_is_written_once(oracle: Any, tmp_path: Path) -> None:
-    """The standard leaves open which of several writes stays: of known indices the last one goes into the file. All are
-    added."""
+    """The standard leaves open which of several writes to a place stays. With known indices the file has the last one
+    only. Additions are all in it."""
 
     def function(x: Any, v: Any, i: Any) -> Any:
         twice, same = np.array([0, 2, -4, 1]), np.array([[1, 1], [3, -3]])

@@ -1,4 +1,4 @@
-"""Names in the scripts that `to_source` writes: whatever the user's own are, none is read in the place of another."""
+"""Names in the scripts of `to_source`: whatever names the user has, no name hides another."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ LOOPS = (reads_x, reads_carry, reads_state, carries_x, in_a_loop)
 
 
 def everything(a: Any, b: Any, others: Sequence[Any], gradient: bool) -> Any:
-    """Each kind of statement that scripts have. Bodies and branches read all others."""
+    """Each kind of statement that scripts have. Bodies and branches read all ``others``."""
 
     def read() -> Any:
         return xb.sum(xb.stack(list(others)) * np.linspace(0.1, 0.2, len(others)))
@@ -99,7 +99,7 @@ def identifiers(text: str) -> list[str]:
 
 
 def of_taken_names(oracle: Any, framework: str) -> dict[str, Case]:
-    """Programs whose arguments and shared variables have the names that are in the script of such a program."""
+    """Programs whose arguments and shared variables have the names that such a program's script uses."""
     gradient = framework != "numpy"
     plain = xb.trace(named(["first", "second", "third"], gradient), MATRIX, ROW, np.asarray(0.5))
     names = identifiers(to_source(plain, framework).text)
