@@ -70,11 +70,11 @@ class Graph:
         self.nodes.append(Operation(op, tuple(inputs), tuple(outputs), attributes))
         return outputs
 
-    def constant(self, value: np.ndarray, wanted: str = "constant") -> str:
+    def constant(self, value: np.ndarray) -> str:
         """The name of a constant. Equal constants are stored once."""
         content = (value.dtype, value.shape, sha256(value.tobytes()).digest())
         if content not in self.model.contents:
-            name = self.model.contents[content] = self.model.name(wanted)
+            name = self.model.contents[content] = self.model.name("constant")
             self.model.constants[name] = value
         return self.model.contents[content]
 

@@ -39,14 +39,14 @@ def _slice(use: Use) -> str:
 def _written(use: Use) -> str:
     """`slice_set` and `slice_add`, by `ScatterND`. Its indices are for the axes up to the last that is cut."""
     (x, value), shape, params = use.inputs, use.x.shape, use.params
+    if not use.aval(1).size:
+        return x
     if use.node.op == "slice_add":
         value = use("Add", _part(use, x, shape), value)
     each = [
         range(start, -1 if stop is None else stop, step)
         for start, stop, step in zip(params["starts"], params["stops"], params["steps"], strict=True)
     ]
-    if not use.aval(1).size:
-        return x
     cut = [axis for axis, (places, n) in enumerate(zip(each, shape, strict=True)) if places != range(n)]
     if not cut:
         return value

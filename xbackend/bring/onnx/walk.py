@@ -11,9 +11,9 @@ from xbackend.bring.onnx import elementwise, moves, quotients, reductions
 from xbackend.bring.onnx.elementwise import Row
 from xbackend.bring.onnx.graph import FRONT, Graph, Model, Use
 from xbackend.bring.source import names as naming
-from xbackend.bring.source.dialect import named_by
-from xbackend.bring.source.traits import every_node
+from xbackend.bring.source.dialect import result_names
 from xbackend.errors import UnsupportedOperation
+from xbackend.program.analyses import everywhere
 from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
 from xbackend.program.ops import GENERATORS
@@ -49,7 +49,7 @@ def graph_of(program: Program) -> Graph:
     Raises `UnsupportedOperation` for ops without a row, all of them in one error, and for constants that are too large
     for a file."""
     missing = Missing("ONNX")
-    for node in every_node(program):
+    for node in everywhere(program):
         if said := refusal(node.op):
             missing.add(node.op, node.source, said)
     if missing.found:
@@ -61,10 +61,8 @@ def graph_of(program: Program) -> Graph:
     for i, variable in program.shared.items():
         values[i] = graph.input(variable.name, program.values[i].aval)
         graph.defaults[values[i]] = variable.value
-    keys = named_by(program.structure, range(len(program.outputs)))
-    results = [(i, keys.get(k, f"output_{k}")) for k, i in enumerate(program.outputs)]
-    results += [(new, f"new_{program.shared[i].name}") for i, new in program.updates.items()]
-    claimed = [(i, graph.model.name(name)) for i, name in results]
+    claimed = list(zip(program.outputs, result_names(program, graph.model.taken), strict=True))
+    claimed += [(new, graph.model.name(f"new_{program.shared[i].name}")) for i, new in program.updates.items()]
     _write(graph, program, values, dict(reversed(claimed)))
     for i, name in claimed:
         graph.output(values[i], program.values[i].aval, name)

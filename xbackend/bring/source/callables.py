@@ -50,6 +50,8 @@ def to_callable(program: Program | Callable[..., Any], framework: str, *examples
     around, make = _AROUND.get(framework), _MADE.get(framework)
     names: dict[str, Any] = {"__name__": f"xbackend_{source.function}", "CONSTANTS": source.constants}
     try:
+        if framework in _CHECKS:
+            _CHECKS[framework](program)
         with around(program) if around else nullcontext():
             file = generated.execute(f"{program.name} in {framework}", source.text, names)
     except ModuleNotFoundError as error:
@@ -62,7 +64,7 @@ def to_callable(program: Program | Callable[..., Any], framework: str, *examples
     return function
 
 
-def _of_jax(program: Program) -> AbstractContextManager[Any]:
+def _check_precision(program: Program) -> None:
     """Raises `UsageError` if JAX would halve the precision. The setting is left to the user: it concerns all arrays."""
     import jax
 
@@ -72,7 +74,6 @@ def _of_jax(program: Program) -> AbstractContextManager[Any]:
             f"{program.name} has {' and '.join(wide)}, and JAX is left in 32 bits here: write "
             'jax.config.update("jax_enable_x64", True) first, or give float32 and int32'
         )
-    return nullcontext()
 
 
 def _of_pytensor(program: Program) -> AbstractContextManager[Any]:
@@ -101,5 +102,6 @@ def _graph_or_arrays(program: Program, function: Callable[..., Any], names: Mapp
     return called
 
 
-_AROUND = {"jax": _of_jax, "pytensor": _of_pytensor}  # around the execution of the script
+_CHECKS = {"jax": _check_precision}  # before the execution of the script
+_AROUND = {"pytensor": _of_pytensor}  # around it
 _MADE = {"pytensor": _graph_or_arrays}  # from the script's function to the returned one

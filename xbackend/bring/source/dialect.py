@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xbackend.bring.missing import Missing
-from xbackend.bring.source.expressions import ADDED, ATOM, SIGNED, Expr, call, collected, ending, listed, tupled
+from xbackend.bring.source.expressions import ATOM, SIGNED, Expr, call, collected, ending, infix, listed, tupled
 from xbackend.bring.source.functions import group, several_results
 from xbackend.bring.source.layout import Block, Bracket, Line
 from xbackend.bring.source.names import Namespace, escaped, identifier, numbered
 from xbackend.bring.source.rows import Row, dtype_in
-from xbackend.bring.source.traits import every_node
 from xbackend.bring.source.writer import CONTROL, Scope, Use
+from xbackend.devices import Device
 from xbackend.errors import UnsupportedOperation
 from xbackend.program import analyses
 from xbackend.program.aval import Aval
@@ -43,6 +43,7 @@ class Dialect:
     head: ClassVar[str]  # the import that every script has
     reserved: ClassVar[tuple[str, ...]] = ()  # further names in its scripts
     rows: ClassVar[Mapping[str, Row]]
+    repeated: ClassVar[frozenset[str]] = frozenset()  # ops of floats whose rows write an operand more than once
     gradients: ClassVar[bool] = True
     gradients_of_functions: ClassVar[bool] = False
     has_devices: ClassVar[bool] = True
@@ -53,7 +54,8 @@ class Dialect:
         self.top: list[Line | Block] = []  # statements before the function
         self.above: dict[int, str] = {}  # names of shared variables that are made before the function
         modules = (self.head.rpartition(" ")[2], "np", *self.imports)
-        self.taken = Namespace((*modules, "Path", "CONSTANTS", "CPUS", "rng", *self.reserved))
+        of_differing = "platform", "version"  # which `differing.py` imports into a script
+        self.taken = Namespace((*modules, "Path", "CONSTANTS", "CPUS", "rng", *of_differing, *self.reserved))
         self.devices = {device: self.taken.new(name) for device, name in devices.items()}  # names in the script
         self.function = self.taken.new(identifier(program.name))
 
@@ -68,14 +70,21 @@ class Dialect:
         return "" if known else "no code has it yet"
 
     def check(self) -> None:
-        """Raises `UnsupportedOperation` for gradients that the framework lacks, else for all ops without a row."""
+        """Raises `UnsupportedOperation` for gradients that the framework lacks, for devices of a job, else for all ops
+        without a row."""
         if not self.gradients and analyses.has_gradients(self.program):
             raise UnsupportedOperation(
                 f"{self.program.name} takes a gradient, and {self.spoken} has no gradients; write it in jax, "
                 "pytensor or tensorflow, or give the value alone"
             )
+        jobs = [name for name in self.devices if Device.parse(name).job is not None]
+        if jobs and self.has_devices:
+            raise UnsupportedOperation(
+                f"{self.program.name} names {', '.join(jobs)}, and a script is one process, in no job: name devices "
+                "without a job in it, as gpu:0, or write it in numpy or pytensor, whose code has no devices"
+            )
         missing = Missing(self.spoken)
-        for node in every_node(self.program):
+        for node in analyses.everywhere(self.program):
             if self.refusal(node.op):
                 missing.add(node.op)
         if missing.found:
@@ -103,7 +112,8 @@ class Dialect:
             return self.number(generate(node)[()], node.dtype)
         if node.op == "full":
             return self.filled(node)
-        if node.op == "arange":
+        cut = node.dtype.is_integer and any(isinstance(node.params.get(key), float) for key in ("start", "step"))
+        if node.op == "arange" and not cut:  # fractions that are cut off are a constant
             return self.arange(node)
         if node.op == "eye":
             (rows, columns), k = node.shape, node.params["k"] or None
@@ -127,7 +137,8 @@ class Dialect:
             return call(of, n, dtype=dtype)
         if whole and n and step:
             return call(of, start, start + n * step, step, dtype=dtype)
-        return Expr(f"{start!r} + {step!r} * {call(of, n, dtype=dtype).text}", ADDED)
+        first, each = (self.number(one, node.dtype) for one in (start, step))
+        return infix("+", first, infix("*", each, call(of, n, dtype=dtype)))
 
     def constant(self, scope: Scope, node: Node) -> Expr:
         """A constant in the text; in the file beside the script if it is empty or large."""
@@ -156,11 +167,10 @@ class Dialect:
         op, params, x = node.op, node.params, node.inputs[0]
         before = scope.program.values[x]
         reduced = op in ("sum", "prod", "max", "min", "mean", "any", "all") and not params["axis"]
-        rounded = op in ("floor", "ceil", "round", "trunc") and node.dtype.is_integer
         moved = op == "permute_dims" and list(params["axes"]) == sorted(params["axes"])
         whole = (op == "slice" and not params["starts"]) or (op == "reshape" and before.shape == node.shape)
         cast = (op == "astype" and before.dtype is node.dtype) or (op == "transfer" and not self.has_devices)
-        return x if reduced or rounded or moved or whole or cast else None
+        return x if reduced or moved or whole or cast else None
 
     # Statements.
 
@@ -350,6 +360,16 @@ def named_by(structure: Any, outputs: Sequence[int]) -> dict[int, str]:
             found.setdefault(part, key)
 
     walk(unflatten(structure, outputs), "")
+    return found
+
+
+def result_names(program: Program, taken: set[str]) -> list[str]:
+    """The names of a file's results: the key of the dictionary around each, else ``output_0`` and so on, with a number
+    if it is taken. They are taken then."""
+    keys, found = named_by(program.structure, range(len(program.outputs))), list[str]()
+    for k in range(len(program.outputs)):
+        found.append(numbered(keys.get(k, f"output_{k}"), taken))
+        taken.add(found[-1])
     return found
 
 

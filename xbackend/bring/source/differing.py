@@ -15,6 +15,7 @@ from xbackend.bring.source.script import Source, to_source
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Program
 from xbackend.program.serialization import to_json
+from xbackend.program.structure import LEAF
 
 _STANDARD = ("import platform", "from importlib.metadata import version")
 _OF_XBACKEND = ("np", "xb", "platform", "version", "PROGRAM", "backend", "compiled", "came", "expected")
@@ -36,6 +37,12 @@ class Differing:
     versions: Mapping[str, str]
     backend: str
 
+    @property
+    def flat(self) -> Program:
+        """The program, with its results in no dictionary or list."""
+        count = len(self.program.outputs)
+        return replace(self.program, structure=LEAF if count == 1 else {"tuple": [LEAF] * count})
+
 
 def in_framework(found: Differing, framework: str, changed: tuple[str, str], before: str) -> Source:
     """The script of a framework alone. ``changed``: a text in it and its replacement. ``before``: a statement before
@@ -45,7 +52,7 @@ def in_framework(found: Differing, framework: str, changed: tuple[str, str], bef
     """
     if found.program.shared or found.program.updates:
         raise UnsupportedOperation("it differs only with its shared variables, which such a script has not")
-    source = to_source(found.program, framework)
+    source = to_source(found.flat, framework)
     head, _, main = source.text.partition(_MAIN)
     if changed[0]:
         head = head.replace(*changed)
@@ -69,7 +76,7 @@ def in_framework(found: Differing, framework: str, changed: tuple[str, str], bef
 
 def in_xbackend(found: Differing, devices: Mapping[str, str], count: int) -> Source:
     """The script of xbackend: the program as JSON, compiled by the backend with ``count`` virtual devices."""
-    program, constants = found.program, dict[str, np.ndarray]()
+    program, constants = found.flat, dict[str, np.ndarray]()
     taken = Namespace(_OF_XBACKEND)
     names = [taken.new(program.values[i].params["name"]) for i in program.inputs]
     joined = ", ".join(names)

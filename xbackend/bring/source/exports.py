@@ -14,9 +14,11 @@ from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring.onnx.file import write as write_onnx
 from xbackend.bring.onnx.walk import graph_of
 from xbackend.bring.source.callables import to_callable
+from xbackend.bring.source.dialect import result_names
 from xbackend.errors import UnsupportedOperation, XBackendError
 from xbackend.files import refused, whole
 from xbackend.program.program import Program
+from xbackend.program.structure import flatten
 
 
 @dataclass(frozen=True)
@@ -82,18 +84,14 @@ def _jitted(program: Program) -> tuple[Any, list[Any]]:
 
 
 def _saved_model(program: Program, path: Path) -> None:
-    """One signature, ``serving_default``. Arguments have the inputs' names. Results have the keys of a dictionary
-    without further levels, else ``output_0`` and so on in the order of `tf.nest.flatten`."""
+    """One signature, ``serving_default``. Arguments have the inputs' names, and results those of `result_names`."""
     import tensorflow as tf
 
-    function = to_callable(program, "tensorflow")
+    function, names = to_callable(program, "tensorflow"), result_names(program, set())
 
     def serving_default(**inputs: Any) -> dict[str, Any]:
-        found = function(*(inputs[one.name] for one in specs))
-        flat = tf.nest.flatten(found)
-        if isinstance(found, dict) and len(found) == len(flat):
-            return found
-        return {f"output_{i}": one for i, one in enumerate(flat)}
+        found, _ = flatten(function(*(inputs[one.name] for one in specs)), lambda one: one)
+        return dict(zip(names, found, strict=True))
 
     values = [program.values[i] for i in program.inputs]
     specs = [tf.TensorSpec(one.shape, one.dtype.value, one.params["name"]) for one in values]

@@ -93,13 +93,20 @@ def users(program: Program) -> dict[int, str]:
 def _statement(source: str) -> tuple[tuple[str, int], tuple[str, ...]] | None:
     """The file and first line of the assignment at ``file:line``, and its targets; `None` if there is none."""
     file, _, line = source.rpartition(":")
-    found = _assignments(file).get(int(line)) if file.endswith(".py") and line.isdigit() else None
+    if not (file.endswith(".py") and line.isdigit()):
+        return None
+    try:
+        changed = Path(file).stat().st_mtime_ns
+    except OSError:
+        return None
+    found = _assignments(file, changed).get(int(line))
     return ((file, found[0]), found[1]) if found else None
 
 
 @lru_cache(maxsize=64)
-def _assignments(file: str) -> dict[int, tuple[int, tuple[str, ...]]]:
-    """For each line in an assignment of a file, the assignment's first line and its targets."""
+def _assignments(file: str, changed: int) -> dict[int, tuple[int, tuple[str, ...]]]:
+    """For each line in an assignment of a file, the assignment's first line and its targets. The file is read again
+    where it was ``changed``, at another time."""
     path = Path(file)
     try:
         if not path.is_file() or path.stat().st_size > _FILE:

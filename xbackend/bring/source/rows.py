@@ -15,6 +15,18 @@ from xbackend.program.dtypes import DType
 Row = Callable[[Use], Expr]
 
 
+def floor_divide(rounded: Callable[[Expr], Expr]) -> Row:
+    """``//`` for frameworks that round the quotient of floats before they take its floor, so 1 // 0.1 would be 10."""
+
+    def row(use: Use) -> Expr:
+        if use.node.dtype.is_integer:
+            return infix("//", *use.mixed)
+        x, y = use.mixed
+        return rounded(infix("/", infix("-", x, infix("%", x, y)), y))
+
+    return row
+
+
 def function(name: str) -> Row:
     return lambda use: call(name, *use.mixed)
 
@@ -54,9 +66,9 @@ def dtype_in(module: str, dtype: DType) -> str:
     return f"{module}.bool_" if dtype is DType.bool else f"{module}.{dtype.value}"
 
 
-def one_or_all(numbers: Sequence[int]) -> str:
-    """The only number, or a tuple of all."""
-    return str(numbers[0]) if len(numbers) == 1 else tupled(numbers)
+def one_or_all(items: Sequence[int | str]) -> str:
+    """The only item, or a tuple of all."""
+    return str(items[0]) if len(items) == 1 else tupled(items)
 
 
 def reduction(name: str, dtype: Callable[[Use], str | None] = lambda use: None) -> Row:

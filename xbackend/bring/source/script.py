@@ -107,7 +107,8 @@ def _origin(program: Program) -> str:
 
 def _assembled(dialect: Dialect, origin: str, statements: list[Line | Block], loads: bool) -> list[str]:
     program = dialect.program
-    loaded = [Line('CONSTANTS = np.load(Path(__file__).with_suffix(".npz"))')] if loads and dialect.constants else []
+    load = Line('CONSTANTS = dict(np.load(Path(__file__).with_suffix(".npz")))')
+    loaded = [load] if loads and dialect.constants else []
     above = written([*loaded, *dialect.preamble(), *dialect.top])
     text = "\n".join([*above, *written(statements)])
     imports = {line for word, line in dialect.imports.items() if re.search(rf"(?<![.\w]){word}[.(]", text)}

@@ -200,6 +200,9 @@ class Scope:
         if same is not None and i not in self.targets and i not in self.shifts:
             self.alias(i, same)
             return
+        if node.op in self.dialect.repeated and self.program.values[node.inputs[0]].dtype.is_floating:
+            for j in node.inputs:
+                self.known(j)
         expr = self.built(node)
         if i in self.shifts:
             expr = infix("+", expr, Expr(self.shifts[i]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect
@@ -61,6 +62,12 @@ class JAX(Dialect):
         if use.node.op == "transfer":
             return call("jax.device_put", use.arrays[0], self.devices[use.node.device or ""])
         return super().row(use)
+
+    def number(self, value: Any, dtype: DType) -> Expr:
+        """Left in 32 bits, JAX reads a Python integer as int32: one that int32 has not gets its dtype."""
+        made = super().number(value, dtype)
+        large = dtype is DType.uint32 and value > DType.int32.most
+        return replace(made, text=made.typed) if large else made
 
     def begin(self, scope: Scope) -> None:
         """Put each input on its device."""

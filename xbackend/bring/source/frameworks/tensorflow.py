@@ -37,8 +37,11 @@ def _indices(use: Use) -> Expr:
 
 
 def _take_written(use: Use) -> Expr:
-    """`take_set` and `take_add`. TensorFlow writes along the first axis: another one is moved there."""
+    """`take_set` and `take_add`. TensorFlow writes along the first axis: another one is moved there. It refuses to
+    write into an array without elements."""
     x, _, value = use.arrays
+    if 0 in use.shape:
+        return x
     axis, rank, inner = use.params["axis"], len(use.shape), len(use.avals[1].shape)
     first = [axis, *(a for a in range(rank) if a != axis)]
     moved = range(axis, axis + inner)
@@ -56,11 +59,13 @@ def _take_written(use: Use) -> Expr:
 
 
 def _slice_add(use: Use) -> Expr:
+    """A sum with the padded value. Floats are padded with -0.0, which changes no number, as 0.0 changes -0.0."""
     (x, value), params = use.arrays, use.params
     if set(params["steps"]) <= {1}:
         each = zip(params["starts"], use.shape, slice_lengths(params), strict=True)
         around = [f"[{start}, {n - start - m}]" for start, n, m in each]
-        return infix("+", x, call("tf.pad", value, f"[{', '.join(around)}]") if around else value)
+        zero = f"tf.constant(-0.0, tf.{use.node.dtype.value})" if use.node.dtype.is_floating else None
+        return infix("+", x, call("tf.pad", value, listed(around), constant_values=zero) if around else value)
     return _update(use, infix("+", indexed(x, *rows.slices(use, ())), value))
 
 
@@ -131,6 +136,7 @@ _TABLE: dict[str, Row] = {
     **dict.fromkeys(("log2", "log10"), _logarithm),
     "trunc": _trunc,
     **rows.OPERATORS,
+    "floor_divide": rows.floor_divide(lambda quotient: call("tf.round", quotient)),
     "bitwise_invert": rows.of_arrays("tf.bitwise.invert"),
     "where": lambda use: call("tf.where", use.arrays[0], use.operands[1].array, use.operands[2]),
     **{name: rows.reduction(f"tf.reduce_{name}") for name in ("sum", "prod", "max", "min", "mean", "any", "all")},
@@ -178,6 +184,7 @@ class TensorFlow(Dialect):
     counting, making = "range", "constant"
     imports: ClassVar[Mapping[str, str]] = {"np": "import numpy as np"}
     rows: ClassVar[Mapping[str, Row]] = _TABLE
+    repeated = frozenset({"floor_divide", "trunc", "slice_add"})
 
     def dtype(self, dtype: DType) -> str:
         return f"tf.{dtype.value}"
@@ -265,9 +272,8 @@ class TensorFlow(Dialect):
         sources = listed(over) if len(over) > 1 else over[0]
         made = call(f"{tape.name}.gradient", name, sources, unconnected_gradients=ignored)
         scope.bind(nested(targets), made)
-        taken = {n.inputs[0] for n in scope.program.nodes if n.op == "take"}
-        for i, target in zip(wrt, targets, strict=True):
-            if i in taken:  # the gradient of `tf.gather` is `tf.IndexedSlices`
+        if any(n.op == "take" for n in scope.program.nodes):  # the gradient of `tf.gather` is `tf.IndexedSlices`
+            for target in targets:
                 scope.say(f"{target} = tf.convert_to_tensor({target})")
 
     def scan(self, scope: Scope, node: Node) -> None:
