@@ -181,8 +181,11 @@ def test_results_of_a_savedmodel_keep_their_order_and_keys(tmp_path: Path) -> No
         return {"loss": xb.sum(x), "each": [x * 2.0, {"loss": x * 3.0}]}
     def mixed(x):
         return {"b": x, "a": x * 2.0}, x * 3.0
+    def single(x):
+        return {"loss": xb.sum(x), "each": [x]}
     x = np.arange(3.0)
     for one, expected in (
+        (single, {"loss": 3.0, "output_1": x}),
         (nested, {"loss": 3.0, "output_1": x * 2.0, "loss_2": x * 3.0}),
         (mixed, {"b": x, "a": x * 2.0, "output_2": x * 3.0}),
     ):

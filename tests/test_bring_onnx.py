@@ -125,6 +125,11 @@ def test_a_place_is_written_once(oracle: Any, tmp_path: Path) -> None:
     assert len(added) == 2
 
 
+def test_an_empty_part_has_no_operator() -> None:
+    graph = graph_of(xb.trace(lambda x, v: xb.at(x * 2.0)[1:1].add(v), np.ones(3), np.ones(0)))
+    assert "Add" not in [node.op for node in graph.nodes]
+
+
 def test_a_result_with_the_name_of_an_input_has_a_number() -> None:
     graph = graph_of(xb.trace(lambda x, tanh: {"x": x * 2.0, "tanh": tanh, "y": xb.tanh(x)}, np.ones(3), np.ones(3)))
     assert [name for name, _ in graph.outputs] == ["x_2", "tanh_2", "y"]

@@ -14,7 +14,6 @@ from source_scripts import case, ran
 import xbackend as xb
 from xbackend.bring.source import FRAMEWORKS, to_source
 from xbackend.errors import UnsupportedOperation
-from xbackend.program.program import Program
 
 pytestmark = pytest.mark.tier("standard")
 
@@ -133,7 +132,7 @@ def test_large_numbers_of_few_bits(framework: str, oracle: Any, tmp_path: Any) -
             x * 2654435769,
             x & 4294967295,
             x ^ 3000000000,
-            xb.where(x > 3, x, xb.asarray(4000000000, dtype=x.dtype)),
+            xb.where(x > 3, x, np.uint32(4000000000)),
         )
         made = xb.full((3,), 3000000000, dtype="uint32"), xb.arange(2999999990, 3000000000, 4, dtype="uint32")
         return *several, *(x + one for one in made), xb.at(x)[1].set(4000000000)
@@ -175,8 +174,5 @@ def test_devices_of_a_job_are_refused_where_code_has_devices(framework: str) -> 
 
 def test_operands_that_a_row_repeats_are_computed_once() -> None:
     images, kernel = np.ones((1, 4, 4, 1)), np.ones((2, 2, 1, 2))
-    program: Program = xb.trace(lambda x, k: xb.conv2d(x * 2.0, k * 3.0), images, kernel)
-    text = to_source(program, "numpy").text
-    assert text.count("x * 2.0") == text.count("k * 3.0") == 1
-    inside = text[text.index("sum(") :]
-    assert "*" not in inside.partition("if __name__")[0], text
+    text = to_source(xb.trace(lambda x, k: xb.conv2d(-x, k), images, kernel), "numpy").text
+    assert "= -x\n" in text, text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,17 @@ def test_no_name_hides_another(framework: str, oracle: Any, tmp_path: Path) -> N
     cases["pictures"] = case(oracle, xb.trace(image_and_kernel, *pictures), pictures)
     wrong = ran(cases, framework, tmp_path)
     assert not wrong, "\n".join(f"{name}: {said}" for name, said in wrong.items())
+
+
+def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "edited.py"
+    for time, name in enumerate(("first", "second")):
+        text = f"def model(x):\n    {name} = x * 2.0 + 1.0\n    return {name} * {name}, {name}\n"
+        path.write_text(text)
+        os.utime(path, (time, time))
+        names: dict[str, Any] = {}
+        exec(compile(text, path, "exec"), names)
+        assert f"{name} = x * 2.0" in to_source(xb.trace(names["model"], np.ones(3)), "numpy").text
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -66,6 +66,8 @@ class Dialect:
         """Why this framework's code lacks an op; empty if it has it."""
         if op == "grad" and not cls.gradients:
             return f"{cls.spoken} has no gradients"
+        if op == "all_reduce":  # between devices, binding makes sums of it
+            return "sums, between devices; none between processes"
         known = op in cls.rows or op in (*GENERATORS, *CONTROL, "input", "shared", "grad", "transfer")
         return "" if known else "no code has it yet"
 

@@ -65,7 +65,7 @@ def _slice_add(use: Use) -> Expr:
         each = zip(params["starts"], use.shape, slice_lengths(params), strict=True)
         around = [f"[{start}, {n - start - m}]" for start, n, m in each]
         zero = f"tf.constant(-0.0, tf.{use.node.dtype.value})" if use.node.dtype.is_floating else None
-        return infix("+", x, call("tf.pad", value, listed(around), constant_values=zero) if around else value)
+        return call("tf.add", x, call("tf.pad", value, listed(around), constant_values=zero) if around else value)
     return _update(use, infix("+", indexed(x, *rows.slices(use, ())), value))
 
 
