@@ -86,7 +86,7 @@ _TABLE: dict[str, Row] = {
     **as_numpy("pt", '"int32"', "pt", "pt.linalg.solve_triangular"),
     "digamma": function("pt.psi"),
     "expit": function("pt.sigmoid"),
-    "floor_divide": floor_divide(lambda x: call("zero_grad", call("pt.round", x, mode='"half_to_even"'))),
+    "floor_divide": floor_divide(lambda quotient: call("pt.round", quotient, mode='"half_to_even"')),
     "min": _min,
     "argmin": _argmin,
     "argsort": along("pt.argsort", kind='"mergesort"'),  # the stable one that Numba knows, PyTensor's default
