@@ -1,4 +1,4 @@
-"""Programs as files of ONNX: checked, and evaluated by the reference evaluator of the package `onnx`, in one process of
+"""Programs as files of ONNX, checked and evaluated by the reference evaluator of the package `onnx`, in one process of
 its environment."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from xbackend.program.serialization import to_json
 from xbackend.workers import once
 
 ROOT = Path(__file__).parent.parent
-# The package's own checks its files (`model_of`); its evaluator has two operators that are no reference:
-# - Erf is computed in float32: https://github.com/onnx/onnx/blob/main/onnx/reference/ops/op_erf.py
-# - GatherElements takes `np.choose`, which chooses among 64 at most:
+# `model_of` checks the files. The evaluator has two operators that are no reference:
+# - Erf computes in float32: https://github.com/onnx/onnx/blob/main/onnx/reference/ops/op_erf.py
+# - GatherElements calls `np.choose`, which chooses among 64 at most:
 #   https://github.com/onnx/onnx/blob/main/onnx/reference/ops/op_gather_elements.py
 RUNNER = """
 import math, sys, traceback
@@ -53,7 +53,7 @@ for folder in map(Path, sys.argv[1:]):
 
 
 def evaluated(programs: Mapping[str, tuple[Any, Sequence[np.ndarray]]], folder: Path) -> dict[str, Any]:
-    """The results of each program with its inputs, and the new values of its state; or the text of an error."""
+    """For each program with its inputs: the results, then the new values of its state; or the text of an error."""
     for name, (program, inputs) in programs.items():
         (folder / name).mkdir()
         (folder / name / "program.json").write_text(to_json(program))

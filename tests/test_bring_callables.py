@@ -170,6 +170,34 @@ def test_a_function_is_one_of_the_frameworks_own(
             np.testing.assert_allclose(one, expected, rtol=1e-12)
 
 
+@pytest.mark.needs("tensorflow")
+def test_results_of_a_savedmodel_keep_their_order_and_keys(tmp_path: Path) -> None:
+    script = """
+    import sys
+    import numpy as np, tensorflow as tf, xbackend as xb
+    from xbackend.bring.source import exports
+    from xbackend.program.serialization import to_json
+    def nested(x):
+        return {"loss": xb.sum(x), "each": [x * 2.0, {"loss": x * 3.0}]}
+    def mixed(x):
+        return {"b": x, "a": x * 2.0}, x * 3.0
+    def single(x):
+        return {"loss": xb.sum(x), "each": [x]}
+    x = np.arange(3.0)
+    for one, expected in (
+        (single, {"loss": 3.0, "output_1": x}),
+        (nested, {"loss": 3.0, "output_1": x * 2.0, "loss_2": x * 3.0}),
+        (mixed, {"b": x, "a": x * 2.0, "output_2": x * 3.0}),
+    ):
+        path = f"{sys.argv[1]}/{one.__name__}"
+        exports.write(None, "savedmodel", to_json(xb.trace(one, x)), path)
+        found = tf.saved_model.load(path).signatures["serving_default"](x=tf.constant(x))
+        assert found.keys() == expected.keys(), found
+        assert all((found[key] == value).numpy().all() for key, value in expected.items()), found
+    """
+    ran("tensorflow", dedent(script), tmp_path)
+
+
 def test_a_function_of_numpy_shows_its_lines() -> None:
     a, b = np.ones((2, 3)), np.ones((3, 2))
     function = xb.to_callable(lambda a, b: xb.exp(a) @ b, "numpy", a, b)

@@ -1,4 +1,4 @@
-"""Programs as files of ONNX: the workloads and random programs compute there what they compute with NumPy."""
+"""Programs as files of ONNX: workloads and random programs give NumPy's results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def oracle() -> Iterator[Any]:
 
 
 def wrong(cases: dict[str, Case], folder: Path) -> dict[str, str]:
-    """What files compute otherwise, by name."""
+    """The differences of files' results, by name."""
     found = evaluated({name: (one.program, one.inputs) for name, one in cases.items()}, folder)
     said = {name: got if isinstance(got, str) else differs(got, cases[name]) for name, got in found.items()}
     return {name: text for name, text in said.items() if text}
@@ -101,8 +101,8 @@ def test_powers_wrap_and_logarithms_of_powers_are_whole(oracle: Any, tmp_path: P
 
 
 def test_a_place_is_written_once(oracle: Any, tmp_path: Path) -> None:
-    """The standard leaves open which of several writes stays: of known indices the last one goes into the file. All are
-    added."""
+    """The standard leaves open which of several writes to a place stays. With known indices the file has the last one
+    only. Additions are all in it."""
 
     def function(x: Any, v: Any, i: Any) -> Any:
         twice, same = np.array([0, 2, -4, 1]), np.array([[1, 1], [3, -3]])
@@ -123,6 +123,11 @@ def test_a_place_is_written_once(oracle: Any, tmp_path: Path) -> None:
     places = [graph.model.constants[node.inputs[1]] for node in of_indices if node not in added]
     assert len(places) == 4 and all(len(np.unique(one)) == len(one) for one in places)
     assert len(added) == 2
+
+
+def test_an_empty_part_has_no_operator() -> None:
+    graph = graph_of(xb.trace(lambda x, v: xb.at(x * 2.0)[1:1].add(v), np.ones(3), np.ones(0)))
+    assert "Add" not in [node.op for node in graph.nodes]
 
 
 def test_a_result_with_the_name_of_an_input_has_a_number() -> None:

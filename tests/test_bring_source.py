@@ -1,4 +1,4 @@
-"""Scripts that `to_source` writes: they run without xbackend, compute what the oracle computes, and are formatted."""
+"""Scripts of `to_source`: they run without xbackend, give the oracle's results, and are formatted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xbackend.program import analyses
 
 EACH = [pytest.param(name, marks=pytest.mark.needs(name)) for name in FRAMEWORKS]
 RANDOM = 8
-# Ops whose results are of iterations, or that some framework has no gradient of.
+# Ops whose results come from iterations, or without a gradient in some framework.
 WITHOUT = frozenset({"eigh", "eigvalsh", "svd", "svdvals", "qr", "slogdet", "all_reduce", "digamma"})
 
 

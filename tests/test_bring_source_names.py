@@ -1,8 +1,9 @@
-"""Names in the scripts that `to_source` writes: whatever the user's own are, none is read in the place of another."""
+"""Names in the scripts of `to_source`: whatever names the user has, no name hides another."""
 
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ LOOPS = (reads_x, reads_carry, reads_state, carries_x, in_a_loop)
 
 
 def everything(a: Any, b: Any, others: Sequence[Any], gradient: bool) -> Any:
-    """Each kind of statement that scripts have. Bodies and branches read all others."""
+    """Each kind of statement that scripts have. Bodies and branches read all ``others``."""
 
     def read() -> Any:
         return xb.sum(xb.stack(list(others)) * np.linspace(0.1, 0.2, len(others)))
@@ -99,7 +100,7 @@ def identifiers(text: str) -> list[str]:
 
 
 def of_taken_names(oracle: Any, framework: str) -> dict[str, Case]:
-    """Programs whose arguments and shared variables have the names that are in the script of such a program."""
+    """Programs whose arguments and shared variables have the names that such a program's script uses."""
     gradient = framework != "numpy"
     plain = xb.trace(named(["first", "second", "third"], gradient), MATRIX, ROW, np.asarray(0.5))
     names = identifiers(to_source(plain, framework).text)
@@ -121,6 +122,17 @@ def test_no_name_hides_another(framework: str, oracle: Any, tmp_path: Path) -> N
     cases["pictures"] = case(oracle, xb.trace(image_and_kernel, *pictures), pictures)
     wrong = ran(cases, framework, tmp_path)
     assert not wrong, "\n".join(f"{name}: {said}" for name, said in wrong.items())
+
+
+def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "edited.py"
+    for time, name in enumerate(("first", "second")):
+        text = f"def model(x):\n    {name} = x * 2.0 + 1.0\n    return {name} * {name}, {name}\n"
+        path.write_text(text)
+        os.utime(path, (time, time))
+        names: dict[str, Any] = {}
+        exec(compile(text, path, "exec"), names)
+        assert f"{name} = x * 2.0" in to_source(xb.trace(names["model"], np.ones(3)), "numpy").text
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

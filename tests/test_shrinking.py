@@ -260,6 +260,20 @@ def test_a_script_of_either_kind_says_whether_the_numbers_differ(tmp_path: Path,
     assert "xbackend" not in alone.read_text().partition('"""\n\n')[2]
 
 
+@pytest.mark.parametrize("of_dictionary", [False, True])
+def test_a_script_takes_any_names_and_any_structure(tmp_path: Path, of_dictionary: bool) -> None:
+    def platform(version: Any, came: Any) -> Any:
+        return {"b": version, "a": [came]} if of_dictionary else [version + came]
+
+    found = differing(example(platform, np.ones(2), np.zeros(2)), "numpy")
+    for name, source in (
+        ("alone", in_framework(found, "numpy", ("", ""), "")),
+        ("whole", in_xbackend(found, {}, 1)),
+    ):
+        done = ran(source.write(tmp_path / f"{name}.py")[0])
+        assert done.returncode == 0, done.stderr
+
+
 def test_a_script_is_refused_for_state() -> None:
     s = xb.shared(np.ones(3), name="s")
     with pytest.raises(UnsupportedOperation, match="shared variables"):

@@ -1,5 +1,5 @@
-"""The checks of every op and of loops and choices, as files of ONNX: what the package's evaluator computes of them is
-what NumPy does, zeros with a sign, infinities and NaN included."""
+"""The checks of all ops, loops and choices as files of ONNX: the package's evaluator gives NumPy's results, with signs
+of zeros, infinities and NaN."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def written(check: Check) -> bool:
     """Whether ONNX has the ops of a check."""
     try:
         program = xb.trace(check.function, *check.arguments)
-    except XBackendError:  # gradients of what has none
+    except XBackendError:  # a gradient that does not exist
         return False
     return not any(map(refusal, ops_of(program)))
 
@@ -46,7 +46,7 @@ def together(checks: Sequence[Check]) -> tuple[Any, list[np.ndarray]]:
 
 
 def chosen(batch: Batch) -> list[Check]:
-    """The checks of a batch in this tier that ONNX can express. Means of millions take the evaluator long."""
+    """The checks of a batch in this tier that ONNX can express, without large arrays: the evaluator is slow."""
     whole = tiers.chosen == tiers.TIERS[-1]
     return [
         check

@@ -1,1 +1,1 @@
-"""Programs as files of ONNX: a row for each op, in terms of the operators of its standard."""
+"""Programs as files of ONNX: a row for each op, in operators of its standard."""

@@ -1,7 +1,7 @@
-"""Rows of elementwise ops. Where ONNX's standard leaves NaN, infinities or signs of zeros open, a row has NumPy's.
+"""Rows of elementwise ops. If ONNX's standard leaves NaN, infinities or signs of zeros open, a row gives NumPy's.
 
-A number that may be -0 is the last operand of `Where`, or gets its sign by a product. Of the operand before, ONNX
-Runtime loses the sign: https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/tensor/where_op.cc.
+ONNX Runtime's `Where` loses the sign of -0 in its second operand. So a number that may be -0 is the third operand, or
+gets its sign by a product: https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/tensor/where_op.cc.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def operator(name: str) -> Row:
 
 
 def _where(use: Use) -> str:
-    """Of booleans by logic, as ONNX Runtime has no `Where` of them."""
+    """Of booleans by logic, as ONNX Runtime has no `Where` for them."""
     condition, x, y = use.inputs
     if use.node.dtype is not DType.bool:
         return use("Where", condition, x, y)
@@ -28,7 +28,7 @@ def _where(use: Use) -> str:
 
 
 def _sign(use: Use) -> str:
-    """The standard does not name NaN."""
+    """The sign of NaN is NaN, which the standard leaves open."""
     (x,) = use.inputs
     sign = use("Sign", x)
     return use("Where", use("IsNaN", x), x, sign) if use.is_floating else sign
@@ -45,7 +45,7 @@ def _isfinite(use: Use) -> str:
 
 
 def _extreme(use: Use) -> str:
-    """`maximum` and `minimum`: NaN if one is. The standard does not say what is made of it."""
+    """`maximum` and `minimum`: NaN if an operand is, which the standard leaves open."""
     x, y = use.inputs
     found = use("Max" if use.node.op == "maximum" else "Min", x, y)
     if not use.is_floating:
@@ -54,7 +54,7 @@ def _extreme(use: Use) -> str:
 
 
 def _logarithm(use: Use) -> str:
-    """By the natural one, whose quotient is not whole where it should be: of a power of the base it is made so."""
+    """The quotient of natural logarithms. Of a power of the base it is rounded, as it may not be whole."""
     (x,), base = use.inputs, 2 if use.node.op == "log2" else 10
     found = use("Div", use("Log", x), use.number(math.log(base)))
     whole = use("Round", found)
@@ -83,11 +83,11 @@ def _log1p(use: Use) -> str:
 
 
 def _atan2(use: Use) -> str:
-    """The angle of the sizes, in the quadrant of the signs."""
+    """The angle of the absolute values, moved to the quadrant of the signs."""
     y, x = use.inputs
     zero, one = use.number(0), use.number(1)
     rise, run = use("Abs", y), use("Abs", x)
-    slope = use("Where", use("Equal", rise, run), one, use("Div", rise, run))  # of infinities, too
+    slope = use("Where", use("Equal", rise, run), one, use("Div", rise, run))  # also of two infinities
     slope = use("Where", use("And", use("Equal", y, zero), use("Equal", x, x)), zero, slope)
     angle = use("Atan", slope)
     angle = use("Where", is_negative(use, x), use("Sub", use.number(math.pi), angle), angle)
@@ -95,7 +95,7 @@ def _atan2(use: Use) -> str:
 
 
 def is_negative(use: Use, x: str) -> str:
-    """Whether a number is negative, or -0, whose reciprocal is."""
+    """Whether a number is negative, or -0, which has a negative reciprocal."""
     zero = use.number(0)
     return use("Or", use("Less", x, zero), use("Less", use("Reciprocal", x), zero))
 

@@ -1,4 +1,4 @@
-"""A graph of ONNX as a file, written where the package `onnx` is."""
+"""A graph of ONNX as a file. It needs the package `onnx`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from xbackend.program.program import Program
 
 
 def write(program: Program, path: Path) -> None:
-    """Write a program as a file, which `onnx.checker` has checked. Raises as `graph_of`."""
+    """Write a program as a file that `onnx.checker` has checked. Raises what `graph_of` raises."""
     path.write_bytes(model_of(program).SerializeToString())
 
 
 def model_of(program: Program) -> Any:
-    """The program as an `onnx.ModelProto`, checked: shapes and dtypes of all values, too."""
+    """The program as an `onnx.ModelProto`, checked with the shapes and dtypes of all values."""
     import onnx
     from onnx import helper
 

@@ -1,4 +1,4 @@
-"""A graph of ONNX as plain data. It is made without the package `onnx`, which turns it into a file (`file.py`)."""
+"""A graph of ONNX as plain data. It does not need the package `onnx`, by which `file.py` writes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xbackend.program.program import Node, Program, generate
 # others have newer versions, for dtypes that no program has.
 OPSET = 22
 NEWER = {"CumProd": 26}
-FRONT = -(2**63)  # where a slice with a negative step stops that takes the first element
+FRONT = -(2**63)  # the stop of a slice with a negative step that includes the first element
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,15 @@ class Operation:
 
 @dataclass
 class Model:
-    """What the graphs of one file share: names, as no two values have the same, and constants."""
+    """Shared by the graphs of a file: the names, which are unique in it, and the constants."""
 
     taken: set[str] = field(default_factory=set)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
-    contents: dict[tuple[Any, ...], str] = field(default_factory=dict)  # the names of constants, by what they hold
+    contents: dict[tuple[Any, ...], str] = field(default_factory=dict)  # the names of constants, by content
     opset: int = OPSET
 
     def name(self, wanted: str) -> str:
-        """The name, or another one where it is taken."""
+        """The name, with a number if it is taken."""
         found = numbered(wanted, self.taken)
         self.taken.add(found)
         return found
@@ -49,8 +49,8 @@ class Model:
 
 @dataclass
 class Graph:
-    """A graph that is being written: that of the file, or the body of a loop or a choice, which sees the values of the
-    graphs around it. ``defaults`` are first values of inputs."""
+    """A graph that is being written: that of the file, or the body of a loop or a choice, which also reads values of
+    its outer graphs. ``defaults`` are default values of inputs."""
 
     model: Model
     inputs: list[tuple[str, Aval]] = field(default_factory=list)
@@ -70,24 +70,24 @@ class Graph:
         self.nodes.append(Operation(op, tuple(inputs), tuple(outputs), attributes))
         return outputs
 
-    def constant(self, value: np.ndarray, wanted: str = "constant") -> str:
-        """The name of a constant. One with the same content is the same."""
+    def constant(self, value: np.ndarray) -> str:
+        """The name of a constant. Equal constants are stored once."""
         content = (value.dtype, value.shape, sha256(value.tobytes()).digest())
         if content not in self.model.contents:
-            name = self.model.contents[content] = self.model.name(wanted)
+            name = self.model.contents[content] = self.model.name("constant")
             self.model.constants[name] = value
         return self.model.contents[content]
 
     def called(self, name: str, new: str) -> str:
-        """Another name, which is claimed already, for a result of the last node, which nothing has read."""
+        """Rename a result of the last node that no node reads. The new name is claimed already. Returns it."""
         last = self.nodes[-1]
         self.nodes[-1] = replace(last, outputs=tuple(new if one == name else one for one in last.outputs))
         self.model.taken.discard(name)
         return new
 
     def output(self, name: str, aval: Aval, wanted: str = "") -> None:
-        """Let a value be a result, by the wanted name, which is claimed already. One with another name, of another
-        graph, or that is a result already, is copied."""
+        """Make a value a result, under the wanted name, which is claimed already. A value with another name, from
+        another graph, or that is a result already is copied."""
         own = {one for node in self.nodes for one in node.outputs} - {one for one, _ in self.outputs}
         if name not in own or name != (wanted or name):
             (name,) = self.add("Identity", [name])
@@ -97,7 +97,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Use:
-    """A node of a program that is being written: what its row sees."""
+    """A node of a program, as its row gets it: with the names of its operands in the graph."""
 
     graph: Graph
     program: Program
@@ -105,7 +105,7 @@ class Use:
     inputs: Sequence[str]
 
     def __call__(self, op: str, *inputs: str, **attributes: Any) -> str:
-        """An operator with one result; returns the name of that."""
+        """Add an operator with one result; returns the result's name."""
         return self.graph.add(op, inputs, **attributes)[0]
 
     @property
@@ -125,7 +125,7 @@ class Use:
         return self.x.dtype.is_floating
 
     def number(self, value: Any, dtype: str = "") -> str:
-        """A number, with the dtype of the first operand."""
+        """A constant number; without a ``dtype`` it has the first operand's."""
         return self.graph.constant(np.asarray(value, dtype or self.x.dtype.value))
 
     def ints(self, *values: int) -> str:
@@ -133,11 +133,11 @@ class Use:
         return self.graph.constant(np.asarray(values, np.int64))
 
     def filled(self, value: Any) -> str:
-        """The result, where all of its elements are known to be this."""
+        """The result as a constant, with this value as each element."""
         return self.graph.constant(np.full(self.node.shape, value, self.node.dtype.value))
 
     def known(self, place: int) -> np.ndarray | None:
-        """The elements of an operand that is a constant, in any shape; `None` for others."""
+        """The elements of a constant operand, as before its broadcasts and reshapes; `None` for another operand."""
         node = self.program.values[self.node.inputs[place]].node
         while node.op in ("broadcast_to", "reshape"):
             node = self.program.values[node.inputs[0]].node

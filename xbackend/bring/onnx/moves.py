@@ -20,7 +20,7 @@ def _transposed(use: Use, x: str, axes: Sequence[int]) -> str:
 
 
 def _part(use: Use, x: str, shape: Sequence[int]) -> str:
-    """What a slice op reads, with all axes."""
+    """The part that a slice op reads, with all axes."""
     params = use.params
     each = zip(shape, params["starts"], params["stops"], params["steps"], strict=True)
     cut = {axis: one[1:] for axis, one in enumerate(each) if one[1:] != (0, one[0], 1)}
@@ -37,16 +37,16 @@ def _slice(use: Use) -> str:
 
 
 def _written(use: Use) -> str:
-    """The array with other elements where a slice op reads. Axes behind the last that is cut are whole."""
+    """`slice_set` and `slice_add`, by `ScatterND`. Its indices are for the axes up to the last that is cut."""
     (x, value), shape, params = use.inputs, use.x.shape, use.params
+    if not use.aval(1).size:
+        return x
     if use.node.op == "slice_add":
         value = use("Add", _part(use, x, shape), value)
     each = [
         range(start, -1 if stop is None else stop, step)
         for start, stop, step in zip(params["starts"], params["stops"], params["steps"], strict=True)
     ]
-    if not use.aval(1).size:
-        return x
     cut = [axis for axis, (places, n) in enumerate(zip(each, shape, strict=True)) if places != range(n)]
     if not cut:
         return value
@@ -63,7 +63,7 @@ def _written(use: Use) -> str:
 
 
 def _scattered(use: Use) -> str:
-    """`take_set` and `take_add`, along the first axis, to which theirs is moved."""
+    """`take_set` and `take_add`, by `ScatterND`. It writes along the first axis: another one is moved there."""
     x, indices, value = use.inputs
     axis, rank, own = use.params["axis"], len(use.x.shape), len(use.aval(1).shape)
     if not use.aval(2).size:
@@ -83,7 +83,7 @@ def _scattered(use: Use) -> str:
 
 
 def _last_of_each(use: Use, places: np.ndarray, value: str) -> tuple[str, str]:
-    """Indices, and the rows of values, such that each place is written once: a runtime may write in any order."""
+    """Indices and rows of values that write each place once, with its last value: a runtime may write in any order."""
     _, back = np.unique(places[::-1], return_index=True)
     kept = np.sort(len(places) - 1 - back)
     shape, axis, own = use.aval(2).shape, use.params["axis"], len(use.aval(1).shape)
@@ -93,7 +93,7 @@ def _last_of_each(use: Use, places: np.ndarray, value: str) -> tuple[str, str]:
 
 
 def _diagonal(use: Use) -> str:
-    """A choice among the elements of the flat matrix."""
+    """A `Gather` from the flat matrix."""
     *before, rows, columns = use.x.shape
     offset, length = use.params["offset"], use.node.shape[-1]
     first = offset if offset >= 0 else -offset * columns
@@ -107,7 +107,7 @@ def _stack(use: Use) -> str:
 
 
 def _conv2d(use: Use) -> str:
-    """ONNX has the channels in front of height and width, and the kernel's results first."""
+    """ONNX has channels before height and width, and the results of the kernel first."""
     if not (use.x.size and use.aval(1).size):
         return use.filled(0)
     images, kernel = use.inputs

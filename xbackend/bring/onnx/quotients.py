@@ -10,7 +10,7 @@ import numpy as np
 from xbackend.bring.onnx.elementwise import Row, is_negative
 from xbackend.bring.onnx.graph import Use
 
-_BITS = 6  # of an exponent: from the 64th power on those of even numbers are 0, and of odd ones only 1 and -1 fit
+_BITS = 6  # of an exponent: from the 64th on, powers of even numbers are 0, and of odd ones only those of 1 and -1 fit
 
 
 def _remainder(use: Use) -> str:
@@ -24,7 +24,7 @@ def _remainder(use: Use) -> str:
 
 
 def _other_side(use: Use, rest: str, y: str) -> str:
-    """Whether a remainder is not 0, and has another sign than the divisor."""
+    """Whether a remainder is not 0, and its sign is not the divisor's."""
     zero = use.number(0)
     differ = use("Xor", use("Less", rest, zero), use("Less", y, zero))
     return use("And", differ, use("Not", use("Equal", rest, zero)))
@@ -44,7 +44,7 @@ def _floor_of_floats(use: Use) -> str:
 
 
 def _floor_of_integers(use: Use) -> str:
-    """A division without a rest, of which it does not matter whether it rounds down or to zero."""
+    """A division without a remainder, for which it does not matter whether `Div` rounds down or to zero."""
     x, y = use.inputs
     divisor = _divisor(use)
     rest = use("Mod", x, divisor, fmod=1)  # with the sign of x
@@ -54,8 +54,8 @@ def _floor_of_integers(use: Use) -> str:
 
 
 def _divisor(use: Use) -> str:
-    """A divisor of integers that no processor traps at: 1 in place of 0, of which the quotient is unspecified, and of
-    -1, by which the smallest integer has none. The divisor itself where it is known to be none of them."""
+    """A divisor of integers that no processor traps at. It is 1 in place of 0, whose quotient is unspecified, and of
+    -1, by which the smallest integer has no quotient. A known divisor without 0 and -1 stays."""
     y, known = use.inputs[1], use.known(1)
     if known is not None and not np.isin(known, (0, -1)).any():
         return y
@@ -67,15 +67,15 @@ def _power_of_floats(use: Use) -> str:
     x, y = use.inputs
     known = use.known(1)
     if known is not None and known.size and (known == 0.5).all():
-        # Where a runtime takes the square root, that of -0 is -0, and that of -inf NaN.
+        # A runtime may take the square root: it is -0 for -0, and NaN for -inf.
         endless = use("Equal", x, use.number(-math.inf))
         x = use("Where", endless, use.number(math.inf), use("Add", x, use.number(0)))
     return use("Pow", x, y)
 
 
 def _power_of_integers(use: Use) -> str:
-    """A power by squaring: `Pow` may compute it in floating point. Of a negative exponent it is unspecified, and so is
-    that of an odd number that does not fit, where the exponent is over 63 and not known."""
+    """A power by squaring: `Pow` may compute in floating point. The power is unspecified for negative exponents, and
+    for exponents over 63 that are not known, if the number is odd and its power does not fit."""
     base, exponent = use.inputs
     known = use.known(1)
     if known is not None and known.size and (known == known.flat[0]).all() and known.flat[0] > 0:
@@ -95,7 +95,7 @@ def _power_of_integers(use: Use) -> str:
 
 
 def _by_known(use: Use, base: str, exponent: int) -> str:
-    """A power with a known exponent. It has the shape of the result also where the exponent had more axes."""
+    """A power with a known exponent, expanded to the result's shape if the exponent has more axes."""
     result = ""
     while exponent:
         if exponent & 1:

@@ -1,4 +1,4 @@
-"""Rows of reductions, positions, running sums, sorts and searches. NaN is in them as in NumPy's."""
+"""Rows of reductions, positions, running sums, sorts and searches. They treat NaN as NumPy does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xbackend.bring.onnx.elementwise import Row
 from xbackend.bring.onnx.graph import Use
 from xbackend.program.dtypes import DType
 
-_REDUCED = {  # an operator, and what the reduction is of no elements
+_REDUCED = {  # an operator, and the result for no elements
     "sum": ("ReduceSum", 0),
     "prod": ("ReduceProd", 1),
     "mean": ("ReduceMean", math.nan),
@@ -28,7 +28,7 @@ def _reduced(use: Use) -> str:
 
 
 def _extreme(use: Use) -> str:
-    """`max` and `min`: NaN if one element is. The standard does not say what is made of it."""
+    """`max` and `min`: NaN if an element is, which the standard leaves open."""
     (x,), axes = use.inputs, use.params["axis"]
     if not axes:
         return x
@@ -40,7 +40,7 @@ def _extreme(use: Use) -> str:
 
 
 def _place(use: Use) -> str:
-    """`argmax` and `argmin`: that of the first NaN if there is one."""
+    """`argmax` and `argmin`: the position of the first NaN if there is one."""
     (x,), axis = use.inputs, use.params["axis"]
     found = use("ArgMax" if use.node.op == "argmax" else "ArgMin", x, axis=axis, keepdims=0)
     if not use.is_floating:
@@ -55,14 +55,14 @@ def _running(name: str) -> Row:
 
 
 def _order(use: Use, x: str) -> tuple[str, str]:
-    """The elements along the axis from the smallest on, and their places. Of equal ones the first comes first."""
+    """The elements along the axis in ascending order, and their positions. Equal elements keep their order."""
     axis = use.params["axis"]
     values, places = use.graph.add("TopK", [x, use.ints(use.x.shape[axis])], 2, axis=axis, largest=0, sorted=1)
     return values, places
 
 
 def _sort(use: Use) -> str:
-    """The sorted numbers, then as many NaN as there are."""
+    """The sorted numbers, then all NaN."""
     (x,), axis = use.inputs, use.params["axis"]
     if not use.is_floating:
         return _order(use, x)[0]
@@ -75,7 +75,7 @@ def _sort(use: Use) -> str:
 
 
 def _argsort(use: Use) -> str:
-    """NaN behind the rest, then by size: two sorts, which both leave equal elements in their order."""
+    """Two stable sorts: the first puts NaN last, the second sorts by size."""
     (x,), axis = use.inputs, use.params["axis"]
     if not use.is_floating:
         return _order(use, x)[1]
@@ -87,7 +87,7 @@ def _argsort(use: Use) -> str:
 
 
 def _searchsorted(use: Use) -> str:
-    """How many elements are below each number, by halving. NaN is above all others."""
+    """The number of elements below each number, or with ``right`` not above it, by bisection. NaN is above all."""
     among, wanted = use.inputs
     length = use.x.shape[0]
     one, last, count = (use.number(n, "int64") for n in (1, length - 1, length))

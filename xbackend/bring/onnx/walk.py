@@ -11,9 +11,9 @@ from xbackend.bring.onnx import elementwise, moves, quotients, reductions
 from xbackend.bring.onnx.elementwise import Row
 from xbackend.bring.onnx.graph import FRONT, Graph, Model, Use
 from xbackend.bring.source import names as naming
-from xbackend.bring.source.dialect import named_by
-from xbackend.bring.source.traits import every_node
+from xbackend.bring.source.dialect import result_names
 from xbackend.errors import UnsupportedOperation
+from xbackend.program.analyses import everywhere
 from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
 from xbackend.program.ops import GENERATORS
@@ -35,20 +35,21 @@ _INSTEAD = {
 
 
 def refusal(op: str) -> str:
-    """Why no file has an op; empty where it has."""
+    """Why files lack an op; empty if they have it."""
     if op in ROWS or op in GENERATORS or op in ("input", "shared"):
         return ""
     return _INSTEAD.get(op, "it has no row yet")
 
 
 def graph_of(program: Program) -> Graph:
-    """The program's graph. Inputs have their names, and so have shared variables, which are inputs with their first
-    values as defaults. Results are named by the keys of dictionaries around them, else ``output_0`` and so on; the new
-    values of shared variables follow, as ``new_NAME``.
+    """The program's graph. Inputs keep their names. Shared variables are inputs, too, with their first values as
+    defaults. Results are named by the keys of dictionaries around them, else ``output_0`` and so on. The new values of
+    shared variables follow, as ``new_NAME``. A name that is taken gets a number.
 
-    Raises `UnsupportedOperation`, which names all ops without a row, and for constants that no file holds."""
+    Raises `UnsupportedOperation` for ops without a row, all of them in one error, and for constants that are too large
+    for a file."""
     missing = Missing("ONNX")
-    for node in every_node(program):
+    for node in everywhere(program):
         if said := refusal(node.op):
             missing.add(node.op, node.source, said)
     if missing.found:
@@ -60,10 +61,8 @@ def graph_of(program: Program) -> Graph:
     for i, variable in program.shared.items():
         values[i] = graph.input(variable.name, program.values[i].aval)
         graph.defaults[values[i]] = variable.value
-    keys = named_by(program.structure, range(len(program.outputs)))
-    results = [(i, keys.get(k, f"output_{k}")) for k, i in enumerate(program.outputs)]
-    results += [(new, f"new_{program.shared[i].name}") for i, new in program.updates.items()]
-    claimed = [(i, graph.model.name(name)) for i, name in results]
+    claimed = list(zip(program.outputs, result_names(program, graph.model.taken), strict=True))
+    claimed += [(new, graph.model.name(f"new_{program.shared[i].name}")) for i, new in program.updates.items()]
     _write(graph, program, values, dict(reversed(claimed)))
     for i, name in claimed:
         graph.output(values[i], program.values[i].aval, name)
@@ -83,15 +82,15 @@ def _inlined(graph: Graph, body: Program, given: Sequence[str]) -> list[str]:
 
 
 def _body(graph: Graph, body: Program, given: Sequence[str]) -> Graph:
-    """Let the results of a body be those of a graph, which is its own."""
+    """Write a body into a graph of its own, with the body's results as the graph's."""
     for i, name in zip(body.outputs, _inlined(graph, body, given), strict=True):
         graph.output(name, body.values[i].aval)
     return graph
 
 
 def _write(graph: Graph, program: Program, values: dict[int, str], claimed: Mapping[int, str]) -> None:
-    """Write the nodes of a program. ``values`` has the names of inputs, and gets those of all results. A name is the
-    claimed one, that of the user's line, or that of the operator."""
+    """Write the nodes of a program. ``values`` has the names of its inputs, and gets those of all results: the claimed
+    name, the name in the user's line, or the operator's."""
     wanted = naming.users(program)
     for node in program.nodes:
         if all(i in values for i in node.outputs):
@@ -107,14 +106,15 @@ def _write(graph: Graph, program: Program, values: dict[int, str], claimed: Mapp
 def _made(graph: Graph, program: Program, node: Node, inputs: Sequence[str]) -> Sequence[str]:
     if node.op in GENERATORS:
         return [_generated(graph, node)]
-    if not any(aval.size for aval in node.results):  # nothing is computed, whatever the operator makes of no elements
+    if not any(aval.size for aval in node.results):  # all are empty: no operator need take arrays without elements
         return [graph.constant(np.zeros(shape, dtype.value)) for shape, dtype in node.results]
     made = ROWS[node.op](Use(graph, program, node, inputs))
     return [made] if isinstance(made, str) else made
 
 
 def _scan(use: Use) -> Sequence[str]:
-    """A loop over rows, of zeros where it has no sequence. A loop from the last row on goes over reversed ones."""
+    """`Scan` needs a sequence: without one it gets an array of booleans. For a reversed loop the sequences are reversed
+    before it, and the stacked results after it."""
     params, body = use.params, use.params["body"]
     carries, count = params["carries"], params["carries"] + params["sequences"]
     rows = [_reversed(use, x) if params["reverse"] else x for x in use.inputs[carries:count]]
@@ -159,7 +159,7 @@ def _cond(use: Use) -> Sequence[str]:
 
 
 def _generated(graph: Graph, node: Node) -> str:
-    """A constant of the file, or a large array that is made of few numbers."""
+    """A constant of the file; a large ``full`` or ``arange`` is an operator on few numbers."""
     params, dtype = node.params, node.dtype.value
     if node.op == "constant" or node.aval.size <= LARGE:
         return graph.constant(generate(node))

@@ -1,4 +1,4 @@
-"""Programs as source code of a framework: scripts that a person would have written, which run without xbackend."""
+"""Programs as source code of a framework: scripts as a person would write them, which run without xbackend."""
 
 from xbackend.bring.source.script import FRAMEWORKS, Source, to_source
 

@@ -1,4 +1,4 @@
-"""`to_callable`: what `to_source` writes, as a function in an interpreter that has the framework."""
+"""`to_callable`: the function of a `to_source` script, in an interpreter that has the framework."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ from xbackend.program.program import Program
 def to_callable(program: Program | Callable[..., Any], framework: str, *examples: Any) -> Callable[..., Any]:
     """A program as a function of a framework that this interpreter has.
 
-    It takes the program's inputs in their order and returns the results in their structure:
+    The arguments are the program's inputs, in their order. The results have the program's structure; PyTensor gives the
+    only result, or a list of all.
 
-    - ``"jax"``: a jitted function, for `jax.grad`, `jax.vmap` and the others, too. Shared variables are arguments
-      behind the inputs, their new values a result behind the others. It is not jitted where the program names devices.
-    - ``"tensorflow"``: a `tf.function`, for a `tf.GradientTape` and Keras, too. Each `tf.Variable` in it is its own.
-    - ``"pytensor"``: of arrays it returns arrays, by a function compiled in the first such call. Where an argument is a
-      variable of PyTensor, it returns variables, a part of your graph; behind them the updates, if it has some.
-    - ``"numpy"``: a function of NumPy.
+    - ``"jax"``: a jitted function, also for `jax.grad` and `jax.vmap`. It is not jitted if the program names devices.
+      Shared variables are further arguments. Their new values are one more result, a tuple if there are several.
+    - ``"tensorflow"``: a `tf.function`, also for `tf.GradientTape` and Keras. Its shared variables are `tf.Variable`
+      objects of its own.
+    - ``"pytensor"``: arrays give arrays, by a function that the first such call compiles. If an argument is a variable
+      of PyTensor, the results are variables for your graph. The updates of shared variables follow, if there are any.
+    - ``"numpy"``: a function of NumPy, with shared variables as in JAX.
 
     Args:
         program: a program, or a function, which is traced with the ``examples`` as by `xbackend.trace`.
-        framework: its name.
+        framework: one of these four names.
 
-    Raises `UsageError` where this interpreter does not have the framework, or JAX is left in 32 bits and the program is
-    not; what `to_source` raises, and `trace`.
+    Raises `UsageError` if this interpreter lacks the framework, if the program has 64-bit dtypes and JAX is left in 32
+    bits, and for examples beside a program; also what `to_source` and `trace` raise.
 
     >>> energy = xb.to_callable(lambda x: xb.sum(x * x), "numpy", np.ones(3))
     >>> float(energy(np.asarray([1.0, 2.0, 3.0])))
@@ -48,6 +50,8 @@ def to_callable(program: Program | Callable[..., Any], framework: str, *examples
     around, make = _AROUND.get(framework), _MADE.get(framework)
     names: dict[str, Any] = {"__name__": f"xbackend_{source.function}", "CONSTANTS": source.constants}
     try:
+        if framework in _CHECKS:
+            _CHECKS[framework](program)
         with around(program) if around else nullcontext():
             file = generated.execute(f"{program.name} in {framework}", source.text, names)
     except ModuleNotFoundError as error:
@@ -60,8 +64,8 @@ def to_callable(program: Program | Callable[..., Any], framework: str, *examples
     return function
 
 
-def _of_jax(program: Program) -> AbstractContextManager[Any]:
-    """Raises `UsageError` where JAX would halve the precision: the setting is the user's, of all of his arrays."""
+def _check_precision(program: Program) -> None:
+    """Raises `UsageError` if JAX would halve the precision. The setting is left to the user: it concerns all arrays."""
     import jax
 
     wide = sorted(one.value for one in dtypes(program) & {DType.int64, DType.float64})
@@ -70,11 +74,10 @@ def _of_jax(program: Program) -> AbstractContextManager[Any]:
             f"{program.name} has {' and '.join(wide)}, and JAX is left in 32 bits here: write "
             'jax.config.update("jax_enable_x64", True) first, or give float32 and int32'
         )
-    return nullcontext()
 
 
 def _of_pytensor(program: Program) -> AbstractContextManager[Any]:
-    """The user's own ``floatX`` is back behind the block."""
+    """The program's ``floatX`` until the block ends."""
     import pytensor
 
     single = DType.float64 not in dtypes(program) and DType.float32 in dtypes(program)
@@ -99,5 +102,6 @@ def _graph_or_arrays(program: Program, function: Callable[..., Any], names: Mapp
     return called
 
 
-_AROUND = {"jax": _of_jax, "pytensor": _of_pytensor}  # around the execution of the script
-_MADE = {"pytensor": _graph_or_arrays}  # of the script's function
+_CHECKS = {"jax": _check_precision}  # before the execution of the script
+_AROUND = {"pytensor": _of_pytensor}  # around it
+_MADE = {"pytensor": _graph_or_arrays}  # from the script's function to the returned one

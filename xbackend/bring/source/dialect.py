@@ -1,6 +1,6 @@
-"""What every framework's code has: the script around the function, and how single things are written.
+"""The base of all dialects: the script around the function, and single expressions.
 
-A dialect has a table of rows by op, and methods for what is no expression: gradients, loops, choices, state.
+A dialect has a row for each op that is an expression. Its methods write statements: gradients, loops, choices, state.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xbackend.bring.missing import Missing
-from xbackend.bring.source.expressions import ADDED, ATOM, SIGNED, Expr, call, collected, ending, listed, tupled
+from xbackend.bring.source.expressions import ATOM, SIGNED, Expr, call, collected, ending, infix, listed, tupled
 from xbackend.bring.source.functions import group, several_results
 from xbackend.bring.source.layout import Block, Bracket, Line
 from xbackend.bring.source.names import Namespace, escaped, identifier, numbered
 from xbackend.bring.source.rows import Row, dtype_in
-from xbackend.bring.source.traits import every_node
 from xbackend.bring.source.writer import CONTROL, Scope, Use
+from xbackend.devices import Device
 from xbackend.errors import UnsupportedOperation
 from xbackend.program import analyses
 from xbackend.program.aval import Aval
@@ -31,18 +31,19 @@ LARGE = 64  # elements of the largest constant in the text
 
 
 class Dialect:
-    """How one framework's code is written. One object writes one script.
+    """The code of one framework. One object writes one script.
 
-    A framework writes nodes of ``gradient``, ``scan``, ``while_loop`` and ``cond`` by its methods of these names."""
+    A framework's methods ``gradient``, ``scan``, ``while_loop`` and ``cond`` write the nodes of these ops."""
 
     spoken: ClassVar[str]  # the framework's name in prose
-    module: ClassVar[str]  # the name of its functions' module
+    module: ClassVar[str]  # the module of its functions
     imports: ClassVar[Mapping[str, str]]  # from a word in the code to the import that it needs
-    counting: ClassVar[str] = "arange"  # its function that counts
-    making: ClassVar[str] = "array"  # its function that makes an array of lists
+    counting: ClassVar[str] = "arange"  # its function for ranges
+    making: ClassVar[str] = "array"  # its function from lists to an array
     head: ClassVar[str]  # the import that every script has
-    reserved: ClassVar[tuple[str, ...]] = ()  # names of its scripts beside those that every framework's may have
+    reserved: ClassVar[tuple[str, ...]] = ()  # further names in its scripts
     rows: ClassVar[Mapping[str, Row]]
+    repeated: ClassVar[frozenset[str]] = frozenset()  # ops of floats whose rows write an operand more than once
     gradients: ClassVar[bool] = True
     gradients_of_functions: ClassVar[bool] = False
     has_devices: ClassVar[bool] = True
@@ -51,31 +52,41 @@ class Dialect:
         self.program = program
         self.constants: dict[str, np.ndarray] = {}  # in the file beside the script
         self.top: list[Line | Block] = []  # statements before the function
-        self.above: dict[int, str] = {}  # the names of values that are variables outside of the function
+        self.above: dict[int, str] = {}  # names of shared variables that are made before the function
         modules = (self.head.rpartition(" ")[2], "np", *self.imports)
-        self.taken = Namespace((*modules, "Path", "CONSTANTS", "CPUS", "rng", *self.reserved))
-        self.devices = {device: self.taken.new(name) for device, name in devices.items()}  # their names in the script
+        of_differing = "platform", "version"  # which `differing.py` imports into a script
+        self.taken = Namespace((*modules, "Path", "CONSTANTS", "CPUS", "rng", *of_differing, *self.reserved))
+        self.devices = {device: self.taken.new(name) for device, name in devices.items()}  # names in the script
         self.function = self.taken.new(identifier(program.name))
 
-    # What may be missing.
+    # Refusals.
 
     @classmethod
     def refusal(cls, op: str) -> str:
-        """Why no code of this framework has an op; empty where it has."""
+        """Why this framework's code lacks an op; empty if it has it."""
         if op == "grad" and not cls.gradients:
             return f"{cls.spoken} has no gradients"
+        if op == "all_reduce":  # between devices, binding makes sums of it
+            return "sums, between devices; none between processes"
         known = op in cls.rows or op in (*GENERATORS, *CONTROL, "input", "shared", "grad", "transfer")
         return "" if known else "no code has it yet"
 
     def check(self) -> None:
-        """Raises `UnsupportedOperation`, which names all ops without a row."""
+        """Raises `UnsupportedOperation` for gradients that the framework lacks, for devices of a job, else for all ops
+        without a row."""
         if not self.gradients and analyses.has_gradients(self.program):
             raise UnsupportedOperation(
                 f"{self.program.name} takes a gradient, and {self.spoken} has no gradients; write it in jax, "
                 "pytensor or tensorflow, or give the value alone"
             )
+        jobs = [name for name in self.devices if Device.parse(name).job is not None]
+        if jobs and self.has_devices:
+            raise UnsupportedOperation(
+                f"{self.program.name} names {', '.join(jobs)}, and a script is one process, in no job: name devices "
+                "without a job in it, as gpu:0, or write it in numpy or pytensor, whose code has no devices"
+            )
         missing = Missing(self.spoken)
-        for node in every_node(self.program):
+        for node in analyses.everywhere(self.program):
             if self.refusal(node.op):
                 missing.add(node.op)
         if missing.found:
@@ -91,7 +102,7 @@ class Dialect:
         return dtype_in(self.module, dtype)
 
     def number(self, value: Any, dtype: DType) -> Expr:
-        """A number, which takes the dtype of what it meets."""
+        """A Python number, which takes the dtype of the other operand."""
         text = plain(value, dtype)
         return Expr(text, SIGNED if text.startswith("-") else ATOM, number=True, typed=self.typed(text, dtype))
 
@@ -103,7 +114,8 @@ class Dialect:
             return self.number(generate(node)[()], node.dtype)
         if node.op == "full":
             return self.filled(node)
-        if node.op == "arange":
+        cut = node.dtype.is_integer and any(isinstance(node.params.get(key), float) for key in ("start", "step"))
+        if node.op == "arange" and not cut:  # fractions that are cut off are a constant
             return self.arange(node)
         if node.op == "eye":
             (rows, columns), k = node.shape, node.params["k"] or None
@@ -127,17 +139,18 @@ class Dialect:
             return call(of, n, dtype=dtype)
         if whole and n and step:
             return call(of, start, start + n * step, step, dtype=dtype)
-        return Expr(f"{start!r} + {step!r} * {call(of, n, dtype=dtype).text}", ADDED)
+        first, each = (self.number(one, node.dtype) for one in (start, step))
+        return infix("+", first, infix("*", each, call(of, n, dtype=dtype)))
 
     def constant(self, scope: Scope, node: Node) -> Expr:
-        """A constant in the text, or in the file beside the script."""
+        """A constant in the text; in the file beside the script if it is empty or large."""
         value = generate(node)
         if value.size > LARGE or not value.size:
             return self.from_file(self.stored(scope.hint(node.outputs[0]), value))
         return self.array(literal(value), node.aval)
 
     def stored(self, name: str, value: np.ndarray) -> str:
-        """A constant in the file beside the script, as NumPy has it."""
+        """Put an array into the file beside the script, once. Returns the code that reads it."""
         known = next((key for key, other in self.constants.items() if same(other, value)), None)
         if known is None:
             known = numbered(identifier(name), (*self.constants, "file", "allow_pickle"))  # arguments of `np.savez`
@@ -148,21 +161,20 @@ class Dialect:
         return call(f"{self.module}.asarray", text)
 
     def array(self, text: Bracket | str, aval: Aval) -> Expr:
-        """An array of numbers in the text."""
+        """An array from numbers in the text."""
         return call(f"{self.module}.{self.making}", text, dtype=self.dtype(aval.dtype))
 
     def same(self, scope: Scope, node: Node) -> int | None:
-        """The value that a node only hands on."""
+        """The operand that is also the node's result; `None` if the node computes something."""
         op, params, x = node.op, node.params, node.inputs[0]
         before = scope.program.values[x]
         reduced = op in ("sum", "prod", "max", "min", "mean", "any", "all") and not params["axis"]
-        rounded = op in ("floor", "ceil", "round", "trunc") and node.dtype.is_integer
         moved = op == "permute_dims" and list(params["axes"]) == sorted(params["axes"])
         whole = (op == "slice" and not params["starts"]) or (op == "reshape" and before.shape == node.shape)
         cast = (op == "astype" and before.dtype is node.dtype) or (op == "transfer" and not self.has_devices)
-        return x if reduced or rounded or moved or whole or cast else None
+        return x if reduced or moved or whole or cast else None
 
-    # What is no expression.
+    # Statements.
 
     def begin(self, scope: Scope) -> None:
         """Called before the first node of the function."""
@@ -176,21 +188,21 @@ class Dialect:
         """Called after each node of a scope."""
 
     def stated(self, scope: Scope, node: Node) -> bool:
-        """Whether a node was written as statements, and not as an expression."""
+        """Write a node as statements; returns whether that was done."""
         return False
 
     def place(self, device: str | None) -> str:
-        """The scope that a statement on a device is to be in; empty where the framework has none."""
+        """The device scope of a statement; empty if the framework has none."""
         return ""
 
     def script(self) -> list[Line | Block]:
-        """The statements of the script behind its imports: of a framework whose state is arguments and results."""
+        """The statements after the imports. State is arguments and results of the function."""
         scope = self.begun()
         scope.returns([*self.program.outputs, *self.program.updates.values()], self.with_state)
         return self.defined(scope)
 
     def variable(self, i: int) -> Expr:
-        """What makes a shared variable, where it is one outside of the function."""
+        """The expression that makes a shared variable, in a framework that has variables."""
         raise NotImplementedError
 
     def preamble(self) -> list[Line | Block]:
@@ -207,7 +219,7 @@ class Dialect:
 
     @property
     def arguments(self) -> list[int]:
-        """The function's: inputs, and the state that is in no variables."""
+        """The function's arguments: inputs, and shared variables that the framework has no variables for."""
         return [i for i in (*self.program.inputs, *self.program.shared) if i not in self.above]
 
     def scope(self) -> Scope:
@@ -231,7 +243,7 @@ class Dialect:
         return scope
 
     def begun(self) -> Scope:
-        """The function with all but what it returns."""
+        """The function without its return statement."""
         program, scope = self.program, self.scope()
         scope.statements += self.docstring(scope)
         self.begin(scope)
@@ -239,7 +251,7 @@ class Dialect:
         return scope
 
     def docstring(self, scope: Scope) -> list[Line]:
-        """What the function takes and returns."""
+        """The docstring: shapes and dtypes of arguments and results."""
         program = self.program
         arguments = [f"    {scope.exprs[i].text}: {program.values[i].aval}" for i in self.arguments]
         lines = [f'"""The results of {escaped(program.name)}.', *(["", "Args:"] if arguments else []), *arguments]
@@ -248,7 +260,7 @@ class Dialect:
         return [Line(line) for line in [*lines, '"""']]
 
     def examples(self, scope: Scope) -> list[Line]:
-        """Statements that make inputs to run the function with."""
+        """Statements that make random inputs, and the first values of state."""
         lines = [Line("rng = np.random.default_rng(0)")] if self.program.inputs else []
         for i in self.arguments:
             value, name = self.program.values[i], scope.exprs[i].text
@@ -276,7 +288,7 @@ class Dialect:
         return call("np.array", literal(value), dtype=dtype)
 
     def with_state(self, exprs: Sequence[Expr]) -> Expr:
-        """The results, and the new values of the state behind them."""
+        """The results, then the new values of the state."""
         count = len(self.program.outputs)
         results, state = exprs[:count], exprs[count:]
         if not state:
@@ -287,7 +299,7 @@ class Dialect:
         return several_results([ending(replace(made.end, bare=False)) if made.end else made, Expr(group(state))])
 
     def defined(self, scope: Scope, called: str = "") -> list[Line | Block]:
-        """The function, and what calls it where the script is run."""
+        """The function, and its call if the script is run."""
         texts = tuple(scope.exprs[i].text for i in self.arguments)
         head = Line("", Bracket(f"def {self.function}(", texts, "):"))
         main = Block(Line('if __name__ == "__main__":'), list(self.examples(scope)))
@@ -300,7 +312,7 @@ class Dialect:
 
 
 def most(program: Program, i: int) -> int:
-    """The bound of integers for an input: the shortest axis that they index, else 2."""
+    """The bound of random integers for an input: the length of the shortest axis that it indexes, else 2."""
     lengths = [
         program.values[node.inputs[0]].shape[node.params["axis"]]
         for node in program.nodes
@@ -314,7 +326,7 @@ def same(first: np.ndarray, second: np.ndarray) -> bool:
 
 
 def plain(value: Any, dtype: DType) -> str:
-    """A number in the fewest digits that are that number in its dtype."""
+    """A number with the fewest digits that give it back in its dtype."""
     if dtype is DType.bool:
         return str(bool(value))
     if not dtype.is_floating:
@@ -336,7 +348,7 @@ def literal(array: np.ndarray) -> Bracket | str:
 
 
 def named_by(structure: Any, outputs: Sequence[int]) -> dict[int, str]:
-    """Names of outputs by the keys of dictionaries around them."""
+    """Names of outputs: the key of the dictionary around each."""
     found: dict[int, str] = {}
 
     def walk(part: Any, key: str) -> None:
@@ -350,6 +362,16 @@ def named_by(structure: Any, outputs: Sequence[int]) -> dict[int, str]:
             found.setdefault(part, key)
 
     walk(unflatten(structure, outputs), "")
+    return found
+
+
+def result_names(program: Program, taken: set[str]) -> list[str]:
+    """The names of a file's results: the key of the dictionary around each, else ``output_0`` and so on, with a number
+    if it is taken. They are taken then."""
+    keys, found = named_by(program.structure, range(len(program.outputs))), list[str]()
+    for k in range(len(program.outputs)):
+        found.append(numbered(keys.get(k, f"output_{k}"), taken))
+        taken.add(found[-1])
     return found
 
 

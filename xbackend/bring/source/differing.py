@@ -1,4 +1,4 @@
-"""A program whose result differs, as a script that shows it: of a framework alone, or of xbackend."""
+"""Scripts that show that a program's result differs: of a framework alone, or of xbackend."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from xbackend.bring.source.script import Source, to_source
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Program
 from xbackend.program.serialization import to_json
+from xbackend.program.structure import LEAF
 
 _STANDARD = ("import platform", "from importlib.metadata import version")
 _OF_XBACKEND = ("np", "xb", "platform", "version", "PROGRAM", "backend", "compiled", "came", "expected")
@@ -25,8 +26,8 @@ _DECLARED = re.compile(r"^    (\w+) = (?:rng|np\.asarray\(rng)\.", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Differing:
-    """A program that differs: its arguments, the results that were expected and those that came, the largest absolute
-    difference ``allowed`` of each, and the versions by package."""
+    """A program whose results differ: its arguments, the ``expected`` results, the results that ``came``, the largest
+    absolute difference ``allowed`` for each, and the versions by package."""
 
     program: Program
     arrays: Sequence[np.ndarray]
@@ -36,15 +37,22 @@ class Differing:
     versions: Mapping[str, str]
     backend: str
 
+    @property
+    def flat(self) -> Program:
+        """The program, with its results in no dictionary or list."""
+        count = len(self.program.outputs)
+        return replace(self.program, structure=LEAF if count == 1 else {"tuple": [LEAF] * count})
+
 
 def in_framework(found: Differing, framework: str, changed: tuple[str, str], before: str) -> Source:
-    """The script of a framework alone, with what is ``changed`` in its text and a statement ``before`` the call.
+    """The script of a framework alone. ``changed``: a text in it and its replacement. ``before``: a statement before
+    the call. Both may be empty.
 
-    Raises `UnsupportedOperation` where the framework's code has no row for an op, and where the program has state.
+    Raises `UnsupportedOperation` for ops without a row in the framework's code, and for state.
     """
     if found.program.shared or found.program.updates:
         raise UnsupportedOperation("it differs only with its shared variables, which such a script has not")
-    source = to_source(found.program, framework)
+    source = to_source(found.flat, framework)
     head, _, main = source.text.partition(_MAIN)
     if changed[0]:
         head = head.replace(*changed)
@@ -67,8 +75,8 @@ def in_framework(found: Differing, framework: str, changed: tuple[str, str], bef
 
 
 def in_xbackend(found: Differing, devices: Mapping[str, str], count: int) -> Source:
-    """The script of xbackend: the program as its JSON, compiled by the backend."""
-    program, constants = found.program, dict[str, np.ndarray]()
+    """The script of xbackend: the program as JSON, compiled by the backend with ``count`` virtual devices."""
+    program, constants = found.flat, dict[str, np.ndarray]()
     taken = Namespace(_OF_XBACKEND)
     names = [taken.new(program.values[i].params["name"]) for i in program.inputs]
     joined = ", ".join(names)
@@ -99,7 +107,7 @@ def in_xbackend(found: Differing, devices: Mapping[str, str], count: int) -> Sou
 
 
 def _anonymous(program: Program) -> Program:
-    """The program with names of files in place of their paths, which are nobody else's business."""
+    """The program with names of files in place of paths, which are private."""
     nodes = []
     for node in program.nodes:
         bodies = {name: _anonymous(body) for name, body in node.bodies.items()}
@@ -108,7 +116,7 @@ def _anonymous(program: Program) -> Program:
 
 
 def _told(found: Differing, first: str) -> str:
-    """The docstring: what was expected, what came, and of which versions."""
+    """The script's docstring: the expected results, the results that came, and the versions."""
     lines = [first, "", "Expected (NumPy in float64):", *_block(found.expected), "Came:", *_block(found.came)]
     said = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     return "\n".join([*lines, "", f"Versions: {said}.", ""])
@@ -120,7 +128,7 @@ def _block(arrays: Sequence[np.ndarray]) -> list[str]:
 
 
 def _listing(program: Program) -> list[str]:
-    """The function in NumPy's words, for who reads it."""
+    """The program as comments in NumPy's words; nothing if NumPy's code lacks an op."""
     try:
         text = to_source(program, "numpy").text.partition(_MAIN)[0]
     except UnsupportedOperation:
@@ -130,7 +138,7 @@ def _listing(program: Program) -> list[str]:
 
 
 def _given(found: Differing, names: Sequence[str], constants: dict[str, np.ndarray]) -> list[str]:
-    """Statements that give the arguments their numbers."""
+    """Statements that assign the arguments."""
     return [
         f"{name} = {_array(array, f'argument_{name}', constants)}"
         for name, array in zip(names, found.arrays, strict=True)
@@ -148,7 +156,7 @@ def _array(array: np.ndarray, name: str, constants: dict[str, np.ndarray]) -> st
 
 
 def _shown(found: Differing, packages: Sequence[str], constants: dict[str, np.ndarray]) -> list[str]:
-    """Statements that print what was expected and what came, with versions, and end with an error if they differ."""
+    """Statements that print versions, the expected results and those that came, and raise an error if they differ."""
     several = len(found.expected) > 1
     right = [_array(one, f"expected_{i}", constants) for i, one in enumerate(found.expected)]
     lines = [f"expected = [{', '.join(right)}]" if several else f"expected = {right[0]}"]

@@ -1,5 +1,5 @@
-"""Files made of a program: StableHLO's text, a serialized `jax.export`, a SavedModel, ONNX. They are written where the
-framework is."""
+"""Files of a program: StableHLO's text, a serialized `jax.export`, a SavedModel, ONNX. A process that has the framework
+writes them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring.onnx.file import write as write_onnx
 from xbackend.bring.onnx.walk import graph_of
 from xbackend.bring.source.callables import to_callable
+from xbackend.bring.source.dialect import result_names
 from xbackend.errors import UnsupportedOperation, XBackendError
 from xbackend.files import refused, whole
 from xbackend.program.program import Program
+from xbackend.program.structure import flatten
 
 
 @dataclass(frozen=True)
 class Export:
-    """A kind of file: the environment in which it is written, whether it is text, and what writes it.
+    """A kind of file: the environment that writes it, whether it is text, and the function that writes it.
 
-    It is written by a backend's worker, or without a ``backend`` by a process of the environment. ``check`` raises
-    `UnsupportedOperation` for what the kind lacks."""
+    A worker of the ``backend`` writes it, or without a backend another process of the environment. ``check`` raises
+    `UnsupportedOperation` for ops that the kind lacks."""
 
     environment: str
     text: bool
@@ -34,7 +36,7 @@ class Export:
 
 
 def check(program: Program, kind: str) -> None:
-    """Raises `UnsupportedOperation` for a program that names devices, or has what the kind lacks."""
+    """Raises `UnsupportedOperation` for a program that names devices, or has ops that the kind lacks."""
     if any(node.device is not None for node in program.nodes):
         raise UnsupportedOperation(
             f"{program.name} names devices, and {kind} has none: leave them out, or write a script, which has them"
@@ -43,14 +45,14 @@ def check(program: Program, kind: str) -> None:
 
 
 def write(backend: Any, kind: str, program: str, path: str) -> None:
-    """Write a program, given as JSON, in a worker: whole or not at all. Raises as `to_callable`, and `StoreError`."""
+    """Write a program, given as JSON, whole or not at all. Raises what `to_callable` raises, and `StoreError`."""
     made = TracedProgram.from_json(program)
     with refused(f"{path} is not written"), whole(Path(path)) as place:
         EXPORTS[kind].write(made, place)
 
 
 def main(asked: str) -> None:
-    """As `write`, in a process that is asked by JSON, with the program in a file."""
+    """`write` in a process of its own. ``asked`` is JSON, with the path of the program."""
     told = json.loads(asked)
     try:
         write(None, told["kind"], Path(told["program"]).read_text(), told["path"])
@@ -59,13 +61,13 @@ def main(asked: str) -> None:
 
 
 def _stablehlo(program: Program, path: Path) -> None:
-    """The module as JAX lowers it for the kind of device that it has there, without source lines."""
+    """The module that JAX lowers for its kind of device there, without source lines."""
     function, given = _jitted(program)
     path.write_text(function.lower(*given).as_text())
 
 
 def _jax_export(program: Program, path: Path) -> None:
-    """The function as `jax.export` serializes it, for the kind of device that JAX has there. It has no gradient."""
+    """The function, serialized for JAX's kind of device there, without a gradient."""
     from jax import export
 
     function, given = _jitted(program)
@@ -73,7 +75,7 @@ def _jax_export(program: Program, path: Path) -> None:
 
 
 def _jitted(program: Program) -> tuple[Any, list[Any]]:
-    """The function, which keeps arguments that nothing reads, and the shapes and dtypes of its arguments."""
+    """The function, with unused arguments kept, and the shapes and dtypes of its arguments."""
     import jax
 
     values = (program.values[i] for i in (*program.inputs, *program.shared))
@@ -82,17 +84,14 @@ def _jitted(program: Program) -> tuple[Any, list[Any]]:
 
 
 def _saved_model(program: Program, path: Path) -> None:
-    """One signature, ``serving_default``: arguments by the inputs' names, results by theirs or as ``output_0``."""
+    """One signature, ``serving_default``. Arguments have the inputs' names, and results those of `result_names`."""
     import tensorflow as tf
 
-    function = to_callable(program, "tensorflow")
+    function, names = to_callable(program, "tensorflow"), result_names(program, set())
 
     def serving_default(**inputs: Any) -> dict[str, Any]:
-        found = function(*(inputs[one.name] for one in specs))
-        flat = tf.nest.flatten(found)
-        if isinstance(found, dict) and len(found) == len(flat):
-            return found
-        return {f"output_{i}": one for i, one in enumerate(flat)}
+        found, _ = flatten(function(*(inputs[one.name] for one in specs)), lambda one: one)
+        return dict(zip(names, found, strict=True))
 
     values = [program.values[i] for i in program.inputs]
     specs = [tf.TensorSpec(one.shape, one.dtype.value, one.params["name"]) for one in values]

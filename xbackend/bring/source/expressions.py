@@ -1,4 +1,4 @@
-"""Expressions as text that knows how strongly its last operator binds."""
+"""Expressions: texts with the precedence of their outermost operator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from xbackend.bring.source.layout import Bracket
 
-# Levels of Python's grammar, the stronger the larger.
+# Levels of precedence in Python's grammar. Larger ones bind stronger.
 LAMBDA, _COMPARED, _OR, _XOR, AND, ADDED, _MULTIPLIED, SIGNED, ATOM = 0, 1, 2, 3, 4, 5, 6, 7, 9
 _LEVELS = {
     **dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), _COMPARED),
@@ -24,12 +24,12 @@ class Expr:
     """An expression.
 
     Attributes:
-        level: that of its last operator.
-        end: the bracket that the whole text is, where it is one.
-        number: whether it is a number of Python, which takes the dtype of what it meets.
-        typed: the same with a dtype of its own.
-        forms: how the same elements are written in other shapes.
-        vector: the vector that it is as a row or a column of a matrix.
+        level: the precedence of its outermost operator.
+        end: the whole text as a bracket, if it is one.
+        number: whether it is a Python number, which takes the dtype of the other operand.
+        typed: the number with a dtype.
+        forms: expressions of the same elements in other shapes.
+        vector: the vector, if this is a vector as a row or a column of a matrix.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Expr:
 
     @property
     def array(self) -> Expr:
-        """The expression of an array, also where it is a number."""
+        """The expression with a dtype, also for a number."""
         return Expr(self.typed) if self.number else self
 
 
@@ -58,7 +58,7 @@ def call(function: str, /, *arguments: Any, **options: Any) -> Expr:
 
 
 def ending(end: Bracket, level: int = ATOM) -> Expr:
-    """The expression that a bracket is."""
+    """A bracket as an expression."""
     return Expr(str(end), level, end)
 
 
@@ -84,7 +84,7 @@ def tupled(items: Iterable[Any]) -> str:
 
 
 def infix(sign: str, left: Expr, right: Expr) -> Expr:
-    """Two operands around an operator, which binds from the left; comparisons bind neither way."""
+    """Two operands around an operator, which is left-associative. Comparisons are not associative."""
     level = _LEVELS[sign]
     first = left.at(level + 1 if level == _COMPARED else level)
     return Expr(f"{first} {sign} {right.at(level + 1)}", level)

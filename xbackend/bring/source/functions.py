@@ -1,4 +1,4 @@
-"""Bodies of loops and choices as functions inside of the function, for frameworks whose loops take such."""
+"""Bodies of loops and choices as inner functions, for frameworks whose loops take functions."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Numbers = Sequence[int]
 
 
 def parts(node: Node) -> tuple[Numbers, Numbers, Numbers]:
-    """The inputs of a loop: what it begins with, the sequences of a scan, and what its body reads of outside."""
+    """The inputs of a loop: initial carries, sequences of a scan, and values that its body captures."""
     carries = node.params["carries"]
     first_closed = carries + node.params.get("sequences", 0)
     return node.inputs[:carries], node.inputs[carries:first_closed], node.inputs[first_closed:]
 
 
 def step(scope: Scope, node: Node) -> tuple[str, Scope, list[str], list[str]]:
-    """The function of a scan's step as it begins: its name, its scope, which knows its inputs, and the names of what it
-    carries and of its elements of the sequences."""
+    """Begin the function of a scan's step. Returns its name, its scope with the body's inputs, and the names of the
+    carries and of the elements of the sequences."""
     body, (init, xs, closed) = node.params["body"], parts(node)
     captured = [scope.known(i) for i in closed]
     name, inner = scope.names.new("step"), scope.child(body)
@@ -33,8 +33,8 @@ def step(scope: Scope, node: Node) -> tuple[str, Scope, list[str], list[str]]:
 
 
 def loop(scope: Scope, node: Node, captured: Sequence[Expr], listed_state: bool) -> tuple[list[str], list[str]]:
-    """The functions of a while loop, and the names of what it carries: an argument each for a framework whose state is
-    a list, else one that is a tuple."""
+    """Write the functions of a while loop. Returns their names, and those of the carries. With ``listed_state`` each
+    carry is a parameter, else all are one tuple."""
     made, (init, _, closed) = list[str](), parts(node)
     for role, key in (("goes_on", "condition"), ("advance", "body")):
         body = node.params[key]
@@ -50,7 +50,7 @@ def loop(scope: Scope, node: Node, captured: Sequence[Expr], listed_state: bool)
 
 
 def choice(scope: Scope, node: Node, called: str) -> None:
-    """A `cond` as a call of a function that takes a function for each branch."""
+    """A `cond` as a call of the framework's function, with a function for each branch."""
     predicate, *values = node.inputs
     captured = [scope.known(i) for i in values]
     branches = [_branch(scope, key, node.params[key], captured) for key in ("then", "otherwise")]
@@ -60,7 +60,7 @@ def choice(scope: Scope, node: Node, called: str) -> None:
 
 
 def carried_names(scope: Scope, inner: Scope, init: Sequence[int], closed: Sequence[int]) -> list[str]:
-    """Names of what a loop carries: those of what it begins with, which the loop does not read itself."""
+    """Names of the carries: those of the initial carries, except names that the body captures."""
     names, captured = list[str](), {scope.exprs[i].text for i in closed}
     for i in init:
         text = scope.exprs[i].text
@@ -71,7 +71,7 @@ def carried_names(scope: Scope, inner: Scope, init: Sequence[int], closed: Seque
 
 
 def names_of_results(scope: Scope, node: Node, carried: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The targets of the last carry and of what each step gave."""
+    """The targets of the last carries, and of the stacked results of the steps."""
     last, each = node.outputs[: len(carried)], node.outputs[len(carried) :]
     return (
         [scope.claim(i, f"last_{name}") for i, name in zip(last, carried, strict=True)],
@@ -80,14 +80,14 @@ def names_of_results(scope: Scope, node: Node, carried: Sequence[str]) -> tuple[
 
 
 def group(exprs: Sequence[Expr]) -> str:
-    """Results as one part of a tuple."""
+    """Results as one element of a tuple."""
     if not exprs:
         return "None"
     return exprs[0].array.text if len(exprs) == 1 else tupled(one.array for one in exprs)
 
 
 def _branch(scope: Scope, name: str, body: Program, values: Sequence[Expr]) -> str:
-    """A function without arguments that computes a branch: a lambda where it is one short expression."""
+    """A function without arguments for a branch: a lambda if it is one short expression."""
     inner = scope.child(body)
     text = f"lambda: {group(inner.through(values))}"
     if not inner.statements and len(text) <= 40:
@@ -99,7 +99,7 @@ def _branch(scope: Scope, name: str, body: Program, values: Sequence[Expr]) -> s
 
 
 def several_results(exprs: Sequence[Expr]) -> Expr:
-    """Results as a function returns them: one, or a tuple."""
+    """Results to return: one, or a tuple."""
     return exprs[0].array if len(exprs) == 1 else collected("(", [one.array for one in exprs], ")", bare=True)
 
 
@@ -108,9 +108,9 @@ def listed_results(exprs: Iterable[Expr]) -> Expr:
 
 
 def packed(scope: Scope, names: Sequence[str], hint: str) -> str:
-    """The parameter for several things, which a statement takes apart; the only name of one."""
+    """One parameter for several names, and a statement that unpacks it; a single name is the parameter itself."""
     if len(names) == 1:
         return names[0]
-    name = scope.names.new(hint)  # one that no value has which the function reads
+    name = scope.names.new(hint)  # unlike all names that the function reads
     scope.bind(list(names), Expr(name))
     return name

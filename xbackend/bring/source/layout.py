@@ -1,7 +1,7 @@
-"""Lines of code as ruff formats them, at its own width of 88 columns.
+"""Lines of code as ruff formats them, at its default width of 88 columns.
 
 Ruff's style is Black's: a statement that is too long is broken at its last bracket. The items of a call go on one line
-of their own if they fit, else each has its line, as the items of a list always have
+of their own if they fit, else on a line each, as the items of a list always do
 (https://docs.astral.sh/ruff/formatter/black/).
 """
 
@@ -17,7 +17,7 @@ INDENT = "    "
 @dataclass(frozen=True, slots=True)
 class Bracket:
     """Code that ends with a bracket. ``collection``: a list or a tuple, else a call. A ``bare`` tuple has its brackets
-    only where it is broken."""
+    only if it is broken over lines."""
 
     opening: str
     items: tuple[str | Bracket, ...]
@@ -33,10 +33,10 @@ class Bracket:
 
 @dataclass(slots=True)
 class Line:
-    """One statement. ``device`` is the scope that it is to be in."""
+    """One statement. ``device`` is its device scope."""
 
     text: str
-    end: Bracket | None = None  # what the text ends with, in its place
+    end: Bracket | None = None  # the statement's last bracket, behind the text
     device: str = ""
 
 
@@ -51,7 +51,7 @@ class Block:
 
 def written(statements: Sequence[Line | Block], depth: int = 0) -> list[str]:
     lines: list[str] = []
-    before = False  # whether a function ended above
+    before = False  # whether the statement above is a function
     for number, statement in enumerate(statements):
         function = isinstance(statement, Block) and statement.function
         if (before or function) and number:

@@ -1,4 +1,4 @@
-"""Names of values: those that the user gave them, else what they are."""
+"""Names of values: the user's, else names by op."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from xbackend.program.program import Node, Program
 
-# What a value is called by the op that makes it.
+# Names of results by op.
 _ROLES = {
     **{"add": "total", "subtract": "difference", "multiply": "product", "divide": "ratio", "negative": "opposite"},
     **{"sum": "total", "prod": "product", "mean": "mean", "max": "largest", "min": "smallest", "square": "squared"},
@@ -29,7 +29,7 @@ _ROLES = {
     **{"floor_divide": "quotient", "remainder": "remainder", "eigvalsh": "eigenvalues", "svdvals": "singular"},
     **dict.fromkeys(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"), "mask"),
     **dict.fromkeys(("isnan", "isinf", "isfinite"), "mask"),
-    **dict.fromkeys(("reshape", "permute_dims", "broadcast_to", "astype", "transfer"), ""),  # as what they are of
+    **dict.fromkeys(("reshape", "permute_dims", "broadcast_to", "astype", "transfer"), ""),  # named after the operand
 }
 _SEVERAL = {
     "slogdet": ("sign", "log_det"),
@@ -38,12 +38,12 @@ _SEVERAL = {
     "svd": ("u", "s", "vt"),
 }
 _MOVED = {"reshape": "reshaped", "permute_dims": "transposed", "broadcast_to": "wide", "astype": "cast"}
-_FILE = 1 << 20  # bytes of a file that is looked into
+_FILE = 1 << 20  # bytes of the largest file that is parsed
 _WORDS = frozenset((*keyword.kwlist, *keyword.softkwlist, *dir(builtins)))
 
 
 class Namespace:
-    """The names of a scope; those of the scopes around it are taken too."""
+    """The taken names of a scope, with those of its outer scopes."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self.taken = {*_WORDS, *taken}
@@ -58,7 +58,7 @@ class Namespace:
 
 
 def numbered(name: str, taken: Container[str]) -> str:
-    """The name, with a number where it is taken."""
+    """The name, with a number if it is taken."""
     found, number = name, 2
     while found in taken:
         found, number = f"{name}_{number}", number + 1
@@ -72,13 +72,13 @@ def identifier(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text as it is written between double quotes, of a string or of a docstring."""
+    """The text for a string or a docstring in double quotes."""
     each = (one if one.isprintable() and one != "\\" else repr(one)[1:-1] for one in text)
     return "".join(each).replace('"', '\\"')
 
 
 def users(program: Program) -> dict[int, str]:
-    """Names that the user's lines give to values: of each statement ``name = ...`` the last value that it makes."""
+    """Names of values by the user's lines: each statement ``name = ...`` names the last value that it makes."""
     last: dict[tuple[str, int], tuple[Node, tuple[str, ...]]] = {}
     for node in program.nodes:
         if node.op not in ("input", "shared", "transfer") and (statement := _statement(node.source)):
@@ -91,15 +91,22 @@ def users(program: Program) -> dict[int, str]:
 
 
 def _statement(source: str) -> tuple[tuple[str, int], tuple[str, ...]] | None:
-    """Where the assignment at a line begins, and its targets."""
+    """The file and first line of the assignment at ``file:line``, and its targets; `None` if there is none."""
     file, _, line = source.rpartition(":")
-    found = _assignments(file).get(int(line)) if file.endswith(".py") and line.isdigit() else None
+    if not (file.endswith(".py") and line.isdigit()):
+        return None
+    try:
+        changed = Path(file).stat().st_mtime_ns
+    except OSError:
+        return None
+    found = _assignments(file, changed).get(int(line))
     return ((file, found[0]), found[1]) if found else None
 
 
 @lru_cache(maxsize=64)
-def _assignments(file: str) -> dict[int, tuple[int, tuple[str, ...]]]:
-    """For each line of a file the assignment that it is part of: its first line and its targets."""
+def _assignments(file: str, changed: int) -> dict[int, tuple[int, tuple[str, ...]]]:
+    """For each line in an assignment of a file, the assignment's first line and its targets. The file is read again
+    where it was ``changed``, at another time."""
     path = Path(file)
     try:
         if not path.is_file() or path.stat().st_size > _FILE:
@@ -119,7 +126,7 @@ def _assignments(file: str) -> dict[int, tuple[int, tuple[str, ...]]]:
 
 
 def role(node: Node, index: int, of: str) -> str:
-    """What a value is called where the user's line has no name for it; ``of`` is the name of its first operand."""
+    """The name of a value without a name in the user's line. ``of`` is the name of its first operand."""
     if node.op in _SEVERAL:
         return _SEVERAL[node.op][index]
     if node.op == "slice" and of and not node.shape:

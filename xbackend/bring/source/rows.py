@@ -1,4 +1,4 @@
-"""Rows that the dialects share: each makes the expression of an op from its operands."""
+"""Rows that the dialects share: each makes an op's expression from its operands."""
 
 from __future__ import annotations
 
@@ -15,12 +15,24 @@ from xbackend.program.dtypes import DType
 Row = Callable[[Use], Expr]
 
 
+def floor_divide(rounded: Callable[[Expr], Expr]) -> Row:
+    """``//`` for frameworks that round the quotient of floats before they take its floor, so 1 // 0.1 would be 10."""
+
+    def row(use: Use) -> Expr:
+        if use.node.dtype.is_integer:
+            return infix("//", *use.mixed)
+        x, y = use.mixed
+        return rounded(infix("/", infix("-", x, infix("%", x, y)), y))
+
+    return row
+
+
 def function(name: str) -> Row:
     return lambda use: call(name, *use.mixed)
 
 
 def of_arrays(name: str) -> Row:
-    """A call with the operands as arrays."""
+    """A call. Operands that are numbers have a dtype."""
     return lambda use: call(name, *use.arrays)
 
 
@@ -50,17 +62,17 @@ ARCS = ("asin", "acos", "atan", "asinh", "acosh", "atanh")
 
 
 def dtype_in(module: str, dtype: DType) -> str:
-    """A dtype of a module that has NumPy's names."""
+    """A dtype of a module with NumPy's names."""
     return f"{module}.bool_" if dtype is DType.bool else f"{module}.{dtype.value}"
 
 
-def one_or_all(numbers: Sequence[int]) -> str:
-    """The only number, or a tuple of all."""
-    return str(numbers[0]) if len(numbers) == 1 else tupled(numbers)
+def one_or_all(items: Sequence[int | str]) -> str:
+    """The only item, or a tuple of all."""
+    return str(items[0]) if len(items) == 1 else tupled(items)
 
 
 def reduction(name: str, dtype: Callable[[Use], str | None] = lambda use: None) -> Row:
-    """A reduction. With an axis of length 1 in the place of each that it drops it is written with ``keepdims``."""
+    """A reduction. In the shape that keeps its axes with length 1 it is written with ``keepdims``."""
 
     def row(use: Use) -> Expr:
         before, over = use.avals[0].shape, use.params["axis"]
@@ -78,7 +90,7 @@ def along(name: str, dtype: Callable[[Use], str | None] = lambda use: None, **op
 
 
 def slices(use: Use, drop: Sequence[int] | None = None) -> list[str]:
-    """The index of a slice op, without the axes at the end that are whole."""
+    """The index of a slice op, without whole axes at the end."""
     params = use.params
     dropped = params.get("drop", ()) if drop is None else drop
     each = zip(use.avals[0].shape, params["starts"], params["stops"], params["steps"], strict=True)
@@ -86,7 +98,7 @@ def slices(use: Use, drop: Sequence[int] | None = None) -> list[str]:
 
 
 def _cut(items: Iterable[str]) -> list[str]:
-    """An index without the axes at the end that are whole."""
+    """An index without whole axes at the end."""
     found = list(items)
     while len(found) > 1 and found[-1] == ":":
         found.pop()
@@ -112,7 +124,7 @@ def place(use: Use) -> list[str]:
 
 
 def written_place(use: Use) -> list[str]:
-    """The index of an op that writes; empty for all of an array without axes."""
+    """The index of an op that writes; empty for an array without axes."""
     return place(use) if use.node.op.startswith("take") else slices(use, ())
 
 
@@ -121,7 +133,7 @@ def taken(use: Use) -> Expr:
 
 
 def new_axes(before: tuple[int, ...], after: tuple[int, ...]) -> list[str] | None:
-    """The index that adds axes of length 1; `None` where a reshape does more."""
+    """The index that adds axes of length 1; `None` if a reshape does more."""
     items, rest = list[str](), list(before)
     for n in after:
         if rest and rest[0] == n:
@@ -135,7 +147,7 @@ def new_axes(before: tuple[int, ...], after: tuple[int, ...]) -> list[str] | Non
 
 
 def reshaped(squeeze: str, reshape: Callable[[Expr, tuple[int, ...]], Expr]) -> Row:
-    """A reshape: as the form that its operand has in that shape, an index with new axes, or a squeeze."""
+    """A reshape: the operand's form in that shape, an index with new axes, a squeeze, or else a call of ``reshape``."""
 
     def row(use: Use) -> Expr:
         (x,), before = use.operands, use.avals[0].shape
@@ -162,8 +174,8 @@ def times(a: Expr, b: Expr) -> Expr:
 
 
 def product(of_vector: Product = times, vector_of: Product = times, of_vectors: Product = times) -> Row:
-    """A product of matrices. A vector that was made a row or a column is written as one: a matrix by a vector, a vector
-    by a matrix, or two vectors."""
+    """A product of matrices. If an operand is a vector reshaped to a row or a column, the product has a form with the
+    vector itself: a matrix by a vector, a vector by a matrix, or two vectors."""
 
     def row(use: Use) -> Expr:
         (a, b), plain = use.arrays, times(*use.arrays)
@@ -191,7 +203,7 @@ def sided(name: str) -> Row:
 
 
 def where(name: str) -> Row:
-    """A choice, in which two numbers have their dtype."""
+    """`where`. Of two numbers the first has a dtype."""
 
     def row(use: Use) -> Expr:
         first, second = use.operands[1:]
@@ -201,7 +213,7 @@ def where(name: str) -> Row:
 
 
 def transposed(other: Callable[[Expr, tuple[int, ...]], Expr]) -> Row:
-    """An order of axes: ``.T`` of a matrix."""
+    """A permutation of axes: ``.T`` of a matrix, else ``other``."""
 
     def row(use: Use) -> Expr:
         (x,), axes = use.arrays, tuple(use.params["axes"])
@@ -211,7 +223,7 @@ def transposed(other: Callable[[Expr, tuple[int, ...]], Expr]) -> Row:
 
 
 def window_sum(use: Use) -> Expr:
-    """`conv2d` as a sum of products: of each element of the kernel with the pixels that it meets."""
+    """`conv2d` as a sum over the kernel's positions: each has a product with the pixels under it."""
     images, kernel = (one.at(ATOM) for one in use.arrays)
     (down, across), (_, rows, columns, _) = use.params["strides"], use.shape
     height, width = use.avals[1].shape[:2]
@@ -234,7 +246,7 @@ def as_numpy(module: str, int32: str, special: str, triangular: str) -> dict[str
     """
 
     def kept(use: Use) -> str | None:
-        """The dtype of sums of int32, which would be int64."""
+        """The dtype of sums and products of int32, which would be int64."""
         return int32 if use.node.dtype is DType.int32 else None
 
     return {

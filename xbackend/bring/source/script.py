@@ -19,20 +19,19 @@ from xbackend.files import whole
 from xbackend.program.binding import bind
 from xbackend.program.program import Program
 
-# A file for each.
+# One file each.
 FRAMEWORKS = tuple(sorted(path.stem for path in (Path(__file__).parent / "frameworks").glob("[!_]*.py")))
 HERE = Device("cpu", 0)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A script. Constants of more than 64 elements are in a file of NumPy beside it, so that it runs as it is and the
-    function takes what the program takes.
+    """A script. It reads constants without elements, or with more than 64, from an ``.npz`` file beside it.
 
     Attributes:
         text: the script.
-        constants: the arrays of the file beside it, by name.
-        function: the name of the function in it.
+        constants: the arrays of that file, by name.
+        function: the name of the script's function.
     """
 
     text: str
@@ -59,8 +58,8 @@ class Source:
 def to_source(program: Program, framework: str) -> Source:
     """The program as a script of one of the `FRAMEWORKS`.
 
-    Raises `UsageError` for another framework, and `UnsupportedOperation`, which names all ops that the framework's code
-    has no row for, and for NumPy gradients.
+    Raises `UsageError` for another framework. Raises `UnsupportedOperation` for ops without a row in the framework's
+    code, all of them in one error, and for gradients in NumPy.
 
     >>> program = xb.trace(lambda x: xb.sum(x * x), np.ones(3))
     >>> script = xb.to_source(program, "numpy")
@@ -71,7 +70,7 @@ def to_source(program: Program, framework: str) -> Source:
 
 
 def written_as(program: Program, framework: str, *, loads: bool = True) -> Source:
-    """As `to_source`. Unless it ``loads`` its constants from the file, the script has to be given ``CONSTANTS``."""
+    """`to_source`. Without ``loads`` the script does not read the file, and the caller has to define ``CONSTANTS``."""
     if framework not in FRAMEWORKS:
         raise UsageError(f"there is no source code of {framework!r}; there is {', '.join(FRAMEWORKS)}")
     kind: type[Dialect] = import_module(f"xbackend.bring.source.frameworks.{framework}").DIALECT
@@ -83,7 +82,7 @@ def written_as(program: Program, framework: str, *, loads: bool = True) -> Sourc
 
 
 def _placed(program: Program) -> tuple[Program, dict[str, str]]:
-    """The program with its transfers, and the names of its devices in the script; none where it asks for none."""
+    """The bound program, and the names of its devices in the script; no names if the program names no device."""
     asked = [node.device for node in program.nodes if node.device is not None]
     fixed = [Device.parse(name) for name in dict.fromkeys(asked) if is_device(name)]
     free = iter(Device("cpu", i) for i in range(len(asked) + len(fixed) + 1) if Device("cpu", i) not in (HERE, *fixed))
@@ -98,7 +97,7 @@ def _placed(program: Program) -> tuple[Program, dict[str, str]]:
 
 
 def _origin(program: Program) -> str:
-    """Where the program came from: the file and line of its first op."""
+    """The program's origin: the file and line of its first op."""
     for node in program.nodes:
         file, _, line = node.source.rpartition(":")
         if file and node.op not in ("input", "shared"):
@@ -108,7 +107,8 @@ def _origin(program: Program) -> str:
 
 def _assembled(dialect: Dialect, origin: str, statements: list[Line | Block], loads: bool) -> list[str]:
     program = dialect.program
-    loaded = [Line('CONSTANTS = np.load(Path(__file__).with_suffix(".npz"))')] if loads and dialect.constants else []
+    load = Line('CONSTANTS = dict(np.load(Path(__file__).with_suffix(".npz")))')
+    loaded = [load] if loads and dialect.constants else []
     above = written([*loaded, *dialect.preamble(), *dialect.top])
     text = "\n".join([*above, *written(statements)])
     imports = {line for word, line in dialect.imports.items() if re.search(rf"(?<![.\w]){word}[.(]", text)}

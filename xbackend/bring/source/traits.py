@@ -1,12 +1,14 @@
-"""What the dialects of several frameworks ask of a program, and write alike."""
+"""Properties of programs, and statements, that several dialects use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from xbackend.bring.source.expressions import Expr, call, method
+from xbackend.bring.source.rows import WRITING
 from xbackend.bring.source.writer import Scope
+from xbackend.program.analyses import everywhere
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, Program
 
@@ -14,21 +16,13 @@ from xbackend.program.program import Node, Program
 _FLAT = ("floor", "ceil", "round", "trunc", "sign", "floor_divide", "while_loop", "grad")
 
 
-def every_node(program: Program) -> Iterator[Node]:
-    """The nodes of a program, bodies included."""
-    for node in program.nodes:
-        yield node
-        for body in node.bodies.values():
-            yield from every_node(body)
-
-
 def dtypes(program: Program) -> set[DType]:
     """The dtypes in a program, bodies included."""
-    return {dtype for node in every_node(program) for _, dtype in node.results}
+    return {dtype for node in everywhere(program) for _, dtype in node.results}
 
 
 def padded(scope: Scope, node: Node, function: str) -> None:
-    """Let the images of a convolution be padded before it."""
+    """Pad the images of a convolution in a statement before it."""
     if node.op == "conv2d" and any(node.params["padding"]):
         above, below, left, right = node.params["padding"]
         i = node.inputs[0]
@@ -42,8 +36,9 @@ def padded(scope: Scope, node: Node, function: str) -> None:
 
 
 def connected(program: Any, loss: int, wrt: Sequence[int]) -> bool:
-    """Whether a gradient is known to reach each target through ops of floating-point numbers: a loop or a choice may
-    read a target and make nothing of it."""
+    """Whether a gradient certainly reaches each target, through floating-point values. That is not certain through a
+    loop or a choice, whose body may ignore a target, nor through one element or none that is written into an array, as
+    some rows then write one of the two alone."""
     reached, todo = set[int](), [loss]
     while todo:
         i = todo.pop()
@@ -51,7 +46,7 @@ def connected(program: Any, loss: int, wrt: Sequence[int]) -> bool:
         if i in reached or not value.dtype.is_floating:
             continue
         reached.add(i)
-        if value.op in ("scan", "cond"):
+        if value.op in ("scan", "cond") or (value.op in WRITING and value.aval.size <= 1) or not value.aval.size:
             return False
         if value.op not in _FLAT:
             todo += value.inputs

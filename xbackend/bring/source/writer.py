@@ -1,7 +1,7 @@
 """The one writer: a program as statements of a framework's code, by the rows of its dialect.
 
-A value that is used once is written into the expression that uses it, up to a readable length. One that is used several
-times, that the user's line named, or that a function or a gradient reads, is a statement of its own.
+A value that is used once is a part of the expression that uses it, up to a readable length. A value has a statement of
+its own if it is used several times, if the user's line names it, or if an inner function or a gradient reads it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program
 
 Targets = Any  # of an assignment: a name, or several, which may be nested
-INLINE = 44  # the longest expression that is written into another one
+INLINE = 44  # characters of the longest expression within another one
 CONTROL = ("scan", "while_loop", "cond")
 NOTHING = Expr("")
 
@@ -37,12 +37,12 @@ class Use:
 
     @property
     def arrays(self) -> list[Expr]:
-        """The operands, numbers with their dtype."""
+        """The operands. Numbers have a dtype."""
         return [one.array for one in self.operands]
 
     @property
     def mixed(self) -> Sequence[Expr]:
-        """The operands of an elementwise op: of numbers alone the first one has its dtype."""
+        """The operands of an elementwise op. If all are numbers, the first has a dtype."""
         if all(one.number for one in self.operands):
             return [self.operands[0].array, *self.operands[1:]]
         return self.operands
@@ -58,7 +58,7 @@ class Use:
 
 @dataclass
 class Tape:
-    """What records the way to a loss: its name, the gradient, and the statements around its block."""
+    """A gradient's tape: its name, the gradient's node, and the statements around its block."""
 
     name: str
     node: Node
@@ -66,8 +66,8 @@ class Tape:
 
 
 def reads(program: Program, node: Node, functions: bool) -> set[int]:
-    """The values that a node reads where it is written. ``functions``: a gradient is that of a function with the way
-    from its targets to the loss in it."""
+    """The values that a node's statement reads. With ``functions`` a gradient is that of an inner function, which
+    computes the path from the targets to the loss."""
     if node.op != "grad" or not functions:
         return set(node.inputs)
     loss, *wrt = node.inputs
@@ -76,7 +76,7 @@ def reads(program: Program, node: Node, functions: bool) -> set[int]:
 
 
 def inside(program: Program, node: Node) -> set[int]:
-    """The values on the way from a gradient's targets to its loss that are computed on it."""
+    """The values that are computed on the path from a gradient's targets to its loss."""
     loss, *wrt = node.inputs
     between, dependent = analyses.between(program, loss, wrt)
     return {i for i in between if i not in wrt or i in dependent}
@@ -85,7 +85,7 @@ def inside(program: Program, node: Node) -> set[int]:
 def planned(
     program: Program, nodes: Sequence[Node], wanted: Iterable[int], functions: bool
 ) -> tuple[list[Node], dict[int, list[int]]]:
-    """The nodes that a scope writes for the wanted values, and what it is to have in `Scope.beside`."""
+    """The nodes that a scope writes for the wanted values, and its `Scope.beside`."""
     needed = dict.fromkeys(wanted, len(nodes))
     kept, offers = list[Node](), list[tuple[int, Node, set[int]]]()
     beside: dict[int, list[int]] = {}
@@ -119,17 +119,17 @@ class Scope:
     exprs: dict[int, Expr] = field(default_factory=dict)
     statements: list[Line | Block] = field(default_factory=list)
     hints: dict[int, str] = field(default_factory=dict)
-    replaced: dict[int, Expr] = field(default_factory=dict)  # operands of the next node that have other expressions
-    only: int = -1  # the value that alone is wanted: it is returned without a name
+    replaced: dict[int, Expr] = field(default_factory=dict)  # other expressions for operands of the next node
+    only: int = -1  # the only wanted value, which is returned without a name
     spoken: frozenset[int] = frozenset()  # values that the user's lines name
-    shifts: dict[int, str] = field(default_factory=dict)  # what is added to a value: a target of a gradient
+    shifts: dict[int, str] = field(default_factory=dict)  # parameters that are added to targets of a gradient
     devices: bool = False
-    pending: set[int] = field(default_factory=set)  # values that are expressions and no statements yet
+    pending: set[int] = field(default_factory=set)  # values that have no statement yet
     uses: Counter[int] = field(default_factory=Counter)
-    nodes: list[Node] = field(default_factory=list)  # those that are written
-    beside: dict[int, list[int]] = field(default_factory=dict)  # what a gradient's function gives beside the loss
+    nodes: list[Node] = field(default_factory=list)  # the nodes to write
+    beside: dict[int, list[int]] = field(default_factory=dict)  # results of a gradient's function beside the loss
     targets: frozenset[int] = frozenset()
-    tapes: list[Tape] = field(default_factory=list)  # those of gradients that are open, the first one last
+    tapes: list[Tape] = field(default_factory=list)  # the open ones; that of the first gradient is last
 
     def run(self, nodes: Sequence[Node], wanted: Sequence[int]) -> None:
         """Write the nodes that the wanted values depend on."""
@@ -172,7 +172,7 @@ class Scope:
             self.keep(i, expr)
 
     def keep(self, i: int, expr: Expr, spoken: bool = False) -> None:
-        """Give a value its expression, or a statement where it is used several times, long, or ``spoken`` of."""
+        """Keep a value as an expression; as a statement if it is used several times, a target, long, or ``spoken``."""
         self.exprs[i] = expr
         if self.uses[i] > 1 or i in self.targets or len(expr.text) > INLINE or spoken:
             self.state(i, expr.array)
@@ -180,7 +180,7 @@ class Scope:
             self.pending.add(i)
 
     def several(self, node: Node) -> None:
-        """Write an op with several results, of which targets of a gradient get what it is taken with respect to."""
+        """Write an op with several results. To targets of a gradient the parameters of `shifts` are added."""
         if node.op == "grad":
             self.dialect.gradient(self, node)
         elif node.op in CONTROL:
@@ -200,13 +200,16 @@ class Scope:
         if same is not None and i not in self.targets and i not in self.shifts:
             self.alias(i, same)
             return
+        if node.op in self.dialect.repeated and self.program.values[node.inputs[0]].dtype.is_floating:
+            for j in node.inputs:
+                self.known(j)
         expr = self.built(node)
         if i in self.shifts:
             expr = infix("+", expr, Expr(self.shifts[i]))
         self.keep(i, expr, i in self.spoken and i != self.only and len(expr.text) > len(self.hints[i]) + 6)
 
     def alias(self, i: int, other: int) -> None:
-        """Let a value be another one."""
+        """Give a value the expression of another one."""
         if other in self.pending and (self.uses[i] > 1 or i in self.spoken):
             if i in self.hints:
                 self.hints.setdefault(other, self.hints[i])
@@ -228,10 +231,10 @@ class Scope:
         )
 
     def fitting(self, values: Sequence[int], build: Callable[[list[Expr]], Expr], room: int = 20) -> Expr:
-        """What is built of the expressions of values, made short enough for a line."""
+        """An expression built from those of values. The longest become statements until it fits on a line."""
         while True:
             expr = build([self.exprs[j] for j in values])
-            # Numbers of a long row cannot be shortened.
+            # A number is no shorter as a statement.
             loose = [j for j in values if j in self.pending and not self.exprs[j].number]
             if not loose or self.fits(expr, room):
                 return expr
@@ -244,13 +247,13 @@ class Scope:
         return len(expr.end.opening) <= width and all(len(str(item)) <= INLINE for item in expr.end.items)
 
     def hint(self, i: int) -> str:
-        """What a value is to be called."""
+        """The wanted name of a value."""
         value = self.program.values[i]
         of = next((self.exprs[j].text for j in value.inputs[:1] if j in self.exprs), "")
         return self.hints.get(i) or naming.role(value.node, value.index, of if of.isidentifier() else "")
 
     def state(self, i: int, expr: Expr) -> str:
-        """A statement that gives a value a name."""
+        """Write the statement that names a value; returns the name."""
         name = self.names.new(self.hint(i))
         self.say(f"{name} = ", expr, self.device(i))
         self.exprs[i] = Expr(name)
@@ -258,21 +261,21 @@ class Scope:
         return name
 
     def name(self, i: int) -> str:
-        """The name of a value, which becomes a statement if it was none."""
+        """The name of a value, with a statement if it has none yet."""
         expr = self.exprs[i]
         if expr.text.isidentifier() and not expr.number and i not in self.pending:
             return expr.text
         return self.state(i, expr.array)
 
     def known(self, i: int) -> Expr:
-        """The expression of a value for another function: a name, or a number."""
+        """The expression of a value for an inner function: a name, or a number."""
         return self.exprs[i] if self.exprs[i].number and i not in self.targets else Expr(self.name(i))
 
     def say(self, text: str, expr: Expr = NOTHING, device: str = "") -> None:
         self.statements.append(Line(text if expr.end else f"{text}{expr.text}", expr.end, device))
 
     def claim(self, i: int, hint: str = "") -> str:
-        """The target of an assignment to a value; an underscore where nothing uses it."""
+        """The assignment target of a value; an underscore if the value is unused."""
         if not (self.uses[i] or i in self.targets):
             return "_"
         if hint:
@@ -282,13 +285,13 @@ class Scope:
         return name
 
     def claim_gradients(self, node: Node, names: Sequence[str]) -> list[str]:
-        """The targets of a gradient's results, named after what it is taken with respect to."""
+        """The assignment targets of a gradient's results, named after its arrays, ``names``."""
         for i in node.outputs:
             self.uses[i] = self.uses[i] or 1
         return [self.claim(i, f"{name}_grad") for i, name in zip(node.outputs, names, strict=True)]
 
     def bind(self, targets: Targets, expr: Expr, device: str = "") -> None:
-        """A statement that takes a nested tuple apart; where its targets are too long, one for each part."""
+        """Unpack a nested tuple: in one statement, or in one for each part if its targets are too long for a line."""
         left = target_text(targets)
         opening = expr.end.opening if expr.end is not None else expr.text
         if isinstance(targets, str) or len(left) + len(opening) + 3 + 4 * (self.depth + 1) <= WIDTH:
@@ -306,12 +309,12 @@ class Scope:
         return str(self.dialect.place(self.program.values[i].device)) if self.devices else ""
 
     def child(self, program: Program | None = None) -> Scope:
-        """A function in this one: of the same program, or of a body."""
+        """The scope of an inner function: of the same program, or of a body."""
         return Scope(self.dialect, program or self.program, self.names.inner(), self.depth + 1)
 
     @contextmanager
     def block(self, head: str) -> Iterator[Block]:
-        """A compound statement; what is said meanwhile is in it."""
+        """A compound statement. It gets the statements that are written meanwhile."""
         block, outer = Block(Line(head)), self.statements
         outer.append(block)
         self.statements, self.depth = block.body, self.depth + 1
@@ -321,16 +324,16 @@ class Scope:
             self.statements, self.depth = outer, self.depth - 1
 
     def define(self, name: str, parameters: Sequence[str], body: Scope) -> None:
-        """A function in this one."""
+        """Write an inner function."""
         head = Line("", Bracket(f"def {name}(", tuple(parameters), "):"))
         self.statements.append(Block(head, body.statements, function=True))
 
     def returns(self, values: Sequence[int], build: Callable[[list[Expr]], Expr]) -> None:
-        """The last statement, which returns what is built of values."""
+        """Write the return statement, built from values."""
         self.say("return ", self.fitting(values, build, len("return ")))
 
     def through(self, exprs: Sequence[Expr]) -> list[Expr]:
-        """Write all of a body whose inputs have these expressions; returns those of its results."""
+        """Write a body, with these expressions as inputs. Returns the expressions of its results."""
         self.exprs.update(zip(self.program.inputs, exprs, strict=True))
         self.run(self.program.nodes, self.program.outputs)
         return [self.exprs[i] for i in self.program.outputs]
@@ -341,7 +344,7 @@ class Scope:
 
 
 def target_text(targets: Targets) -> str:
-    """Targets of an assignment; inner tuples are in parentheses, and those of which nothing is used are underscores."""
+    """The text of assignment targets, with inner tuples in parentheses."""
     if isinstance(targets, str):
         return targets
     parts = [target_text(one) for one in targets]
@@ -350,7 +353,7 @@ def target_text(targets: Targets) -> str:
 
 
 def nested(names: Sequence[str]) -> Targets:
-    """Names as a part of targets: the only one, all of them, or an underscore where nothing is used."""
+    """Names as one element of targets: the only name, all of them, or an underscore if all are unused."""
     if not set(names) - {"_"}:
         return "_"
     return names[0] if len(names) == 1 else list(names)

@@ -1,1 +1,1 @@
-"""A file for each framework: its `DIALECT`, the class of how its code is written."""
+"""A file for each framework, with its `Dialect` as ``DIALECT``."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect
@@ -62,8 +63,14 @@ class JAX(Dialect):
             return call("jax.device_put", use.arrays[0], self.devices[use.node.device or ""])
         return super().row(use)
 
+    def number(self, value: Any, dtype: DType) -> Expr:
+        """Left in 32 bits, JAX reads a Python integer as int32: one that int32 has not gets its dtype."""
+        made = super().number(value, dtype)
+        large = dtype is DType.uint32 and value > DType.int32.most
+        return replace(made, text=made.typed) if large else made
+
     def begin(self, scope: Scope) -> None:
-        """Inputs go to the devices that they are on."""
+        """Put each input on its device."""
         for i in self.arguments:
             device = self.program.values[i].device
             if device and device in self.devices:
@@ -71,7 +78,7 @@ class JAX(Dialect):
                 scope.say(f"{name} = jax.device_put({name}, {self.devices[device]})")
 
     def gradient(self, scope: Scope, node: Node) -> None:
-        """The way from the targets to the loss is a function, whose gradient is taken."""
+        """The gradient of an inner function, which computes the path from the targets to the loss."""
         program, (loss, *each) = scope.program, node.inputs
         wrt = list(dict.fromkeys(each))
         _, dependent = analyses.between(program, loss, wrt)

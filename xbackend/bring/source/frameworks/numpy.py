@@ -1,4 +1,4 @@
-"""NumPy as its users write it: arrays that are written into, loops of Python. It has no gradients."""
+"""NumPy as its users write it: assignments to parts of arrays, loops of Python. It has no gradients."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ from typing import ClassVar
 
 from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect
-from xbackend.bring.source.expressions import Expr, call
-from xbackend.bring.source.rows import WRITING, Row, as_numpy, of_arrays, taken, transposed, written_place
+from xbackend.bring.source.expressions import ATOM, Expr, call
+from xbackend.bring.source.rows import WRITING, Row, as_numpy, of_arrays, one_or_all, taken, transposed, written_place
 from xbackend.bring.source.traits import padded
 from xbackend.bring.source.writer import Scope, Use
 from xbackend.program.program import Node
 
+
+def _solve_triangular(use: Use) -> Expr:
+    """Without SciPy's check, which also refuses NaN and infinities in the triangle that is not read."""
+    lower = "True" if use.params["lower"] else None
+    return call("linalg.solve_triangular", *use.arrays, lower=lower, check_finite="False")
+
+
 _TABLE: dict[str, Row] = {
-    **as_numpy("np", "np.int32", "special", "linalg.solve_triangular"),
+    **as_numpy("np", "np.int32", "special", ""),
+    "solve_triangular": _solve_triangular,
     "permute_dims": transposed(lambda x, axes: call("np.transpose", x, axes)),
     **dict.fromkeys(WRITING, taken),  # statements: `NumPy.stated`
     "transfer": of_arrays("np.copy"),
@@ -30,6 +38,7 @@ class NumPy(Dialect):
         "special": "from scipy import special",
     }
     rows: ClassVar[Mapping[str, Row]] = _TABLE
+    repeated = frozenset({"conv2d"})
     gradients = False
     has_devices = False
 
@@ -37,18 +46,18 @@ class NumPy(Dialect):
         return Expr(text)
 
     def stated(self, scope: Scope, node: Node) -> bool:
-        """What writes into an array is a copy and an assignment."""
+        """An op that writes is a copy and an assignment."""
         padded(scope, node, "np.pad")
         if node.op not in WRITING:
             return False
         use = Use(node, [scope.exprs[j] for j in node.inputs], [scope.program.values[j].aval for j in node.inputs])
-        index = ", ".join(written_place(use)) or "..."
         name = scope.state(node.outputs[0], call("np.array", use.arrays[0]))
         value = use.arrays[-1]
         if node.op == "take_add":
-            key = index if use.params["axis"] == 0 else f"({index.replace(':', 'slice(None)')})"
-            scope.say("", call("np.add.at", name, key, value))
+            key = [*["slice(None)"] * use.params["axis"], use.operands[1].text]
+            scope.say("", call("np.add.at", name, one_or_all(key), value))
         else:
+            index = ", ".join(written_place(use)) or "..."
             scope.say(f"{name}[{index}] {'=' if node.op.endswith('set') else '+='} ", value)
         return True
 
@@ -71,15 +80,10 @@ class NumPy(Dialect):
             results = scope.enter_here(body, [*map(Expr, carried), *map(Expr, rows), *captured])
             for name, result in zip(each, results[len(init) :], strict=True):
                 scope.say("", call(f"{name}.append", result.array))
-            self._move(scope, carried, results[: len(init)])
+            _move(scope, carried, results[: len(init)])
         for name in each:
             scope.say(f"{name} = np.stack({name}{'[::-1]' if node.params['reverse'] else ''})")
         scope.exprs.update(zip(node.outputs, map(Expr, [*carried, *each]), strict=True))
-
-    def _move(self, scope: Scope, carried: Sequence[str], after: Sequence[Expr]) -> None:
-        """The state of a loop becomes the next one, all of it at once."""
-        if after:
-            scope.say(f"{', '.join(carried)} = ", functions.several_results(after))
 
     def while_loop(self, scope: Scope, node: Node) -> None:
         init, _, closed = functions.parts(node)
@@ -91,9 +95,9 @@ class NumPy(Dialect):
         with scope.block("while True:"):
             given = [*map(Expr, carried), *captured]
             (goes_on,) = scope.enter_here(node.params["condition"], given)
-            with scope.block(f"if not {goes_on.array.at(9)}:"):
+            with scope.block(f"if not {goes_on.array.at(ATOM)}:"):
                 scope.say("break")
-            self._move(scope, carried, scope.enter_here(node.params["body"], given))
+            _move(scope, carried, scope.enter_here(node.params["body"], given))
         scope.exprs.update(zip(node.outputs, map(Expr, carried), strict=True))
 
     def cond(self, scope: Scope, node: Node) -> None:
@@ -103,8 +107,14 @@ class NumPy(Dialect):
         names = [scope.names.new(scope.hint(i)) for i in node.outputs]
         for head, key in ((f"if {test}:", "then"), ("else:", "otherwise")):
             with scope.block(head):
-                self._move(scope, names, scope.enter_here(node.params[key], captured))
+                _move(scope, names, scope.enter_here(node.params[key], captured))
         scope.exprs.update(zip(node.outputs, map(Expr, names), strict=True))
+
+
+def _move(scope: Scope, carried: Sequence[str], after: Sequence[Expr]) -> None:
+    """Assign the next carries, all at once."""
+    if after:
+        scope.say(f"{', '.join(carried)} = ", functions.several_results(after))
 
 
 DIALECT = NumPy

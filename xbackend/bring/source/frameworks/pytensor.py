@@ -8,17 +8,28 @@ from typing import Any, ClassVar
 
 from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect
-from xbackend.bring.source.expressions import AND, ATOM, Expr, call, indexed, listed, method, signed, tupled
+from xbackend.bring.source.expressions import ATOM, Expr, call, indexed, infix, listed, method, signed, tupled
 from xbackend.bring.source.layout import Block, Line
 from xbackend.bring.source.names import escaped
-from xbackend.bring.source.rows import WRITING, Row, along, as_numpy, function, transposed, written_place
+from xbackend.bring.source.rows import (
+    WRITING,
+    Row,
+    along,
+    as_numpy,
+    floor_divide,
+    function,
+    product,
+    reduction,
+    transposed,
+    written_place,
+)
 from xbackend.bring.source.traits import connected, dtypes, padded
 from xbackend.bring.source.writer import Scope, Use, nested
 from xbackend.program import analyses
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, Program
 
-MOST_STEPS = "1_000_000"  # of a while loop: without its rewrites PyTensor has memory for all of them
+MOST_STEPS = "1_000_000"  # of a while loop: without its rewrites PyTensor allocates memory for all of them
 
 
 def _written(use: Use) -> Expr:
@@ -35,7 +46,7 @@ def _astype(use: Use) -> Expr:
 
 
 def _cumulative(name: str) -> Row:
-    """PyTensor says that a running sum of int32 is one, and computes it in int64."""
+    """PyTensor declares a running sum of int32 as int32, but computes int64."""
     plain = along(name)
 
     def row(use: Use) -> Expr:
@@ -47,10 +58,39 @@ def _cumulative(name: str) -> Row:
     return row
 
 
+def _complement(use: Use) -> Use:
+    """For the least of integers. PyTensor negates them, and the smallest one has no negative, but a complement."""
+    return replace(use, operands=[signed("~", use.arrays[0])])
+
+
+def _min(use: Use) -> Expr:
+    return signed("~", _LARGEST(_complement(use))) if use.node.dtype.is_integer else _SMALLEST(use)
+
+
+def _argmin(use: Use) -> Expr:
+    whole = use.avals[0].dtype.is_integer
+    return along("pt.argmax")(_complement(use)) if whole else along("pt.argmin")(use)
+
+
+def _matmul(use: Use) -> Expr:
+    """Integers are multiplied by a sum: Numba, PyTensor's default, computes their ``@`` in floating point."""
+    if not use.node.dtype.is_integer:
+        return _PRODUCT(use)
+    a, b = use.arrays
+    each = infix("*", indexed(a, "...", "None"), indexed(b, "...", "None", ":", ":"))
+    return call("pt.sum", each, axis=-2, dtype=f'"{use.node.dtype.value}"')
+
+
+_LARGEST, _SMALLEST, _PRODUCT = reduction("pt.max"), reduction("pt.min"), product()
 _TABLE: dict[str, Row] = {
     **as_numpy("pt", '"int32"', "pt", "pt.linalg.solve_triangular"),
     "digamma": function("pt.psi"),
     "expit": function("pt.sigmoid"),
+    "floor_divide": floor_divide(lambda quotient: call("pt.round", quotient, mode='"half_to_even"')),
+    "min": _min,
+    "argmin": _argmin,
+    "argsort": along("pt.argsort", kind='"mergesort"'),  # the stable one that Numba knows, PyTensor's default
+    "matmul": _matmul,
     "square": function("pt.sqr"),
     "round": lambda use: call("pt.round", use.arrays[0], mode='"half_to_even"'),
     "isfinite": lambda use: signed("~", Expr(f"(pt.isnan({use.arrays[0].text}) | pt.isinf({use.arrays[0].text}))")),
@@ -60,6 +100,7 @@ _TABLE: dict[str, Row] = {
     "permute_dims": transposed(lambda x, axes: method(x, "dimshuffle", *axes)),
     **dict.fromkeys(WRITING, _written),
     "astype": _astype,
+    "qr": lambda use: call("pt.linalg.qr", use.arrays[0], mode='"full"' if use.params["full"] else '"economic"'),
     "eigvalsh": lambda use: indexed(call("pt.linalg.eigh", use.arrays[0]), 0),
     "svdvals": lambda use: indexed(call("pt.linalg.svd", use.arrays[0], full_matrices="False"), 1),
     "transfer": lambda use: method(use.arrays[0], "copy"),
@@ -81,6 +122,7 @@ class PyTensor(Dialect):
     }
     reserved = ("compiled", "outputs", "updates")
     rows: ClassVar[Mapping[str, Row]] = _TABLE
+    repeated = frozenset({"floor_divide", "isfinite"})
     has_devices = False
 
     def __init__(self, program: Program, devices: Mapping[str, str]) -> None:
@@ -90,14 +132,14 @@ class PyTensor(Dialect):
         self.single = DType.float32 in found and DType.float64 not in found
 
     def preamble(self) -> list[Line | Block]:
-        """With float64, its default, the gradient of `pt.where` would be of that."""
+        """With float64, the default of ``floatX``, the gradient of `pt.where` would be float64."""
         return [Line('pytensor.config.floatX = "float32"')] if self.single else []
 
     def dtype(self, dtype: DType) -> str:
         return f'"{dtype.value}"'
 
     def number(self, value: Any, dtype: DType) -> Expr:
-        """PyTensor takes the smallest dtype that holds a number of Python, so that 0.1 would make float32 float64."""
+        """PyTensor gives a Python number the smallest dtype that holds it: 0.1 is float64, and its sum with float32."""
         made = super().number(value, dtype)
         if dtype is DType.bool:
             return replace(made, text=f"np.array({made.text})")
@@ -123,16 +165,16 @@ class PyTensor(Dialect):
         over = listed(names) if len(names) > 1 else names[0]
         scope.bind(nested(targets), call("pt.grad", scope.name(loss), over, disconnected_inputs=ignored))
         for i, target in zip(wrt, targets, strict=True):
-            if self.mixed:  # the gradient of a cast has the dtype that was cast to
+            if self.mixed:  # the gradient of a cast has the dtype of the cast's result
                 scope.say(f'{target} = {target}.astype("{scope.program.values[i].dtype.value}")')
 
     def scan(self, scope: Scope, node: Node) -> None:
         body, (init, xs, closed) = node.params["body"], functions.parts(node)
-        others = [i for i in closed if not scope.exprs[i].number]
         name, inner, carried, rows = functions.step(scope, node)
+        others = _captured(scope, closed)
         inner.run(body.nodes, body.outputs)
         inner.returns(body.outputs, functions.listed_results)
-        scope.define(name, [*rows, *carried, *(scope.exprs[i].text for i in others)], inner)
+        scope.define(name, [*rows, *carried, *others], inner)
         packed = [scope.names.new(f"{one}_steps") for one in carried]
         ys = [scope.claim(i, "each") for i in node.outputs[len(init) :]]
         backwards = node.params["reverse"]
@@ -144,7 +186,7 @@ class PyTensor(Dialect):
                 name,
                 sequences=listed(exprs[len(init) :]) if xs else None,
                 outputs_info=listed([*begin, *["None"] * len(ys)]),
-                non_sequences=listed([scope.exprs[i].text for i in others]) if others else None,
+                non_sequences=listed(others) if others else None,
                 n_steps=None if xs else node.params["length"],
                 go_backwards="True" if backwards else None,
                 return_list="True" if len(packed) + len(ys) == 1 else None,
@@ -161,49 +203,45 @@ class PyTensor(Dialect):
                 scope.say(f"{scope.claim(i, f'last_{carry}')} = {one}[-1]")
 
     def while_loop(self, scope: Scope, node: Node) -> None:
-        """A scan with `until`, which makes one step at least: what it began with is kept where it is to make none."""
+        """A scan with `until`, which asks after each step. A loop without steps is one of length 0, which leaves the
+        initial carries the last ones."""
         init, _, closed = functions.parts(node)
-        others = [i for i in closed if not scope.exprs[i].number]
         captured = [scope.known(i) for i in closed]
-        first = scope.enter_here(node.params["condition"], [*(scope.known(i) for i in init), *captured])
-        begins = scope.names.new("begins")
-        scope.say(f"{begins} = ", first[0].array)
-        name = scope.names.new("step")
+        (first,) = scope.enter_here(node.params["condition"], [*(scope.known(i) for i in init), *captured])
+        others, name = _captured(scope, closed), scope.names.new("step")
         inner = scope.child(node.params["body"])
         carried = functions.carried_names(scope, inner, init, closed)
         inner.through([*map(Expr, carried), *captured])
         after = [inner.known(i) for i in inner.program.outputs]
         goes_on = inner.enter_here(node.params["condition"], [*after, *captured])
-        listed_after = functions.listed_results(after).text
-        inner.say(f"return {listed_after}, until(~({goes_on[0].array.at(AND)} & {begins}))")
-        scope.define(name, [*carried, begins, *(scope.exprs[i].text for i in others)], inner)
+        inner.say(f"return {functions.listed_results(after).text}, until({signed('~', goes_on[0].array).text})")
+        scope.define(name, [*carried, *others], inner)
         packed = [scope.names.new(f"{one}_steps") for one in carried]
-        rest = listed([begins, *(scope.exprs[i].text for i in others)])
 
         def loop(exprs: list[Expr]) -> Expr:
             return call(
                 "pytensor.scan",
                 name,
                 outputs_info=listed([e.array for e in exprs]),
-                non_sequences=rest,
-                n_steps=MOST_STEPS,
+                non_sequences=listed(others) if others else None,
+                n_steps=call("pt.switch", first.array, MOST_STEPS, 0),
                 return_list="True",
                 return_updates="False",
             )
 
         scope.bind(packed if len(packed) > 1 else f"({packed[0]},)", scope.fitting(init, loop))
-        stopped = analyses.has_gradients(self.program)
-        last = [Expr(f"{one}[-1]") for one in packed]
-        (more,) = scope.enter_here(node.params["condition"], [*last, *captured])
+        for one, j in zip(packed, init, strict=True):
+            first_and_last = listed([indexed(scope.exprs[j], "None"), f"{one}[-1:]"])
+            scope.say(f"{one} = ", call("pt.concatenate", first_and_last))
+        last = [f"{one}[-1]" for one in packed]
+        (more,) = scope.enter_here(node.params["condition"], [*map(Expr, last), *captured])
         ended = scope.names.new("ended")
-        scope.say(f"{ended} = ~({more.array.at(AND)} & {begins})")
-        for i, j, one, carry in zip(node.outputs, init, packed, carried, strict=True):
+        scope.say(f"{ended} = ", signed("~", more.array))
+        stopped = analyses.has_gradients(self.program)
+        for i, one, carry in zip(node.outputs, last, carried, strict=True):
             if scope.uses[i] or i in scope.targets:
-                chosen = call("pt.where", begins, f"{one}[-1]", scope.exprs[j].array)
-                chosen = call("zero_grad", chosen) if stopped else chosen
-                name = scope.claim(i, f"last_{carry}")
-                scope.say(f"{name} = ", chosen)
-                scope.say(f"{name} = ", call(f'Assert("more than {MOST_STEPS} steps")', name, ended))
+                made = call(f'Assert("more than {MOST_STEPS} steps")', one, ended)
+                scope.say(f"{scope.claim(i, f'last_{carry}')} = ", call("zero_grad", made) if stopped else made)
 
     def cond(self, scope: Scope, node: Node) -> None:
         predicate, *values = node.inputs
@@ -235,7 +273,7 @@ class PyTensor(Dialect):
     def variable(self, i: int) -> Expr:
         variable = self.program.shared[i]
         shape = tupled(variable.shape) if 1 in variable.shape else None
-        single = variable.dtype is DType.bool and not variable.shape  # of np.bool_ PyTensor makes no tensor
+        single = variable.dtype is DType.bool and not variable.shape  # PyTensor makes no tensor of np.bool_
         first = call("np.array", str(bool(variable.value))) if single else self.initial(i)
         return call("pytensor.shared", first, name=f'"{escaped(variable.name)}"', shape=shape)
 
@@ -252,6 +290,11 @@ class PyTensor(Dialect):
         made = call("pytensor.function", listed(arguments), "outputs", updates=changed, on_unused_input=unused)
         lines.append(Line("return ", made.end))
         return Block(Line("def compiled():"), lines)
+
+
+def _captured(scope: Scope, closed: Sequence[int]) -> list[str]:
+    """The names of the values that a loop's body reads, each once: two values may be one array."""
+    return list(dict.fromkeys(scope.exprs[i].text for i in closed if not scope.exprs[i].number))
 
 
 DIALECT = PyTensor

@@ -31,14 +31,17 @@ def _transposed(use: Use) -> Expr:
 
 
 def _indices(use: Use) -> Expr:
-    """Indices that count from the beginning: TensorFlow takes no negative ones."""
+    """Indices from the beginning: TensorFlow takes no negative ones."""
     index, n = use.operands[1], use.avals[0].shape[use.params["axis"]]
     return Expr(str(int(index.text) % n)) if index.number else infix("%", index, Expr(str(n)))
 
 
 def _take_written(use: Use) -> Expr:
-    """By the first axis, to which another one is moved."""
+    """`take_set` and `take_add`. TensorFlow writes along the first axis: another one is moved there. It refuses to
+    write into an array without elements."""
     x, _, value = use.arrays
+    if 0 in use.shape:
+        return x
     axis, rank, inner = use.params["axis"], len(use.shape), len(use.avals[1].shape)
     first = [axis, *(a for a in range(rank) if a != axis)]
     moved = range(axis, axis + inner)
@@ -56,16 +59,18 @@ def _take_written(use: Use) -> Expr:
 
 
 def _slice_add(use: Use) -> Expr:
+    """A sum with the padded value. Floats are padded with -0.0, which changes no number, as 0.0 changes -0.0."""
     (x, value), params = use.arrays, use.params
     if set(params["steps"]) <= {1}:
         each = zip(params["starts"], use.shape, slice_lengths(params), strict=True)
         around = [f"[{start}, {n - start - m}]" for start, n, m in each]
-        return infix("+", x, call("tf.pad", value, f"[{', '.join(around)}]") if around else value)
+        zero = f"tf.constant(-0.0, tf.{use.node.dtype.value})" if use.node.dtype.is_floating else None
+        return call("tf.add", x, call("tf.pad", value, listed(around), constant_values=zero) if around else value)
     return _update(use, infix("+", indexed(x, *rows.slices(use, ())), value))
 
 
 def _update(use: Use, value: Expr) -> Expr:
-    """By the positions of the elements: TensorFlow has no assignment to a part of a tensor."""
+    """Write at the positions of elements: TensorFlow has no assignment to a part of a tensor."""
     if not use.shape:
         return value
     size = int(np.prod(use.shape))
@@ -107,12 +112,12 @@ def _searchsorted(use: Use) -> Expr:
 
 
 def _of_two(name: str) -> Row:
-    """TensorFlow takes the dtype of a number in the second place only from what is in the first."""
+    """A call whose first operand has a dtype: a number takes its dtype from the first operand only."""
     return lambda use: call(name, use.arrays[0], *use.operands[1:])
 
 
 def _diagonal(use: Use) -> Expr:
-    """TensorFlow refuses a diagonal outside of the matrices."""
+    """TensorFlow refuses a diagonal outside of the matrices, which is empty."""
     if 0 in use.shape:
         return call("tf.zeros", tupled(use.shape), dtype=f"tf.{use.node.dtype.value}")
     return call("tf.linalg.diag_part", use.arrays[0], k=use.params["offset"] or None)
@@ -131,6 +136,7 @@ _TABLE: dict[str, Row] = {
     **dict.fromkeys(("log2", "log10"), _logarithm),
     "trunc": _trunc,
     **rows.OPERATORS,
+    "floor_divide": rows.floor_divide(lambda quotient: call("tf.round", quotient)),
     "bitwise_invert": rows.of_arrays("tf.bitwise.invert"),
     "where": lambda use: call("tf.where", use.arrays[0], use.operands[1].array, use.operands[2]),
     **{name: rows.reduction(f"tf.reduce_{name}") for name in ("sum", "prod", "max", "min", "mean", "any", "all")},
@@ -154,7 +160,7 @@ _TABLE: dict[str, Row] = {
     "concat": rows.joined("tf.concat"),
     "stack": rows.joined("tf.stack"),
     "astype": _astype,
-    "matmul": rows.product(  # the operator takes matrices; of a vector there are functions
+    "matmul": rows.product(  # the operator takes matrices only; functions take vectors
         lambda a, x: call("tf.linalg.matvec", a, x),
         lambda x, b: call("tf.linalg.matvec", b, x, transpose_a="True"),
         lambda x, y: call("tf.tensordot", x, y, 1),
@@ -178,6 +184,7 @@ class TensorFlow(Dialect):
     counting, making = "range", "constant"
     imports: ClassVar[Mapping[str, str]] = {"np": "import numpy as np"}
     rows: ClassVar[Mapping[str, Row]] = _TABLE
+    repeated = frozenset({"floor_divide", "trunc", "slice_add"})
 
     def dtype(self, dtype: DType) -> str:
         return f"tf.{dtype.value}"
@@ -189,7 +196,8 @@ class TensorFlow(Dialect):
         return call("tf.constant", text)
 
     def generated(self, scope: Scope, node: Node) -> Expr:
-        """TensorFlow's identities are not beside the diagonal, and its ranges are of integers that have a sign."""
+        """TensorFlow has no identities beside the diagonal and no ranges of unsigned integers: they are constants, as
+        are ranges with fractions, and empty ones."""
         start, step = node.params.get("start"), node.params.get("step")
         counts = isinstance(start, int) and isinstance(step, int) and step and not node.dtype.is_unsigned
         other = (node.op == "eye" and node.params["k"]) or (node.op == "arange" and not (counts and node.shape[0]))
@@ -202,7 +210,7 @@ class TensorFlow(Dialect):
         return call("tf.fill", tupled(node.shape), self.number(node.params["fill_value"], node.dtype).typed)
 
     def same(self, scope: Scope, node: Node) -> int | None:
-        """TensorFlow moves what an op on another device reads."""
+        """A transfer is its operand: TensorFlow moves operands to the device of an op."""
         if node.op == "transfer":
             scope.name(node.inputs[0])
             return node.inputs[0]
@@ -212,7 +220,7 @@ class TensorFlow(Dialect):
         return self.devices.get(device or "", "")
 
     def stated(self, scope: Scope, node: Node) -> bool:
-        """TensorFlow gives the singular values first, and the other vectors as columns."""
+        """`svd`: TensorFlow gives the singular values first, and the right vectors as columns."""
         if node.op != "svd":
             return False
         left, values, right = (scope.claim(i) for i in node.outputs)
@@ -225,7 +233,7 @@ class TensorFlow(Dialect):
         return True
 
     def before(self, scope: Scope, node: Node) -> None:
-        """Open the tapes of all gradients before the first node on a way to their losses, the first one innermost."""
+        """Open the tapes of all gradients before the first node on a path to a loss, the first gradient's innermost."""
         if scope.tapes:
             return
         left = [n for n in scope.nodes if n.op == "grad" and n.outputs[0] not in scope.exprs]
@@ -264,13 +272,12 @@ class TensorFlow(Dialect):
         sources = listed(over) if len(over) > 1 else over[0]
         made = call(f"{tape.name}.gradient", name, sources, unconnected_gradients=ignored)
         scope.bind(nested(targets), made)
-        taken = {n.inputs[0] for n in scope.program.nodes if n.op == "take"}
-        for i, target in zip(wrt, targets, strict=True):
-            if i in taken:  # the gradient of `tf.gather` is one of its rows alone
+        if any(n.op == "take" for n in scope.program.nodes):  # the gradient of `tf.gather` is `tf.IndexedSlices`
+            for target in targets:
                 scope.say(f"{target} = tf.convert_to_tensor({target})")
 
     def scan(self, scope: Scope, node: Node) -> None:
-        """`tf.scan`, whose steps all give what they carry: what each step gives beside it begins with zeros."""
+        """`tf.scan` stacks carries, and nothing else: the results of the steps are carries that begin with zeros."""
         body, (init, xs, _) = node.params["body"], functions.parts(node)
         name, inner, carried, elements = functions.step(scope, node)
         ys = [body.values[i].aval for i in body.outputs[len(init) :]]
@@ -336,7 +343,7 @@ class TensorFlow(Dialect):
         return [Line("@tf.function"), *self.defined(scope)]
 
     def _assign(self, scope: Scope) -> None:
-        """The variables' new values, behind all that reads the old ones."""
+        """Assign the variables' new values, after all reads of the old ones."""
         variables = set(self.above.values())
         for i in (*self.program.outputs, *self.program.updates.values()):
             if i in scope.pending:
@@ -350,7 +357,7 @@ class TensorFlow(Dialect):
 
 
 def grouped(statements: Sequence[Line | Block]) -> list[Line | Block]:
-    """Statements on a device in its scope."""
+    """The statements, those with a device in its scope."""
     found: list[Line | Block] = []
     open_on = ""
     for one in statements:
