@@ -16,6 +16,7 @@ def data(rng):
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -179,8 +180,7 @@ def model(
     >>> constant.name, constant.summary, constant.batch
     ('constant', 'The number nearest to all.', 2)
     """
-
-    def made(loss: Callable[..., Any]) -> Model:
-        return Model(loss, optimizer=optimizer, batch=batch, epochs=epochs, seeds=seeds, partial=partial, places=places)
-
+    made = functools.partial(
+        Model, optimizer=optimizer, batch=batch, epochs=epochs, seeds=seeds, partial=partial, places=places
+    )
     return made if function is None else made(function)

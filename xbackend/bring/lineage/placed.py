@@ -7,12 +7,12 @@ Theano; in a graph without contexts, and with a default context (``device=cuda0`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
-from xbackend.api.tracing.scopes import device as scope
+from xbackend.api.tracing.scopes import on
 from xbackend.api.tracing.state import shared
 from xbackend.api.tracing.tracer import current
 from xbackend.bring import dtypes
@@ -52,7 +52,7 @@ class Outermost(Walk):
         if self.context is not None:
             self.on.update(dict.fromkeys(node.outputs, self.context))
         device = self.context or self.host
-        return nullcontext() if device is None else scope(device)
+        return on(device)
 
     def moved(self, node: Any) -> Any:
         (variable,), target = node.inputs, context_of(node.outputs[0])

@@ -18,7 +18,7 @@ from xbackend.bring.kinds import KINDS
 from xbackend.bring.origin import Origin
 from xbackend.bring.tensorflow.calls import behind, called
 from xbackend.bring.tensorflow.functions import Functions, effects
-from xbackend.bring.tensorflow.given import fetched_by, graph_of, of_graph
+from xbackend.bring.tensorflow.given import fetched_by, graph_of, holds, of_graph
 from xbackend.bring.tensorflow.refused import check_rows
 from xbackend.bring.tensorflow.sessions import described, is_scalar, measured, placeholders, session
 from xbackend.bring.tensorflow.walk import Key, is_handle, key, operations
@@ -188,9 +188,7 @@ def _restored(graph: Any, functions: Functions, restore: str, checkpoint: Path) 
     except (LookupError, ValueError, RuntimeError, tensorflow.errors.OpError) as error:
         raise GraphError(f"variables are not read from {checkpoint}: {str(error).splitlines()[0]:.200}") from None
     for name, value in values.items():
-        variable = graph.get_operation_by_name(name)
-        shape = tensorflow.TensorShape(variable.get_attr("shape"))
-        if variable.get_attr("dtype") != value.dtype or not shape.is_compatible_with(value.shape):
+        if not holds(graph.get_operation_by_name(name), value):
             raise GraphError(
                 f"{checkpoint} has {value.dtype}{list(value.shape)} for the variable {name}: save both anew"
             )

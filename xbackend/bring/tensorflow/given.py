@@ -334,12 +334,18 @@ def _given(operation: Any, value: Any) -> np.ndarray:
     """The value given for a variable. Raises `GraphError` where it has another dtype or shape."""
     dtype = operation.get_attr("dtype").as_numpy_dtype
     made = np.asarray(value, None if hasattr(value, "dtype") else dtype)
-    shape = import_module("tensorflow").TensorShape(operation.get_attr("shape"))
-    if made.dtype != dtype or not shape.is_compatible_with(made.shape):
+    if not holds(operation, made):
+        shape = import_module("tensorflow").TensorShape(operation.get_attr("shape"))
         raise GraphError(
             f"the variable {operation.name!r} is {np.dtype(dtype)}{shape}, was given {made.dtype}{made.shape}"
         )
     return made
+
+
+def holds(operation: Any, array: np.ndarray) -> bool:
+    """Whether a variable has the dtype and the shape of an array."""
+    shape = import_module("tensorflow").TensorShape(operation.get_attr("shape"))
+    return bool(operation.get_attr("dtype") == array.dtype and shape.is_compatible_with(array.shape))
 
 
 def _initial(graph: Any, whole: Whole, operation: Any, found: Mapping[Key, Variable]) -> np.ndarray:
