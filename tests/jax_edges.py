@@ -1,5 +1,5 @@
-"""Functions at the edges of what JAX leaves to XLA, for `test_bring_jax_edges`: their programs and results; and answers
-to what is asked of an importer beside, a line for each, with 32-bit numbers.
+"""Edge cases of JAX's functions, for `test_bring_jax_edges`: a program and JAX's results for each. Then one line of
+answer for each wrong call of an importer, with 32-bit numbers.
 
 It runs in an environment of JAX.
 """

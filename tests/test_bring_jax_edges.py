@@ -1,5 +1,5 @@
-"""Edges of JAX's functions and of files of `jax.export`: values that XLA gives beyond a dtype, from initial values that
-are not neutral and where nothing is written; and what is answered to wrong shapes, dtypes and files."""
+"""Edge cases of JAX's functions and of files of `jax.export`: casts out of range, initial values of reductions, empty
+writes. Wrong shapes, dtypes and files have an error that says so."""
 
 from __future__ import annotations
 

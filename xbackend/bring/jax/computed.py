@@ -18,9 +18,8 @@ def origin_of(
     examples: Sequence[Any],
     differentiated: Callable[..., Any],
 ) -> Origin:
-    """The program of a function with JAX's results for the examples, which are the arrays as JAX takes them; and with
-    JAX's gradients if the result is one floating-point scalar. ``differentiated`` is the function whose gradients they
-    are."""
+    """The program of a function, with JAX's results. A single floating-point scalar also has JAX's gradients, those of
+    ``differentiated``. ``examples`` are the arrays in the structure of the function's arguments."""
     import jax
 
     results = [np.asarray(one) for one in jax.tree.leaves(jax.jit(function)(*examples))]
