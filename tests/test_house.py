@@ -41,6 +41,7 @@ WORKER_SIDE = (
         "generated",
         "wording",
         "habits",
+        "limits",
         "program",
         "drawing",
         "api",

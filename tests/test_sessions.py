@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from xbackend import cores, workloads
+from xbackend import cores, limits, workloads
 from xbackend.analysis import statistics
 from xbackend.analysis.comparison import comparisons
 from xbackend.backends.contract import Settings
@@ -116,7 +117,7 @@ def answer(seconds: float = 0.01, foreign: Sequence[float] = (0.0,), **changed: 
 def measured(opener: Callable[..., Worker], names: tuple[str, ...], size: Extent | int = 2, **options: Any) -> Session:
     found = Session(
         [Candidate(CASE, name, 1) for name in names], extent=Extent(size) if isinstance(size, int) else size,
-        threads=1, seed=options.pop("seed", 0), effort=SMALL, opener=opener, **options,
+        threads=options.pop("threads", 1), seed=options.pop("seed", 0), effort=SMALL, opener=opener, **options,
     )  # fmt: skip
     found.run()
     return found
@@ -337,6 +338,36 @@ def test_a_loaded_machine_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.load_warnings() == []
     monkeypatch.setattr(machine, "load", lambda: None)
     assert machine.load_warnings() == []
+
+
+def test_the_limits_of_a_container_are_those_of_its_control_group(tmp_path: Path) -> None:
+    group = tmp_path / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    assert (limits.cores(tmp_path), limits.free_memory(tmp_path)) == (math.inf, math.inf), "without a limit"
+    for file, said in {
+        "cpu.max": "150000 100000\n",
+        "memory.max": "4096\n",
+        "memory.current": "3072\n",
+        "memory.stat": "anon 1024\ninactive_file 2048\n",
+    }.items():
+        (group / file).write_text(said)
+    assert (limits.cores(tmp_path), limits.free_memory(tmp_path)) == (1.5, 3072)
+    for file in ("cpu.max", "memory.max"):
+        (group / file).write_text("max 100000\n" if file == "cpu.max" else "max\n")
+    assert (limits.cores(tmp_path), limits.free_memory(tmp_path)) == (math.inf, math.inf)
+
+
+def test_more_threads_than_a_container_has_time_for_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "cores", lambda: 1.5)
+    assert [text for text in measured(Here(), ("numpy",), threads=4).warnings if "held up" in text] == [
+        "processes were held up: 4 threads shared the time of 1.5 cores (cpu.max of the control group): give "
+        "--threads 2"
+    ]
+    assert machine.quota_warnings(2) == []
+    (said,) = machine.quota_warnings(4, devices=2)
+    assert "8 threads" in said and said.endswith("--cores-per-device 1")
+    monkeypatch.setattr(limits, "free_memory", lambda: 5.0)
+    assert machine.available_memory() == 5
 
 
 @pytest.mark.tier("exhaustive")

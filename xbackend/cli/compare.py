@@ -142,7 +142,10 @@ def compare(
             raise UsageError(f"--suite {suite} and {what} say two things that are to be measured: give one of them")
     if name is None:
         name = _called(graph.named(target or _DEFAULT), suite)
-        _check_file(reports / name, "" if suite is not None else graph.place(target or _DEFAULT))
+        place = "" if suite is not None else graph.place(target or _DEFAULT)
+        if place.endswith(".py") and not Path(place).is_file():
+            raise users.missing(Path(place))  # it is no matter whose the report of that name is
+        _check_file(reports / name, place)
     options.check_places(reports / name, None)
     before = _before(reports / name)
     with progress() as (shown, watch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import shutil
@@ -11,9 +12,10 @@ import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
-from xbackend import cores
+from xbackend import cores, limits
 from xbackend.measure.memory import told
 from xbackend.results.schema import Machine
+from xbackend.wording import counted
 
 _DRIVER = "driver"
 GPUS = Path("/proc/driver/nvidia/gpus")
@@ -36,6 +38,18 @@ def load_warnings() -> list[str]:
     return [
         f"other programs were busy when the session began (load average {now:.1f} on {cores.count()} cores): close "
         "them, or wait a minute, and measure again"
+    ]
+
+
+def quota_warnings(threads: int, devices: int = 1) -> list[str]:
+    """Whether ``devices`` with so many ``threads`` each are more than the processor time that a container allows."""
+    most, busy = limits.cores(), threads * devices
+    if busy <= math.ceil(most):
+        return []
+    option, each = ("--threads", math.ceil(most)) if devices == 1 else ("--cores-per-device", int(most / devices) or 1)
+    return [
+        f"processes were held up: {counted(busy, 'thread')} shared the time of {most:.3g} cores "
+        f"(cpu.max of the control group): give {option} {each}"
     ]
 
 
@@ -114,7 +128,7 @@ def _memory() -> int:
 def available_memory() -> int:
     """Bytes of main memory that processes may still take; all of it where the system does not tell."""
     available = told(Path("/proc/meminfo"), "MemAvailable")
-    return _memory() if available is None else available
+    return int(min(_memory() if available is None else available, limits.free_memory()))
 
 
 def accelerators() -> list[str]:

@@ -124,7 +124,9 @@ class Session:
 
     def run(self) -> None:
         """Measure all; each candidate notes its own failure."""
-        self.warnings += [*machine.load_warnings(), *variables.warnings(), *gpus.hidden()]
+        pinned = max((c.devices for c in self.candidates), default=1) if self.cores_per_device else 1
+        quota = machine.quota_warnings(self.threads, pinned)
+        self.warnings += [*machine.load_warnings(), *quota, *variables.warnings(), *gpus.hidden()]
         schedule = self.schedule
         schedule.began = time.perf_counter()
         with Files(self._lasting) as self._files:

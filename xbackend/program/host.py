@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from xbackend import limits
 from xbackend.errors import ArgumentError, DTypeError, ShapeError, XBackendError
 from xbackend.program.dtypes import DType
 
@@ -63,25 +62,16 @@ def check_whole(
         raise error(f"{what} is no whole number from {least} {'up' if most == inf else f'to {most}'}")
 
 
-def memory(root: Path = Path("/")) -> int | None:
-    """Bytes of memory of the machine, or the limit of the process's control group (version 2) or of one around it, if
-    that is smaller.
+def memory() -> float | None:
+    """Bytes of memory of the machine, or the limit of the process's control group if that is smaller.
 
-    `None` where the system does not tell. ``root`` has the system's files.
+    `None` where the system does not tell.
     """
     try:
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return None
-    groups, own = root / "sys/fs/cgroup", ""
-    with suppress(OSError):  # not Linux
-        said = os.fsdecode((root / "proc/self/cgroup").read_bytes())
-        own = next((line[len("0::/") :] for line in said.splitlines() if line.startswith("0::/")), "")
-    limits = [machine]
-    for group in (groups / own, *(groups / own).parents):
-        with suppress(OSError, ValueError):  # no such group, as the path in a container may be the host's, or "max"
-            limits.append(int((group / "memory.max").read_text(encoding="ascii")))
-    return min(limits)
+    return min(machine, limits.memory())
 
 
 def check_fits(size: int, what: str, each: int = 0) -> None:
@@ -89,10 +79,10 @@ def check_fits(size: int, what: str, each: int = 0) -> None:
     one number, if known."""
     most = memory()
     if most is not None and size > most:
-        instead = f"ask for at most {most // each:,} numbers" if each else "ask for less"
+        instead = f"ask for at most {int(most // each):,} numbers" if each else "ask for less"
         raise ArgumentError(f"{what} takes {gibibytes(size)} of memory, and there are {gibibytes(most)}: {instead}")
 
 
-def gibibytes(size: int) -> str:
+def gibibytes(size: float) -> str:
     """A number of bytes as text in GiB."""
     return f"{min(size, 10**30) / 2**30:,.1f} GiB"
