@@ -48,7 +48,7 @@ class Pretend(NumPyBackend):
         return choose_visible([*there, *(Device("gpu", i) for i in range(gpus))], self.settings.visible)
 
     def _cpus(self) -> list[Device]:
-        self._xp = self.needed("autograd.numpy")
+        self._xp, self._limited = self.needed("autograd.numpy"), lambda: None
         return [Device("cpu", i) for i in range(self.settings.virtual_devices)]
 
 

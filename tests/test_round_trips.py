@@ -52,7 +52,7 @@ REFUSED = {
 MAY_LACK: dict[str, tuple[str, ...]] = {
     **{"jax": ("custom_linear_solve", "lu, once"), EXPORTED: ("getrf",)},
     "tensorflow": ("StatelessWhile", "OptionalFromValue"),
-    "pytensor": ("ZeroGrad", "the loop of a gradient has no row", "Assert{msg='more than"),
+    "pytensor": ("ZeroGrad", "the loop of a gradient has no row", "Assert{msg='more than", "Scan with until"),
 }
 # JAX's gradients of these look at the bits of numbers.
 NOT_DRAWN = WITHOUT | {"erf", "erfc"}

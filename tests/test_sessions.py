@@ -364,6 +364,11 @@ def test_more_threads_than_a_container_has_time_for_are_warned_of(monkeypatch: p
         "--threads 2"
     ]
     assert machine.quota_warnings(2) == []
+    monkeypatch.setattr(limits, "cores", lambda: math.inf)
+    assert machine.quota_warnings(10**6) == []
+    monkeypatch.setattr(limits, "cores", lambda: 2.0)
+    assert machine.quota_warnings(2) == [] and machine.quota_warnings(3)
+    monkeypatch.setattr(limits, "cores", lambda: 1.5)
     (said,) = machine.quota_warnings(4, devices=2)
     assert "8 threads" in said and said.endswith("--cores-per-device 1")
     monkeypatch.setattr(limits, "free_memory", lambda: 5.0)

@@ -44,7 +44,7 @@ def load_warnings() -> list[str]:
 def quota_warnings(threads: int, devices: int = 1) -> list[str]:
     """Whether ``devices`` with so many ``threads`` each are more than the processor time that a container allows."""
     most, busy = limits.cores(), threads * devices
-    if busy <= math.ceil(most):
+    if busy < most + 1:
         return []
     option, each = ("--threads", math.ceil(most)) if devices == 1 else ("--cores-per-device", int(most / devices) or 1)
     return [
