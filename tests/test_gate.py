@@ -435,6 +435,8 @@ def test_two_functions_of_one_name_from_two_files_are_two(store: Store, tmp_path
         if file == "b.py":
             said = "the report in reports/f is of a.py: give this one another name with --name"
             assert code == 2 and said in output, output
+            code, output = gate(tmp_path, "compare", "none.py:f")
+            assert code == 2 and "there is no file none.py" in output, "before whose the report of its name is"
             code, output = gate(tmp_path, *compare, "--name", "of b")
         assert code == 0, output
     code, output = gate(tmp_path, "gate", "latest~1", "latest")
