@@ -554,7 +554,7 @@ def test_the_fingerprint_is_of_stable_fields_only(monkeypatch: pytest.MonkeyPatc
     assert before == machine_module.machine()
     monkeypatch.setattr("platform.python_version", lambda: "3.99.0")
     monkeypatch.setattr("platform.release", lambda: "99")
-    monkeypatch.setattr(machine_module, "_memory", lambda: before.memory_bytes + 4096)
+    monkeypatch.setattr(machine_module.limits, "machine_memory", lambda: before.memory_bytes + 4096)
     assert machine_module.machine().fingerprint == before.fingerprint
     monkeypatch.setattr(machine_module.cores, "count", lambda: before.cores + 1)
     assert machine_module.machine().fingerprint != before.fingerprint

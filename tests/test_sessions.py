@@ -340,7 +340,9 @@ def test_a_loaded_machine_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.load_warnings() == []
 
 
-def test_the_limits_of_a_container_are_those_of_its_control_group(tmp_path: Path) -> None:
+def test_the_limits_of_a_container_are_those_of_its_control_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     group = tmp_path / "sys/fs/cgroup"
     group.mkdir(parents=True)
     assert (limits.cores(tmp_path), limits.free_memory(tmp_path)) == (math.inf, math.inf), "without a limit"
@@ -355,6 +357,8 @@ def test_the_limits_of_a_container_are_those_of_its_control_group(tmp_path: Path
     for file in ("cpu.max", "memory.max"):
         (group / file).write_text("max 100000\n" if file == "cpu.max" else "max\n")
     assert (limits.cores(tmp_path), limits.free_memory(tmp_path)) == (math.inf, math.inf)
+    monkeypatch.setattr(limits, "free_memory", lambda: 5.0)
+    assert machine.available_memory() == 5
 
 
 def test_more_threads_than_a_container_has_time_for_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,8 +375,6 @@ def test_more_threads_than_a_container_has_time_for_are_warned_of(monkeypatch: p
     monkeypatch.setattr(limits, "cores", lambda: 1.5)
     (said,) = machine.quota_warnings(4, devices=2)
     assert "8 threads" in said and said.endswith("--cores-per-device 1")
-    monkeypatch.setattr(limits, "free_memory", lambda: 5.0)
-    assert machine.available_memory() == 5
 
 
 @pytest.mark.tier("exhaustive")

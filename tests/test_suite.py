@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 from scipy import signal, special, stats
 
-from xbackend import workloads
+from xbackend import limits, workloads
 from xbackend.cli import main, users
 from xbackend.errors import UsageError, WorkloadError, XBackendError
 from xbackend.measure import candidates, session
-from xbackend.program import host
 from xbackend.results.naming import GRADIENT
 from xbackend.workloads.kernels import black_scholes, nbody, stencil
 from xbackend.workloads.models import kalman, logistic_regression, model_parallel, seir
@@ -56,7 +55,7 @@ def test_a_workload_of_the_suite_says_where_it_is_from_and_has_sizes(name: str) 
 def test_a_parameter_that_cannot_be_is_refused_before_anything_is_made(
     name: str, bad: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "memory", lambda: 1 << 20)
+    monkeypatch.setattr(limits, "memory", lambda: 1 << 20)
     with pytest.raises(XBackendError):
         workloads.get(name).resolve(**bad)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -177,7 +176,7 @@ def test_the_memory_is_that_of_the_control_group_and_of_those_around_it(tmp_path
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text(f"{own}\n")
     assert limits.memory(tmp_path) == limit
-    assert limits.memory(tmp_path / "nothing") == math.inf
+    assert limits.memory(tmp_path / "nothing") == limits.machine_memory() > 7
 
 
 @pytest.mark.parametrize("other", [[0.0], [0.0, 0.0, 0.0], [0.0, -0.0], [0.0, np.float32(0.0)], [0.0, [0.0]]])

@@ -1,6 +1,7 @@
-"""The limits of the control groups that this process is in, such as a container's: memory and processor time.
+"""The memory and the processor time that this process may use: the machine's, or the limit of a control group, such as
+a container's, if that is less.
 
-Version 2 of control groups alone is read: https://docs.kernel.org/admin-guide/cgroup-v2.html
+Only version 2 of control groups is read: https://docs.kernel.org/admin-guide/cgroup-v2.html
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ ROOT = Path("/")  # has the system's files
 
 
 def groups(root: Path = ROOT) -> list[Path]:
-    """The folders of the process's control group and of those around it, which limit it too."""
+    """The folders of the process's control group and of its ancestors, whose limits hold too."""
     folder, own = root / "sys/fs/cgroup", ""
     with suppress(OSError):  # not Linux
         said = os.fsdecode((root / "proc/self/cgroup").read_bytes())
@@ -22,19 +23,30 @@ def groups(root: Path = ROOT) -> list[Path]:
     return [folder / own, *(folder / own).parents]
 
 
+def machine_memory() -> int:
+    """Bytes of the machine's main memory; 0 where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
 def memory(root: Path = ROOT) -> float:
-    """Bytes of memory that the groups allow; infinite without a limit."""
-    return min((_number(group, "memory.max") for group in groups(root)), default=inf)
+    """Bytes of memory that this process may use; infinite where the system does not tell."""
+    return min(machine_memory() or inf, *(_number(group, "memory.max") for group in groups(root)))
 
 
 def free_memory(root: Path = ROOT) -> float:
-    """Bytes of memory that the groups still allow; files' pages that the kernel can drop count as free."""
-    return min((_free(group) for group in groups(root)), default=inf)
+    """Bytes of memory that the control groups still allow; infinite without a limit.
+
+    Cached pages of files that the kernel can drop count as free.
+    """
+    return min(map(_free, groups(root)))
 
 
 def cores(root: Path = ROOT) -> float:
-    """Processor seconds in a second that the groups allow; infinite without a limit."""
-    return min((_cores(group) for group in groups(root)), default=inf)
+    """Processor seconds per second that the control groups allow; infinite without a limit."""
+    return min(map(_cores, groups(root)))
 
 
 def _number(group: Path, file: str) -> float:

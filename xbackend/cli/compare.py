@@ -144,7 +144,7 @@ def compare(
         name = _called(graph.named(target or _DEFAULT), suite)
         place = "" if suite is not None else graph.place(target or _DEFAULT)
         if place.endswith(".py") and not Path(place).is_file():
-            raise users.missing(Path(place))  # it is no matter whose the report of that name is
+            raise users.missing(Path(place))  # before anything is said of the report with that name
         _check_file(reports / name, place)
     options.check_places(reports / name, None)
     before = _before(reports / name)

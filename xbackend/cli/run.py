@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 
-from xbackend import cores
 from xbackend.cli import DONE, INCOMPLETE, graphs, options, output
 from xbackend.cli.console import progress, say, say_lines, width
 from xbackend.cli.output import Output
@@ -20,7 +19,7 @@ from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.files import check_place, write_whole
 from xbackend.measure import matrix, shrinking, variables
-from xbackend.measure.machine import load_warnings, quota_warnings
+from xbackend.measure.machine import load_warnings
 from xbackend.measure.oracle import Expected
 from xbackend.program.binding import spread
 from xbackend.program.structure import flatten
@@ -93,7 +92,7 @@ def run(
     passing = None if isinstance(right, str) or right.undetermined else right.tolerance
     rows: list[output.Ran] = []
     found: dict[str, Verified] = {}
-    warnings = [*made.apart(right), *load_warnings(), *quota_warnings(cores.count()), *variables.warnings()]
+    warnings = [*made.apart(right), *load_warnings(), *variables.warnings()]
     with progress() as shown:
         failures = matrix.ready(selected, shown)
         for (name, environment), place in placed_of(selected):

@@ -42,7 +42,7 @@ def load_warnings() -> list[str]:
 
 
 def quota_warnings(threads: int, devices: int = 1) -> list[str]:
-    """Whether ``devices`` with so many ``threads`` each are more than the processor time that a container allows."""
+    """Whether a control group allows less processor time than ``threads`` on each of these ``devices`` would use."""
     most, busy = limits.cores(), threads * devices
     if busy < most + 1:
         return []
@@ -92,7 +92,7 @@ def machine() -> Machine:
     The fingerprint is over processor, cores, memory (whole GiB), system and accelerators. Python, the releases of the
     kernel and of the driver and the clock frequency of the moment are no part of it.
     """
-    memory, gpus = _memory(), accelerators()
+    memory, gpus = limits.machine_memory(), accelerators()
     system = f"{platform.system()} {platform.machine()}"
     names = [gpu.partition(f" ({_DRIVER} ")[0] for gpu in gpus]
     stable = [_processor(), cores.count(), round(memory / (1 << 30)), system, names]
@@ -117,18 +117,10 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def _memory() -> int:
-    """Bytes of main memory; 0 where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 0
-
-
 def available_memory() -> int:
     """Bytes of main memory that processes may still take; all of it where the system does not tell."""
     available = told(Path("/proc/meminfo"), "MemAvailable")
-    return int(min(_memory() if available is None else available, limits.free_memory()))
+    return int(min(limits.machine_memory() if available is None else available, limits.free_memory()))
 
 
 def accelerators() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from math import inf
 from typing import Any
 
@@ -62,23 +61,11 @@ def check_whole(
         raise error(f"{what} is no whole number from {least} {'up' if most == inf else f'to {most}'}")
 
 
-def memory() -> float | None:
-    """Bytes of memory of the machine, or the limit of the process's control group if that is smaller.
-
-    `None` where the system does not tell.
-    """
-    try:
-        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-    return min(machine, limits.memory())
-
-
 def check_fits(size: int, what: str, each: int = 0) -> None:
     """Raises `ArgumentError` before an allocation of ``size`` bytes that exceeds the memory. ``each`` is the bytes of
     one number, if known."""
-    most = memory()
-    if most is not None and size > most:
+    most = limits.memory()
+    if size > most:
         instead = f"ask for at most {int(most // each):,} numbers" if each else "ask for less"
         raise ArgumentError(f"{what} takes {gibibytes(size)} of memory, and there are {gibibytes(most)}: {instead}")
 
