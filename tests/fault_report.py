@@ -13,7 +13,7 @@ import msgspec
 from xbackend.measure.machine import machine
 from xbackend.report.drawn.canvas import COLOURS, GREY, canvas
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Heading, Image, paragraph, table
+from xbackend.report.said.blocks import AnyBlock, Heading, Image, paragraph, table
 from xbackend.report.written import markdown
 from xbackend.wording import counted, plain
 
@@ -72,7 +72,7 @@ def write(folder: Path, outcomes: Sequence[Outcome], seed: int, created: str) ->
         "at random, is killed or stopped at a random moment. In step the weights have to be those of an undisturbed "
         "run to the bit; asynchronous ones have every update once, and the same when they are repeated in one process."
     )
-    blocks: list[Block] = [
+    blocks: list[AnyBlock] = [
         Heading(1, "Faults of clusters"),
         paragraph(said(outcomes) + "."),
         paragraph(plain(f"Made {created} on {here.processor}, {here.cores} cores, {here.system}; seed {seed}. {what}")),

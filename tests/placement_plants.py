@@ -112,17 +112,17 @@ def waiting_between_devices(backend: Any) -> list[tuple[str, str, int]]:
 
 def misread_replicas(backend: Any, device: str) -> None:
     """From now on JAX says that the last replica's part of each result is on that device."""
-    from xbackend.backends.jax.over_mesh import Mesh
+    from xbackend.backends.jax.over_mesh import DeviceMesh
 
-    places, wrong = Mesh.places, backend.theirs[Device.parse(device)]
-    _replace(Mesh, "places", lambda self, value: [*places(self, value)[:-1], wrong])
+    places, wrong = DeviceMesh.places, backend.theirs[Device.parse(device)]
+    _replace(DeviceMesh, "places", lambda self, value: [*places(self, value)[:-1], wrong])
 
 
 def ended_replicas(backend: Any) -> None:
     """From now on a step of replicas fails when it has consumed its state."""
-    from xbackend.backends.jax.over_mesh import Mesh
+    from xbackend.backends.jax.over_mesh import DeviceMesh
 
-    compiled = Mesh.compiled
+    compiled = DeviceMesh.compiled
 
     def ends(self: Any, *given: Any) -> Any:
         call = compiled(self, *given)
@@ -133,12 +133,12 @@ def ended_replicas(backend: Any) -> None:
 
         return run
 
-    _replace(Mesh, "compiled", ends)
+    _replace(DeviceMesh, "compiled", ends)
 
 
 def moved_replicas(backend: Any) -> None:
     """From now on a mesh has its devices in the reverse order."""
-    from xbackend.backends.jax.over_mesh import Mesh
+    from xbackend.backends.jax.over_mesh import DeviceMesh
 
-    made = Mesh.__init__
-    _replace(Mesh, "__init__", lambda self, jax, theirs: made(self, jax, theirs[::-1]))
+    made = DeviceMesh.__init__
+    _replace(DeviceMesh, "__init__", lambda self, jax, theirs: made(self, jax, theirs[::-1]))

@@ -120,7 +120,7 @@ def whole_of(found: Results, baseline: str | None = None) -> str:
     return markdown.write(_opened(_built(found, baseline)))
 
 
-def _built(found: Results, baseline: str | None) -> list[blocks.Block]:
+def _built(found: Results, baseline: str | None) -> list[blocks.AnyBlock]:
     with (
         mock.patch.object(times, "medians", return_value=b""),
         mock.patch.object(times, "sizes", return_value=b""),
@@ -130,9 +130,9 @@ def _built(found: Results, baseline: str | None) -> list[blocks.Block]:
         return build(found, baseline)[0]
 
 
-def _opened(written: Sequence[blocks.Block]) -> list[blocks.Block]:
+def _opened(written: Sequence[blocks.AnyBlock]) -> list[blocks.AnyBlock]:
     """Blocks with those of the page only."""
-    opened: list[blocks.Block] = []
+    opened: list[blocks.AnyBlock] = []
     for block in written:
         if isinstance(block, blocks.OnPage):
             opened += _opened(block.blocks)

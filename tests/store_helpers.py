@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from xbackend.errors import StoreError
-from xbackend.results.runs import Run, Store
+from xbackend.results.runs import RunRecorder, Store
 from xbackend.results.schema import Machine, Measurement, Parity, Phases, Process, Results, SessionSettings, Visit
 
 MACHINE = Machine(
@@ -62,12 +62,12 @@ def results(*rows: Measurement, **fields: Any) -> Results:
     return Results(measurements=list(rows) or [row(), row("other")], **{**given, **fields})
 
 
-def begin(store: Store, planned: Results | None = None) -> Run:
+def begin(store: Store, planned: Results | None = None) -> RunRecorder:
     """A run without measurements yet."""
     return store.create(planned or results())
 
 
-def finished(store: Store, measured: Results | None = None) -> Run:
+def finished(store: Store, measured: Results | None = None) -> RunRecorder:
     """A whole run in the store."""
     measured = measured or results()
     run = begin(store, measured)
@@ -83,7 +83,7 @@ def damages(store: Store) -> list[str]:
     return [str(run) if isinstance(run, StoreError) else "" for _, run in store.runs()]
 
 
-def cut_off(store: Store) -> Run:
+def cut_off(store: Store) -> RunRecorder:
     """A killed run: two processes of `numpy` and one of `other`, whose rounds came later."""
     run = begin(store)
     for backend, order in (("numpy", 0), ("other", 1), ("numpy", 2)):

@@ -89,7 +89,7 @@ def test_the_ends_are_the_outermost_that_work_or_a_few_further_in(count: int, da
         assert found == (0, count - 1) and len(asked) == 1
 
 
-def of_release(factor: float, spread: float = 1.0, last: float = 1.4) -> bisection.Session:
+def of_release(factor: float, spread: float = 1.0, last: float = 1.4) -> bisection.Times:
     """A session of a release, the first release and the last, with five processes each."""
     each = [[at * (1 + spread * (m - 1)) for m in STEADY] for at in (factor, 1.0, last)]
     return each[0], each[1], each[2]
@@ -111,7 +111,7 @@ def of_release(factor: float, spread: float = 1.0, last: float = 1.4) -> bisecti
     ],
 )
 def test_a_release_is_as_the_end_that_it_is_shown_to_be_nearer_to(
-    sessions: list[bisection.Session], known: bool | None
+    sessions: list[bisection.Times], known: bool | None
 ) -> None:
     assert bisection.nearer(sessions, slower=True) is known
 
@@ -383,7 +383,7 @@ def test_a_release_that_is_named_is_the_right_one(monkeypatch: pytest.MonkeyPatc
     named, right, held = shares()
     assert named > 0.85 * SEARCHES and right >= 0.95 * named and held >= 0.95 * named
 
-    def hasty(sessions: Sequence[bisection.Session], slower: bool) -> bool:
+    def hasty(sessions: Sequence[bisection.Times], slower: bool) -> bool:
         return ratio(sessions[0][0], sessions[0][1]).shown
 
     monkeypatch.setattr(bisection, "nearer", hasty)

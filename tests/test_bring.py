@@ -15,7 +15,7 @@ from xbackend.analysis.comparison import comparisons
 from xbackend.analysis.sampling import of_pymc
 from xbackend.bring.origin import Origin
 from xbackend.cli import users
-from xbackend.cli.graphs import Graph
+from xbackend.cli.graphs import GraphChoice
 from xbackend.cli.run import run
 from xbackend.errors import GraphError, UsageError
 from xbackend.results.naming import FILE
@@ -117,7 +117,7 @@ OWN_RULE = """
 def test_run_says_where_the_oracle_is_not_the_frameworks_own_result(written) -> None:
     target = f"{written(OWN_RULE)}:f"
     for name, said in ((target, []), (f"{target}+gradient", ["NumPy in float64 is 3.3e-01 (relative) from what JAX"])):
-        found = run(name, graph=Graph(kind="jax"), backends=["numpy"])
+        found = run(name, graph=GraphChoice(kind="jax"), backends=["numpy"])
         assert [one.partition(" 0.")[0] for one in found.notes if "float64" in one] == said
 
 
@@ -471,7 +471,7 @@ def test_a_folder_of_models_has_a_row_for_each_file(tmp_path: Path) -> None:
     )
     (tmp_path / "nothing.py").write_text("other = 1\n")
     (tmp_path / "_helpers.py").write_text("raise ValueError\n")
-    graph = Graph("jax")
+    graph = GraphChoice("jax")
     made = users.cases(str(tmp_path), None, {}, graph=graph)
     assert [one.workload for one in made] == ["cubes", "cubes+gradient", "nothing"]
     assert [one.parameters[FILE] for one in made] == [str(tmp_path / f"{n}.py") for n in ("cubes", "cubes", "nothing")]

@@ -16,7 +16,7 @@ from test_cli import xbackend
 import xbackend as xb
 from xbackend import environments
 from xbackend.cli import users
-from xbackend.cli.graphs import Graph
+from xbackend.cli.graphs import GraphChoice
 from xbackend.errors import GraphError
 from xbackend.results.naming import FILE
 from xbackend.workers.bringing import bring
@@ -220,7 +220,9 @@ def test_a_loop_is_on_one_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_script_is_named_beside_its_framework() -> None:
-    made = users.cases(f"{Path(__file__).with_name('old_tensorflow.py')}:product", None, {}, graph=Graph("tensorflow"))
+    made = users.cases(
+        f"{Path(__file__).with_name('old_tensorflow.py')}:product", None, {}, graph=GraphChoice("tensorflow")
+    )
     assert made[0].parameters[FILE].endswith("old_tensorflow.py")
     assert made[0].parameters["graph"].startswith("TensorFlow ")
 

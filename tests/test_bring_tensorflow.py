@@ -15,7 +15,7 @@ from bring_helpers import Brought, brought, check, compare, flat
 import xbackend as xb
 from xbackend import environments
 from xbackend.cli import users
-from xbackend.cli.graphs import Graph
+from xbackend.cli.graphs import GraphChoice
 from xbackend.errors import UsageError
 from xbackend.results.naming import FILE
 from xbackend.workers.bringing import bring
@@ -188,7 +188,7 @@ def test_files_keep_names_variables_and_assignments(graphs: dict[str, Brought]) 
 
 
 def test_files_are_named_on_the_command_line(graphs: dict[str, Brought], folder: Path) -> None:
-    graph, files = Graph("tensorflow"), folder / "files"
+    graph, files = GraphChoice("tensorflow"), folder / "files"
     made = users.cases(f"{files}/fitted:loss", ["float64[4,3]"], {}, graph=graph)
     assert [one.workload for one in made] == ["loss", "loss+gradient"]
     assert made[0].parameters[FILE] == graph.place(f"{files}/fitted:loss") == str(files / "fitted")

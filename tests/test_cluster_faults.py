@@ -30,9 +30,9 @@ from fault_helpers import MARK, end_all, marked, mine, new_mark, slowness
 import xbackend as xb
 from xbackend.cluster import attempt, replaying, running, starting, status
 from xbackend.cluster.job import Job
+from xbackend.cluster.job_results import JobResults
 from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.programs import Programs
-from xbackend.cluster.ran import Ran
 from xbackend.engines.mpi import MPI
 from xbackend.engines.pmi import Meeting
 from xbackend.engines.registry import of
@@ -142,7 +142,7 @@ class Struck:
     """The outcome of a job. ``at`` and ``ended`` are the monotonic times of the signal and of the job's end. ``seen``
     and ``went_on`` are seconds from the signal until the loss was reported, and until a worker took a step again."""
 
-    ran: Ran | None = None
+    ran: JobResults | None = None
     asked: JobSpec | None = None
     error: BaseException | None = None
     at: float | None = None
@@ -308,7 +308,7 @@ def undisturbed(backend: str, job: str, engine: str) -> dict[str, bytes]:
     return bits(found.ran)
 
 
-def bits(ran: Ran) -> dict[str, bytes]:
+def bits(ran: JobResults) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in ran.variables.items()}
 
 

@@ -24,9 +24,9 @@ from xbackend.backends.contract import Settings
 from xbackend.cli import DONE, WRONG, main
 from xbackend.cluster import attempt, replaying, running, starting
 from xbackend.cluster.job import Job
+from xbackend.cluster.job_results import STEPS_KEPT, JobResults, UpdateLog, words
 from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.programs import Programs
-from xbackend.cluster.ran import STEPS_KEPT, Ran, UpdateLog, words
 from xbackend.cluster.starting import joined
 from xbackend.engines.alone import Alone
 from xbackend.engines.contract import NOTHING, Brought
@@ -363,8 +363,8 @@ def test_variables_with_nan_have_no_difference(monkeypatch: pytest.MonkeyPatch) 
     """Their row says that they are not verified, and the report lists them once."""
     numbers = iter([1.0, np.nan, 1.0])
 
-    def ran(own: JobSpec) -> Ran:
-        return Ran(own.backend, "MPI", 2, 0, 6, variables={"/job:worker/task:0/w": np.asarray(next(numbers))})
+    def ran(own: JobSpec) -> JobResults:
+        return JobResults(own.backend, "MPI", 2, 0, 6, variables={"/job:worker/task:0/w": np.asarray(next(numbers))})
 
     monkeypatch.setattr(running, "run", ran)
     pairs = checked(["numpy", "numpy", "numpy"], [])
@@ -480,7 +480,7 @@ def test_what_was_done_before_a_checkpoint_is_not_done_again_and_not_counted(tmp
 
 
 def test_a_job_that_goes_on_is_repeated_from_where_it_went_on(tmp_path: Path) -> None:
-    def run(steps: int) -> tuple[JobSpec, Ran]:
+    def run(steps: int) -> tuple[JobSpec, JobResults]:
         how = {"asynchronous": True, "folder": tmp_path}
         asked = examples.asked(examples.job("served"), "numpy", 2, 1, steps, **how)
         return asked, running.run(asked)
@@ -548,7 +548,7 @@ def test_a_folder_that_a_job_goes_on_in_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_number_is_shown_as_it_is() -> None:
-    ran = Ran("numpy", "MPI", 1, 0, 1)
+    ran = JobResults("numpy", "MPI", 1, 0, 1)
     ran.variables = {"a": np.array(2**60 + 11), "b": np.array(True), "c": np.array(0.1, np.float32), "d": np.zeros(3)}
     assert words(ran)[1:] == ["a = 1152921504606846987", "b = True", "c = 0.1", "d: float64[3]"]
     assert words(ran)[0].startswith("numpy, 1 worker: 1 step each")
@@ -565,6 +565,6 @@ def test_a_number_is_shown_as_it_is() -> None:
     ],
 )
 def test_copies_are_compared_by_name_and_to_the_bit(variables: dict[str, list[float]], equal: bool | None) -> None:
-    ran = Ran("numpy", "MPI", 3, 1, 1)
+    ran = JobResults("numpy", "MPI", 3, 1, 1)
     ran.variables = {f"/job:{place}": np.array(value) for place, value in variables.items()}
     assert clusters._copies(ran) is equal

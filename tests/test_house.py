@@ -59,7 +59,7 @@ WORKER_SIDE = (
         "measure.checks",
         "measure.load",
         "measure.measured",
-        "measure.memory",
+        "measure.memory_watch",
         "measure.nvml",
         "measure.profiles",
         "workloads",
@@ -320,6 +320,25 @@ def test_a_long_function_would_be_found() -> None:
     for body in ("    x = 1\n" * 60, documented):
         (function,) = ast.parse("def f():\n" + body).body
         assert isinstance(function, ast.FunctionDef) and length(function) == 61
+
+
+def shared_names(sources: dict[str, str]) -> dict[str, list[str]]:
+    """The names that several classes have, inner classes too, with the modules of these classes."""
+    found: dict[str, list[str]] = {}
+    for module, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(module)
+    return {name: modules for name, modules in found.items() if len(modules) > 1}
+
+
+def test_no_two_classes_have_one_name() -> None:
+    assert not shared_names({module_name(path): path.read_text() for path in SOURCES})
+
+
+def test_two_classes_with_one_name_would_be_found() -> None:
+    inner = "def f():\n    class Walk:\n        pass"
+    assert shared_names({"a": "class Walk: pass", "b": inner, "c": "class Run: pass"}) == {"Walk": ["a", "b"]}
 
 
 @pytest.mark.parametrize("entry", list(registry.entries()), ids=lambda e: e.name)

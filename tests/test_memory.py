@@ -16,7 +16,7 @@ from report_helpers import measured, of, whole_of
 from xbackend.api.tracing.trace import trace
 from xbackend.backends.contract import Settings
 from xbackend.backends.numpy.adapter import NumPyBackend
-from xbackend.measure import loop, memory
+from xbackend.measure import loop, memory_watch
 from xbackend.measure.worker import open_worker
 from xbackend.results.schema import Memory, Phases, Process, Visit
 
@@ -24,7 +24,7 @@ MIB = 1 << 20
 
 
 def test_the_peak_is_that_of_what_lives_at_once() -> None:
-    watch = memory.Watch(dict)
+    watch = memory_watch.MemoryWatch(dict)
 
     def work() -> int:
         for _ in range(3):
@@ -42,22 +42,22 @@ def test_the_peak_is_that_of_what_lives_at_once() -> None:
 def test_what_is_given_back_is_not_counted() -> None:
     kept = [bytearray(2000) for _ in range(50_000)]
     del kept
-    watch = memory.Watch(dict)
+    watch = memory_watch.MemoryWatch(dict)
     found, _ = (watch.during("call", lambda: np.ones(64 * MIB // 8)), watch.result())[1]
     assert found is not None and found["call"] >= 0.95 * 64 * MIB
 
 
 def test_the_peaks_of_devices_are_those_that_rose() -> None:
     told = iter([{"gpu:0": 5, "gpu:1": 7}, {"gpu:0": 9, "gpu:1": 7, "gpu:2": 1}])
-    watch = memory.Watch(lambda: next(told))
+    watch = memory_watch.MemoryWatch(lambda: next(told))
     found, _ = watch.result()
     assert found is not None and found["devices"] == {"gpu:0": 9, "gpu:2": 1}
 
 
 @pytest.mark.parametrize("missing", ["STATUS", "BEGIN_ANEW"])
 def test_a_system_that_does_not_tell_is_said(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, missing, tmp_path / "nowhere" / "file")
-    watch = memory.Watch(dict)
+    monkeypatch.setattr(memory_watch, missing, tmp_path / "nowhere" / "file")
+    watch = memory_watch.MemoryWatch(dict)
     assert watch.during("call", lambda: 3) == 3
     found, why = watch.result()
     assert found is None and "nowhere" in why

@@ -345,7 +345,7 @@ def test_an_infinite_factor_makes_no_nan_of_a_running_product(backend: Backend) 
 
 
 def test_nothing_from_outside_becomes_code() -> None:
-    source = codegen.Source("a title\n\0 of two lines", ["x"])
+    source = codegen.FunctionSource("a title\n\0 of two lines", ["x"])
     source.line("y = x", "a comment\n    y = 0\r    y = 0\x0c")
     source.step("z", "y", ["x", "y"], "another\n    z = 0")
     source.line("return x, y, z")
@@ -353,7 +353,7 @@ def test_nothing_from_outside_becomes_code() -> None:
 
 
 def test_the_lines_of_generated_code_go_with_it() -> None:
-    source = codegen.Source("short-lived", [])
+    source = codegen.FunctionSource("short-lived", [])
     source.line("return 1 / 0  # for nobody")
     function = source.compile()
     file = function.__code__.co_filename

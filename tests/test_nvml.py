@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from xbackend.measure import nvml
-from xbackend.measure.nvml import NVML, Watch, reasons
+from xbackend.measure.nvml import NVML, GPUWatch, reasons
 
 QUESTIONS = (
     "init",
@@ -148,9 +148,9 @@ def library(compiled: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
     return Library(compiled)
 
 
-def watched(visits: int = 1, work: Callable[[], None] = lambda: None, session: tuple[int, ...] = ()) -> Watch:
+def watched(visits: int = 1, work: Callable[[], None] = lambda: None, session: tuple[int, ...] = ()) -> GPUWatch:
     """Visits of a second each, on GPU 0."""
-    watch, clock = Watch({0}), count()
+    watch, clock = GPUWatch({0}), count()
     for _ in range(visits):
         with watch.during(lambda: float(next(clock)), session):
             work()
@@ -226,7 +226,7 @@ def test_others_are_named_where_process_ids_are_those_of_here(library: Library) 
 )
 def test_gpus_that_copy_by_the_host_are_said(library: Library, answer: tuple[int, int], said: list[str]) -> None:
     library.tell(H200 | {"count": (2, 0), "peers": answer})
-    assert [words for words in Watch({0, 1}).said() if "GPU 1 " in words] == said
+    assert [words for words in GPUWatch({0, 1}).said() if "GPU 1 " in words] == said
 
 
 def test_gpus_are_those_that_cuda_sees(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_gpus_are_those_that_cuda_sees(library: Library, monkeypatch: pytest.Mon
         assert [handle.value for handle in NVML().handles.values()] == handles, visible
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-77")
     library.tell(H200 | {"count": (4, 0), "mig": (0, 3)})
-    assert Watch({0}).said() == ["GPU 0: nothing is known, NVML has no such GPU"]
+    assert GPUWatch({0}).said() == ["GPU 0: nothing is known, NVML has no such GPU"]
 
 
 def test_the_beginning_of_a_uuid_is_a_gpu_where_one_begins_so(
@@ -261,7 +261,7 @@ def test_what_cannot_be_asked_is_said(library: Library, monkeypatch: pytest.Monk
         assert not watched().doubts()
     monkeypatch.setattr(nvml, "LIBRARY", "libthatisnothere.so.1")
     assert watched().said() == ["GPU 0: nothing is known, libthatisnothere.so.1 cannot be loaded"]
-    assert not Watch(()).said()  # programs on CPUs do not even load it
+    assert not GPUWatch(()).said()  # programs on CPUs do not even load it
 
 
 def test_a_gpu_that_is_lost_during_rounds_is_said(library: Library) -> None:

@@ -16,7 +16,7 @@ import xbackend as xb
 from xbackend import environments
 from xbackend.backends.contract import Settings
 from xbackend.backends.jax import devices
-from xbackend.backends.jax.over_mesh import SharedCell, Whole
+from xbackend.backends.jax.over_mesh import MeshArray, SharedCell
 from xbackend.devices import Device
 from xbackend.errors import PlacementError, SharedVariableError, WorkerError
 from xbackend.program.dtypes import DType
@@ -173,7 +173,7 @@ def test_a_variable_is_freed_without_the_garbage_collector() -> None:
             self.addressable_shards = [SimpleNamespace(data=value) for value in values]
 
     cells = [SharedCell(k, Device("cpu", k)) for k in range(3)]
-    whole: Any = Whole(cells, Mesh(), Joined)  # type: ignore[arg-type]
+    whole: Any = MeshArray(cells, Mesh(), Joined)  # type: ignore[arg-type]
     gone, array = weakref.ref(cells[1]), weakref.ref(whole.joined())
     whole.array = Joined([10, 11, 12])
     assert array() is None

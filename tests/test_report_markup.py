@@ -87,7 +87,7 @@ def test_any_text_and_number_in_any_field_gives_sound_plots_and_a_sound_page(fou
 @settings(max_examples=tiers.share(400))
 def test_text_is_shown_as_it_is_on_a_page(foreign: str) -> None:
     table = blocks.table(("a", foreign), [[foreign, blocks.Bold(foreign)]], right=("a",))
-    written: list[blocks.Block] = [
+    written: list[blocks.AnyBlock] = [
         *(
             blocks.Heading(2, foreign),
             blocks.paragraph(foreign),

@@ -36,7 +36,7 @@ from xbackend.measure.schedule import Schedule
 from xbackend.measure.worker import Worker, open_worker
 from xbackend.report.said import circumstances
 from xbackend.report.said.doubts import doubts
-from xbackend.results.runs import Run, Store
+from xbackend.results.runs import RunRecorder, Store
 from xbackend.results.schema import Measurement, Process, Results
 from xbackend.workers.remote import RemoteBackend
 
@@ -639,13 +639,13 @@ def test_a_failure_is_in_the_store_before_the_session_ends(tmp_path: Path) -> No
 
 def test_what_cannot_be_kept_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The session ends there, as further measurements would be lost."""
-    kept = Run.record
+    kept = RunRecorder.record
 
-    def record(run: Run, measurement: Measurement, label: str) -> None:
+    def record(run: RunRecorder, measurement: Measurement, label: str) -> None:
         run.path.unlink()
         kept(run, measurement, label)
 
-    monkeypatch.setattr(Run, "record", record)
+    monkeypatch.setattr(RunRecorder, "record", record)
     with pytest.raises(StoreError, match="cannot be written"):
         session.compare(TINY, backends=["numpy"], opener=Here(), store=Store(tmp_path))
     assert not list(Store(tmp_path).runs())

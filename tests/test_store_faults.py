@@ -21,7 +21,7 @@ from store_helpers import begin, cut_off, damages, process, results, row, snapsh
 
 from xbackend import report
 from xbackend.errors import StoreError
-from xbackend.results.runs import Run, Store
+from xbackend.results.runs import RunRecorder, Store
 from xbackend.results.schema import Results, Visit
 
 pytestmark = pytest.mark.tier("standard")
@@ -165,7 +165,7 @@ def session(folder: Path, tell: Callable[[str], None]) -> None:
             action()
             tell(word)
 
-    run: list[Run] = []
+    run: list[RunRecorder] = []
     attempt("created", lambda: run.append(Store(folder).create(MEASURED)))
     if not run:
         return

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from xbackend.measure.runner import Session
     from xbackend.results.schema import Measurement, Results
 
-Replay = Callable[..., None]
+ReplayCall = Callable[..., None]
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def feed(benchmark: Any, rounds: Sequence[float], iterations: int = 1, extra: Ma
 
 
 @pytest.fixture
-def xbackend_replay(benchmark: Any) -> Replay:
+def xbackend_replay(benchmark: Any) -> ReplayCall:
     """``xbackend_replay(rounds, iterations=1, extra=None)``: recorded seconds as this test's benchmark, exactly.
 
     ``rounds`` are seconds per iteration; ``extra`` is saved beside them.
@@ -284,7 +284,7 @@ class Benchmark:
         backend, devices: this test's.
     """
 
-    def __init__(self, item: pytest.Function, replay: Replay) -> None:
+    def __init__(self, item: pytest.Function, replay: ReplayCall) -> None:
         self._item, self._replay = item, replay
         self.backend, self.devices = _key(item)
 
@@ -418,7 +418,7 @@ def _differs_in_backend(item: pytest.Item, other: pytest.Function) -> bool:
     return ours == theirs
 
 
-def show(candidate: Candidate, results: Results, replay: Replay) -> Measurement:
+def show(candidate: Candidate, results: Results, replay: ReplayCall) -> Measurement:
     """A measured candidate as the benchmark of a test, which fails with the reason where there is nothing to show."""
     from xbackend.analysis import statistics
 
@@ -445,7 +445,7 @@ def show(candidate: Candidate, results: Results, replay: Replay) -> Measurement:
 
 
 @pytest.fixture
-def xbackend_benchmark(request: pytest.FixtureRequest, xbackend_replay: Replay) -> Benchmark:
+def xbackend_benchmark(request: pytest.FixtureRequest, xbackend_replay: ReplayCall) -> Benchmark:
     """``xbackend_benchmark(function, *arrays, **static)``: the function, measured on each of the backends.
 
     ``expected=`` is its right result, ``tolerance=`` the largest relative error that passes.
@@ -454,7 +454,7 @@ def xbackend_benchmark(request: pytest.FixtureRequest, xbackend_replay: Replay) 
 
 
 @pytest.fixture
-def xbackend_workload(request: pytest.FixtureRequest, xbackend_replay: Replay) -> Callable[[], Measurement]:
+def xbackend_workload(request: pytest.FixtureRequest, xbackend_replay: ReplayCall) -> Callable[[], Measurement]:
     """``xbackend_workload()``: one workload of ``--workload``, with its parameters, on one backend, as a benchmark.
 
     There is a test for each of these; the first one measures all. Returns the row of the report.

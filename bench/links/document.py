@@ -13,7 +13,7 @@ from links.picture import picture
 from links.predictions import KINDS, Found
 from links.scaling import WAYS, Job, Point, daly, half, most
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Heading, Image, paragraph, table
+from xbackend.report.said.blocks import AnyBlock, Heading, Image, paragraph, table
 from xbackend.report.written import markdown
 from xbackend.results.schema import Machine
 from xbackend.wording import counted, percent, plain
@@ -37,7 +37,7 @@ def document(found: Sequence[Found], machine: Machine, created: str) -> str:
     rows = [row for one in found for row in one.rows]
     good = sum(abs(row.miss) <= predictions.MISS_LIMIT for row in rows)
     limit = percent(1 + predictions.MISS_LIMIT)
-    blocks: list[Block] = [
+    blocks: list[AnyBlock] = [
         Heading(1, "Scaling: the model beside shaped links"),
         paragraph(plain(where)),
         paragraph(f"{good} of {len(rows)} predictions are within {limit} of what was measured."),
@@ -51,7 +51,7 @@ def document(found: Sequence[Found], machine: Machine, created: str) -> str:
     return markdown.write(blocks)
 
 
-def _links(found: Sequence[Found]) -> Block:
+def _links(found: Sequence[Found]) -> AnyBlock:
     headers = ("link", "latency measured", "bandwidth measured", "compute", "its deviation")
     rows = [
         [
@@ -66,7 +66,7 @@ def _links(found: Sequence[Found]) -> Block:
     return table(headers, rows, right=headers[1:])
 
 
-def _rows(found: Sequence[Found]) -> Block:
+def _rows(found: Sequence[Found]) -> AnyBlock:
     headers = ("link", "what", "bytes", "predicted", "measured", "from", "to", "miss")
     rows = [
         [
@@ -94,7 +94,7 @@ def _words(job: Job) -> str:
     )
 
 
-def _ends(points: Sequence[Point]) -> Block:
+def _ends(points: Sequence[Point]) -> AnyBlock:
     shown = [p for p in points if p.workers in (1, 10, 100, 1000)]
     headers = ("way", *(counted(p.workers, "worker") for p in shown), "with faults", "most", "less than half from")
     rows = []

@@ -23,8 +23,8 @@ from xbackend import cores
 from xbackend.backends import threads
 from xbackend.backends.contract import Settings
 from xbackend.cluster import running
+from xbackend.cluster.job_results import JobResults
 from xbackend.cluster.jobspec import JobSpec
-from xbackend.cluster.ran import Ran
 from xbackend.engines.pmi import Meeting
 from xbackend.engines.spec import SERVER, WORKER, local
 from xbackend.errors import ClusterError
@@ -86,7 +86,7 @@ def ours(case: Case, *, asynchronous: bool | None = None, pinned: bool = True) -
     return of(running.run(asked))
 
 
-def of(ran: Ran) -> Run:
+def of(ran: JobResults) -> Run:
     """The measured part of a job."""
     by_task: dict[str, dict[str, np.ndarray]] = {}
     for place, array in ran.variables.items():

@@ -8,7 +8,7 @@ from typing import Any
 from overhead.figure import Figure
 from xbackend import wording
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Heading, paragraph, table
+from xbackend.report.said.blocks import AnyBlock, Heading, paragraph, table
 from xbackend.report.written import markdown
 from xbackend.results.schema import Machine
 from xbackend.wording import plain
@@ -23,7 +23,7 @@ def write(found: Iterable[Figure], machine: Machine, created: str) -> str:
     for figure in found:
         groups.setdefault(figure.group, []).append(figure)
     where = f"Measured {created} on {machine.processor}, {machine.cores} cores, {machine.system}."
-    blocks: list[Block] = [Heading(1, "Figures to reach"), paragraph(plain(where))]
+    blocks: list[AnyBlock] = [Heading(1, "Figures to reach"), paragraph(plain(where))]
     for name, group in groups.items():
         blocks.append(Heading(2, plain(name)))
         blocks.append(table(_HEADERS, [_row(f) for f in group], right=("value", "interval", "to reach")))

@@ -13,8 +13,8 @@ import pytest
 from xbackend.backends import registry
 from xbackend.backends.contract import Settings
 from xbackend.cluster import replaying, running
-from xbackend.cluster.ran import Ran
-from xbackend.cluster.ran import words as said
+from xbackend.cluster.job_results import JobResults
+from xbackend.cluster.job_results import words as said
 from xbackend.engines.registry import of
 from xbackend.errors import ClusterError
 
@@ -27,7 +27,7 @@ SERVER = "/job:ps/task:0"
 BEYOND = sorted({engine for entry in registry.REGISTRY.values() for engine in entry.engines[1:]})
 
 
-def run(job: str, backend: str, workers: int, servers: int = 0, **more: Any) -> Ran:
+def run(job: str, backend: str, workers: int, servers: int = 0, **more: Any) -> JobResults:
     """Run a job to its end."""
     found = running.run(examples.asked(examples.job(job), backend, workers, servers, STEPS, **more))
     assert not found.faults

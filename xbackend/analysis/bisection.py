@@ -64,10 +64,10 @@ def ends(count: int, works: Callable[[int, int], tuple[bool, bool]]) -> tuple[in
     return None
 
 
-Session = tuple[Sequence[float], Sequence[float], Sequence[float]]
+Times = tuple[Sequence[float], Sequence[float], Sequence[float]]
 
 
-def nearer(sessions: Sequence[Session], slower: bool) -> bool | None:
+def nearer(sessions: Sequence[Times], slower: bool) -> bool | None:
     """Whether a release is nearer to the last one than to the first; `None` where that is not shown.
 
     Each session has the seconds of the processes of the release, of the first and of the last one, measured beside each

@@ -8,7 +8,7 @@ from typing import Any
 from xbackend import generated
 
 
-class Source:
+class FunctionSource:
     """The source of a function, written line by line; straight-line code adds no cost to its calls. ``title`` names it
     in tracebacks, ``objects`` are the names that its lines may use beside parameters and builtins."""
 

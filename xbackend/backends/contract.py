@@ -18,7 +18,7 @@ import numpy as np
 
 from xbackend.api.tracing.trace import trace
 from xbackend.backends.description import Description
-from xbackend.backends.lowered import Lowered, Report
+from xbackend.backends.lowered import Lowered, LoweringReport
 from xbackend.backends.own_cache import OwnCache
 from xbackend.backends.placement import Execution, Placement, ProfiledCall, merge
 from xbackend.backends.storages import Cell, Storages, alone
@@ -32,7 +32,7 @@ from xbackend.errors import (
     UnsupportedOperation,
     XBackendError,
 )
-from xbackend.program import memory
+from xbackend.program import peak_memory
 from xbackend.program.binding import Placed, bind
 from xbackend.program.host import check_plain, native
 from xbackend.program.program import Program
@@ -121,7 +121,7 @@ def _unprofiled(*values: Value) -> ProfiledCall:
     raise UnsupportedOperation("this backend does not tell what its devices did when")
 
 
-def _compiled() -> Report:
+def _compiled() -> LoweringReport:
     raise UnsupportedOperation(
         "this program was compiled: open the backend with lower_for to read what it is lowered to"
     )
@@ -143,7 +143,7 @@ class Built:
     execute: Callable[..., Sequence[Value]]
     executed: Callable[[], Execution]
     profile: Callable[..., ProfiledCall] = _unprofiled
-    lowered: Callable[[], Report] = _compiled
+    lowered: Callable[[], LoweringReport] = _compiled
 
 
 class Backend(abc.ABC):
@@ -369,7 +369,7 @@ class Backend(abc.ABC):
         ``devices`` binds the program's logical names, ``{"dev0": "cpu:0"}``. ``placement`` is ``strict`` or ``soft``.
         An op on another device than asked is shown if soft; if strict, it raises `PlacementError` as soon as that is
         known, at the latest after the first call. ``device_memory`` limits the bytes of the program's arrays on each
-        device at once, by `xbackend.program.memory`. Keyword arguments go to the function as they are. Raises what
+        device at once, by `xbackend.program.peak_memory`. Keyword arguments go to the function as they are. Raises what
         `xbackend.trace` raises, `DeviceUnavailable`, `UnboundDevice`, `DeviceMemoryError`, `UnsupportedOperation`,
         `BackendClosed`.
         """
@@ -388,7 +388,7 @@ class Backend(abc.ABC):
         start = time.perf_counter()
         placed = bind(program, DeviceMap.parse(devices), self.devices, self.default_device)
         if device_memory is not None:
-            memory.check(placed.program, device_memory)
+            peak_memory.check(placed.program, device_memory)
         with self.lock:
             for node, variable in placed.program.shared.items():
                 self.ensure_storage(variable, placed.devices[node])
@@ -515,9 +515,9 @@ class Executable:
             return Lowered.of(self.placed, self.built.lowered())
 
     @property
-    def memory(self) -> dict[str, memory.Peak]:
-        """The peak bytes of the program's arrays on each device: see `xbackend.program.memory`."""
-        return memory.peaks(self.program)
+    def memory(self) -> dict[str, peak_memory.Peak]:
+        """The peak bytes of the program's arrays on each device: see `xbackend.program.peak_memory`."""
+        return peak_memory.peaks(self.program)
 
     def draw(self, form: str = "mermaid") -> str:
         """The executed placement, coloured by device, as ``mermaid``, ``dot`` or ``svg``. Raises `UsageError`."""

@@ -43,7 +43,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LoweringReport:
     """An adapter's report: the parts, and the records of the program's nodes. A record has the device that a part is
     lowered for; nothing ran."""
 
@@ -60,7 +60,7 @@ class Lowered:
     placement: Placement
 
     @classmethod
-    def of(cls, placed: Placed, report: Report) -> Lowered:
+    def of(cls, placed: Placed, report: LoweringReport) -> Lowered:
         return cls(report.parts, merge(placed, report.execution))
 
     def __str__(self) -> str:

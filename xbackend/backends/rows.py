@@ -8,17 +8,17 @@ from typing import Any
 from xbackend.errors import UnsupportedOperation
 
 # From the framework's module, the node, its inputs and the adapter's own arguments to the result, or to all results.
-Row = Callable[..., Any]
+LoweringRow = Callable[..., Any]
 
 
-class Rows(dict[str, Row]):
+class Rows(dict[str, LoweringRow]):
     """The rows of one framework by op. A missing one raises `UnsupportedOperation`."""
 
-    def __init__(self, framework: str, *tables: dict[str, Row]) -> None:
+    def __init__(self, framework: str, *tables: dict[str, LoweringRow]) -> None:
         super().__init__()
         self.framework = framework
         for table in tables:
             self.update(table)
 
-    def __missing__(self, op: str) -> Row:
+    def __missing__(self, op: str) -> LoweringRow:
         raise UnsupportedOperation(f"{self.framework} has no row for the op {op}: see docs/adapters.md, 'To add an op'")

@@ -60,7 +60,7 @@ def bisect(
     what: Annotated[Literal["time", "compile", "numbers"], Parameter(help=_WHAT)] = "time",
     backend: Annotated[str | None, _BACKEND] = None,
     inputs: options.Inputs = None,
-    graph: graphs.Graph = graphs.NONE,
+    graph: graphs.GraphChoice = graphs.NONE,
     settings: Annotated[options.Assignments, _SET] = None,
     tolerance: Annotated[float | None, _TOLERANCE] = None,
     allow_nan: options.AllowNaN = False,

@@ -179,7 +179,7 @@ def _status() -> Output:
 
     rows = status.rows()
     table(list(status.HEADERS), rows)
-    tasks = [output.Task(**dict(zip(status.HEADERS, row, strict=True))) for row in rows]
+    tasks = [output.ClusterTask(**dict(zip(status.HEADERS, row, strict=True))) for row in rows]
     return output.Cluster(
         exit_code=DONE, answer=f"{counted(len(tasks), 'process', 'processes')} of clusters", tasks=tasks
     )
@@ -188,7 +188,7 @@ def _status() -> Output:
 def _ran(asked: JobSpec, pairs: Sequence[tuple[str, type[Engine]]], folder: Path, **how: bool) -> Output:
     """Run the job, print the outcomes, and write the report."""
     from xbackend.analysis.outcomes import clustered
-    from xbackend.cluster.ran import words
+    from xbackend.cluster.job_results import words
     from xbackend.measure import clusters
     from xbackend.report import write
     from xbackend.report.said.cluster import said

@@ -118,7 +118,7 @@ def compare(
     *,
     suite: Annotated[str | None, _SUITE] = None,
     inputs: options.Inputs = None,
-    graph: graphs.Graph = graphs.NONE,
+    graph: graphs.GraphChoice = graphs.NONE,
     measuring: Measuring = _USUALLY,
     python: options.Python = None,
     accelerator: options.Accelerator = None,

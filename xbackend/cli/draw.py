@@ -32,7 +32,7 @@ def draw(
     /,
     *,
     inputs: options.Inputs = None,
-    graph: graphs.Graph = graphs.NONE,
+    graph: graphs.GraphChoice = graphs.NONE,
     settings: options.Settings = None,
     devices_map: options.DevicesMap = None,
     seed: options.Seed = 0,
@@ -60,7 +60,7 @@ def draw(
 
 
 def _executed(
-    program: Program, arrays: list[np.ndarray], selected: list[matrix.Run], asked: DeviceMap | None, form: str
+    program: Program, arrays: list[np.ndarray], selected: list[matrix.BackendChoice], asked: DeviceMap | None, form: str
 ) -> str:
     ((name, _),) = selected
     bindings, count = spread(program, asked)

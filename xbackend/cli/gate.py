@@ -45,7 +45,7 @@ def gate(
     fail: Annotated[list[str] | None, options.repeated("--fail", "LIMIT", _FAIL)] = None,
     rev: Annotated[list[str] | None, options.repeated("--rev", "REVISION", _REV)] = None,
     inputs: options.Inputs = None,
-    graph: graphs.Graph = graphs.NONE,
+    graph: graphs.GraphChoice = graphs.NONE,
     settings: Annotated[options.Lists, _SET] = None,
     measuring: Measuring = _USUALLY,
     python: options.Python = None,

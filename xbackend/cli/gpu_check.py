@@ -84,10 +84,10 @@ class Checking:
 
 
 USUALLY = Checking()
-Step = Callable[[], Output]
+CheckStep = Callable[[], Output]
 
 
-def run(backends: Sequence[str], asked: Checking, doctor: Step) -> output.Doctor:
+def run(backends: Sequence[str], asked: Checking, doctor: CheckStep) -> output.Doctor:
     """Run the steps, the first of which is ``doctor``, and write the file: their JSON, and the reports.
 
     After a step that fails the next one is run. Raises `StoreError` where nothing can be written.
@@ -135,7 +135,7 @@ def _hidden(hidden: bool) -> Iterator[None]:
             os.environ[_VISIBLE] = before
 
 
-def _ended(step: Step, hidden: bool) -> Output:
+def _ended(step: CheckStep, hidden: bool) -> Output:
     """The output of a step. One that could not be done says why."""
     try:
         with _hidden(hidden):
@@ -148,8 +148,8 @@ def _ended(step: Step, hidden: bool) -> Output:
 
 
 def _steps(
-    backends: Sequence[str], asked: Checking, doctor: Step, done: Mapping[str, Any]
-) -> Iterator[tuple[str, Step]]:
+    backends: Sequence[str], asked: Checking, doctor: CheckStep, done: Mapping[str, Any]
+) -> Iterator[tuple[str, CheckStep]]:
     """Each step by its name, in their order, as far as there are devices for it."""
     kind, folder = asked.devices, asked.reports
     every: dict[str, Any] = {"backends": [*backends], "environments": asked.of(backends)}

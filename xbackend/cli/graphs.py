@@ -40,7 +40,7 @@ _DRAWS = "each random variable of PyTensor's or Aesara's graph becomes an input,
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Graph:
+class GraphChoice:
     """The kind of graph, `None` for a function or a workload of xbackend, and what is chosen of how it comes in."""
 
     kind: Annotated[str | None, _KIND, Parameter(name="--from")] = None
@@ -162,4 +162,4 @@ def file_of(target: str, folder: Path = Path()) -> str:
     return candidates.seen_from(folder, Path(name)) if name else ""
 
 
-NONE = Graph()
+NONE = GraphChoice()

@@ -53,7 +53,7 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     placement: str = ""
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterTask(msgspec.Struct, frozen=True, kw_only=True):
     """A process of a running cluster."""
 
     started: str
@@ -173,7 +173,7 @@ class Train(Output, tag="train", **_OF):
 
 class Cluster(Output, tag="cluster", **_OF):
     rows: list[ClusterRow] = []
-    tasks: list[Task] = []  # of `cluster status`
+    tasks: list[ClusterTask] = []  # of `cluster status`
 
 
 class Draw(Output, tag="draw", **_OF):

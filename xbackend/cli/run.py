@@ -67,7 +67,7 @@ def run(
     /,
     *,
     inputs: options.Inputs = None,
-    graph: graphs.Graph = graphs.NONE,
+    graph: graphs.GraphChoice = graphs.NONE,
     settings: options.Settings = None,
     devices_map: options.DevicesMap = None,
     seed: options.Seed = 0,
@@ -137,7 +137,7 @@ def _called(backend: Any, executable: Any, made: Traced, listed: bool) -> tuple[
 
 
 def _smaller(
-    differ: Sequence[matrix.Run],
+    differ: Sequence[matrix.BackendChoice],
     made: Traced,
     tolerance: float | None,
     shrinks: Shrinks,

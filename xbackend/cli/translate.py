@@ -52,7 +52,7 @@ def translate(
     *,
     to: Annotated[str, _TO],
     inputs: options.Inputs = None,
-    graph: graphs.Graph = graphs.NONE,
+    graph: graphs.GraphChoice = graphs.NONE,
     settings: options.Settings = None,
     seed: options.Seed = 0,
     python: options.Python = None,

@@ -25,7 +25,7 @@ from xbackend.bring.kinds import KINDS
 from xbackend.bring.origin import Origin
 from xbackend.cli import graphs, neighbours
 from xbackend.cli.console import say
-from xbackend.cli.graphs import Graph
+from xbackend.cli.graphs import GraphChoice
 from xbackend.cli.options import Assignments
 from xbackend.cluster.job import Job
 from xbackend.errors import ArgumentError, UsageError, XBackendError
@@ -121,7 +121,7 @@ class Traced:
 
 
 def traced(
-    target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int, graph: Graph = graphs.NONE
+    target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int, graph: GraphChoice = graphs.NONE
 ) -> Traced:
     """The program of the function that ``FILE.py:FUNCTION`` names.
 
@@ -150,7 +150,7 @@ def traced(
 
 
 def program(
-    target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int, graph: Graph
+    target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int, graph: GraphChoice
 ) -> tuple[Program, list[np.ndarray]]:
     """The program of a function, a workload or a program's JSON file, and its arguments: none for such a file. Raises
     `UsageError`."""
@@ -171,7 +171,7 @@ def program(
     return made.program, made.arrays
 
 
-def _brought_traced(graph: Graph, target: str, inputs: Sequence[str] | None, seed: int) -> Traced:
+def _brought_traced(graph: GraphChoice, target: str, inputs: Sequence[str] | None, seed: int) -> Traced:
     """As `traced`, of a graph that is brought."""
     plain, gradient = target.removesuffix(GRADIENT), target.endswith(GRADIENT)
     origin = graph.brought(plain, inputs, seed=seed)
@@ -190,7 +190,7 @@ def cases(
     seed: int = 0,
     gradient: bool | None = None,
     folder: Path = Path(),
-    graph: Graph = graphs.NONE,
+    graph: GraphChoice = graphs.NONE,
     on_progress: Callable[[str], None] = lambda _: None,
     on_modules: Callable[[Mapping[str, str]], None] = lambda _: None,
 ) -> list[Case]:
@@ -256,7 +256,7 @@ def case(
     *,
     quick: bool = False,
     seed: int = 0,
-    graph: Graph = graphs.NONE,
+    graph: GraphChoice = graphs.NONE,
 ) -> Case:
     """The one case of a target, as `cases`; the value only of a named workload. Raises `UsageError` where there are
     several, with what to write for each."""

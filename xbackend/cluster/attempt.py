@@ -25,9 +25,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from xbackend.cluster import starting, status
+from xbackend.cluster.job_results import SECONDS_KEPT, STEPS_KEPT, JobResults, TaskLoss
 from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.programs import ProgramHandle, Programs, loaded, shapes
-from xbackend.cluster.ran import SECONDS_KEPT, STEPS_KEPT, Ran, TaskLoss
 from xbackend.cluster.starting import TaskBackend
 from xbackend.cluster.supervisor import LOOK, Lost, Supervisor, begun
 from xbackend.cluster.worker import CHUNK, Batch, WorkerProgress
@@ -49,7 +49,14 @@ class Attempt:
     the programs, its step the one that every worker has reached."""
 
     def __init__(
-        self, asked: JobSpec, *, spec: ClusterSpec, programs: Programs, ran: Ran, newest: Checkpoint, tell: status.Told
+        self,
+        asked: JobSpec,
+        *,
+        spec: ClusterSpec,
+        programs: Programs,
+        ran: JobResults,
+        newest: Checkpoint,
+        tell: status.Tell,
     ) -> None:
         self.asked, self.spec, self.programs, self.layouts = asked, spec, programs, programs.layouts
         self.ran, self.newest, self.tell = ran, newest, tell

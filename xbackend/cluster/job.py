@@ -30,7 +30,7 @@ from xbackend.program.host import host_array
 from xbackend.wording import counted
 
 Made = TypeVar("Made", bound=Callable[..., Any])
-Guard = Callable[[str], AbstractContextManager[None]]  # around the job's own functions
+GuardFor = Callable[[str], AbstractContextManager[None]]  # around the job's own functions
 
 
 class Job:

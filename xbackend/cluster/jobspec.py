@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xbackend.backends.contract import Settings
-from xbackend.cluster.job import Guard, Job
+from xbackend.cluster.job import GuardFor, Job
 from xbackend.devices import DeviceMap
 from xbackend.engines.spec import ClusterSpec
 
@@ -39,5 +39,5 @@ class JobSpec:
     here: str = ""
     engine: str = ""
     recorded: bool = False
-    guard: Guard = lambda _: nullcontext()
+    guard: GuardFor = lambda _: nullcontext()
     on_line: Callable[[str], None] = lambda _: None

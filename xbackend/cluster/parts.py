@@ -70,7 +70,7 @@ def server_of(device: str | None, source: str = "") -> int | None:
     return found.task or 0
 
 
-class _Cut:
+class _ServerCut:
     """Where each node of a traced program is computed. ``at`` has for each its server, or `None` for the task."""
 
     def __init__(self, program: Program) -> None:
@@ -162,7 +162,7 @@ def split(program: Program, servers: int) -> Parts:
 
     Raises `ClusterError` for a node that cannot be computed on its device.
     """
-    cut = _Cut(program)
+    cut = _ServerCut(program)
     at, shared = cut.at, program.shared
     for node, server in zip(program.values, at, strict=True):
         if server is not None and server >= servers:

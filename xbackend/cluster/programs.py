@@ -13,7 +13,7 @@ import numpy as np
 from xbackend.api.tracing.repeated import trace_twice
 from xbackend.api.tracing.trace import trace
 from xbackend.cluster import parts
-from xbackend.cluster.job import Guard, Job
+from xbackend.cluster.job import GuardFor, Job
 from xbackend.cluster.parts import Apply, Parts
 from xbackend.cluster.starting import TaskBackend
 from xbackend.devices import Device, DeviceMap
@@ -46,7 +46,9 @@ class Programs:
     Raises `ClusterError` for a job beyond the engine, and for variables that differ between tasks.
     """
 
-    def __init__(self, job: Job, spec: ClusterSpec, engine: type[Engine], *, asynchronous: bool, guard: Guard) -> None:
+    def __init__(
+        self, job: Job, spec: ClusterSpec, engine: type[Engine], *, asynchronous: bool, guard: GuardFor
+    ) -> None:
         self.job, self.engine, self.asynchronous, self.guard = job, engine, asynchronous, guard
         engine.check(spec, asynchronous=asynchronous)
         self.workers = len(spec.jobs[WORKER])

@@ -12,9 +12,9 @@ from itertools import islice
 
 import numpy as np
 
+from xbackend.cluster.job_results import JobResults
 from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.programs import Programs, loaded, shapes
-from xbackend.cluster.ran import Ran
 from xbackend.cluster.starting import TaskBackend, joined
 from xbackend.engines.record import Applied
 from xbackend.engines.registry import of
@@ -24,9 +24,9 @@ from xbackend.errors import ClusterError
 _AT_ONCE = 1024  # updates whose reads are sent to the process in one message
 
 
-def replay(asked: JobSpec, ran: Ran) -> dict[str, np.ndarray]:
-    """The servers' variables after all updates of a logged run, by the names of `Ran.variables`. The replay begins at
-    the beginning of the run: a checkpoint, or before the first update.
+def replay(asked: JobSpec, ran: JobResults) -> dict[str, np.ndarray]:
+    """The servers' variables after all updates of a logged run, by the names of `JobResults.variables`. The replay
+    begins at the beginning of the run: a checkpoint, or before the first update.
 
     Raises `ClusterError` where the log has gaps, and what backends raise.
     """
@@ -58,7 +58,7 @@ def replay(asked: JobSpec, ran: Ran) -> dict[str, np.ndarray]:
         }
 
 
-def _queues(ran: Ran) -> list[Iterator[Applied]]:
+def _queues(ran: JobResults) -> list[Iterator[Applied]]:
     return [ran.log.after(server, version) for server, version in enumerate(ran.before)]
 
 
@@ -84,6 +84,6 @@ def ordered(queues: Sequence[Iterator[Applied]], before: Sequence[int]) -> Itera
         heads[ready.server] = next(queues[ready.server], None)
 
 
-def differing(ran: Ran, again: dict[str, np.ndarray]) -> list[str]:
+def differing(ran: JobResults, again: dict[str, np.ndarray]) -> list[str]:
     """The names of the variables that a replay made otherwise."""
     return [name for name, array in again.items() if array.tobytes() != ran.variables[name].tobytes()]

@@ -8,9 +8,9 @@ from functools import partial
 from xbackend.api.tracing.repeated import noticing_kept
 from xbackend.cluster import status
 from xbackend.cluster.attempt import Attempt, short
+from xbackend.cluster.job_results import JobResults, TaskLoss
 from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.programs import Programs
-from xbackend.cluster.ran import Ran, TaskLoss
 from xbackend.cluster.supervisor import Lost, within
 from xbackend.engines.registry import of
 from xbackend.engines.spec import WORKER
@@ -20,7 +20,7 @@ from xbackend.training.checkpoints import Checkpoint
 from xbackend.workers.remote import ready_environment
 
 
-def run(asked: JobSpec) -> Ran:
+def run(asked: JobSpec) -> JobResults:
     """Run a job to its end. The environment of its backend is made first if it is missing.
 
     Raises `ClusterError` naming the lost task once no restart is left, what the guard makes of errors in the job's own
@@ -37,7 +37,7 @@ def run(asked: JobSpec) -> Ran:
                 within(asked.start_limit, what, lambda own=task: programs.of(own, programs.arrays(own, 0)))  # type: ignore[misc]
     if asked.asynchronous and not programs.servers:
         raise ClusterError("--asynchronous is for tasks that share variables on a parameter server: --ps 1")
-    ran = Ran(asked.backend, engine.summary, programs.workers, programs.servers, asked.steps)
+    ran = JobResults(asked.backend, engine.summary, programs.workers, programs.servers, asked.steps)
     with nullcontext() if asked.folder is None else checkpoints.alone(asked.folder):
         newest = _newest(asked, programs.fingerprint)
         ran.begun = [newest.arrays.get(f"ps/{k}", record) for k, record in enumerate(programs.records())]
@@ -54,7 +54,7 @@ def run(asked: JobSpec) -> Ran:
                 attempt = start(spec=engine.completed(asked.cluster()), newest=attempt.newest)
 
 
-def _lost(asked: JobSpec, ran: Ran, lost: Lost, step: int) -> None:
+def _lost(asked: JobSpec, ran: JobResults, lost: Lost, step: int) -> None:
     """Record the loss of a task: all start again at ``step``. Raises `ClusterError` if no restart is left."""
     ran.faults.append(TaskLoss(str(lost.task), lost.step, short(lost.why), "all", lost.seen))
     if len(ran.faults) > asked.restarts:

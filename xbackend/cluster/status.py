@@ -17,7 +17,7 @@ from xbackend.files import held, make_own, new_folder, write_whole
 
 HEADERS = ("started", "job", "backend", "task", "process", "doing")
 _FILE = "status.json"
-Told = Callable[[Mapping[str, Any]], None]
+Tell = Callable[[Mapping[str, Any]], None]
 
 
 def folder() -> Path:
@@ -26,7 +26,7 @@ def folder() -> Path:
 
 
 @contextmanager
-def told(job: str, backend: str) -> Iterator[Told]:
+def told(job: str, backend: str) -> Iterator[Tell]:
     """A function that writes down the tasks' processes in the block: ``{"tasks": [[task, id, doing], ...]}``."""
     started = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
     make_own(folder())

@@ -52,7 +52,7 @@ def _joined(shape: tuple[int, ...], first: int, count: int) -> tuple[int, ...]:
     return (*shape[:first], prod(shape[first : first + count]), *shape[first + count :])
 
 
-Op = Callable[..., EagerArray]
+EagerOp = Callable[..., EagerArray]
 
 
 class Indexing:
@@ -60,11 +60,11 @@ class Indexing:
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._getitem: Op = runner.at_once("getitem", indexing.getitem)
-        self._part: Op = runner.at_once("getitem", part)
-        self._set_part: Op = runner.at_once("setitem", set_part)
-        self._set_at: Op = runner.at_once("setitem", set_at)
-        self._add_at: Op = runner.at_once("at.add", add_at)
+        self._getitem: EagerOp = runner.at_once("getitem", indexing.getitem)
+        self._part: EagerOp = runner.at_once("getitem", part)
+        self._set_part: EagerOp = runner.at_once("setitem", set_part)
+        self._set_at: EagerOp = runner.at_once("setitem", set_at)
+        self._add_at: EagerOp = runner.at_once("at.add", add_at)
 
     def read(self, x: EagerArray, key: Any) -> EagerArray:
         """``x[key]``. Raises `NoSuchElement`, `ShapeError`, `TraceError`."""

@@ -155,7 +155,7 @@ class Bisection:
         first, last = self.found.first, self.found.last
         if self.what is What.NUMBERS:
             return self._note(first, name)
-        sessions: list[bisection.Session] = []
+        sessions: list[bisection.Times] = []
         for times in TIMES:
             rows = self._measured([first, name, last], times)
             beside = self._compared(rows[first], rows[name])

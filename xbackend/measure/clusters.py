@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from xbackend.cluster import replaying, running
+from xbackend.cluster.job_results import JobResults
 from xbackend.cluster.jobspec import JobSpec
-from xbackend.cluster.ran import Ran
 from xbackend.engines.contract import Engine
 from xbackend.engines.spec import SERVER, WORKER
 from xbackend.errors import UsageError, XBackendError
@@ -24,11 +24,16 @@ from xbackend.results.clustered import Clustered, Fault, Jobs
 from xbackend.wording import grouped
 from xbackend.workloads.agreement import INFINITE, apart, no_number, not_finite
 
-Told = Callable[[Ran], None]
+TellResults = Callable[[JobResults], None]
 
 
 def jobs(
-    asked: JobSpec, pairs: Sequence[tuple[str, type[Engine]]], *, replay: bool, on_end: Told, allow_nan: bool = False
+    asked: JobSpec,
+    pairs: Sequence[tuple[str, type[Engine]]],
+    *,
+    replay: bool,
+    on_end: TellResults,
+    allow_nan: bool = False,
 ) -> Jobs:
     """Run the job on each backend with its engine. A failure is a row with its reason, unless it is the only run. Each
     of several runs has its own folder of checkpoints. One with NaN or infinities is not verified, unless ``allow_nan``.
@@ -82,7 +87,7 @@ def jobs(
     )
 
 
-def _replayed(asked: JobSpec, ran: Ran) -> tuple[bool | None, str]:
+def _replayed(asked: JobSpec, ran: JobResults) -> tuple[bool | None, str]:
     """Whether the recorded updates give the same variables again (`None`: no record, or it failed), and the failure."""
     if not asked.recorded:
         return None, ""
@@ -95,7 +100,7 @@ def _replayed(asked: JobSpec, ran: Ran) -> tuple[bool | None, str]:
     return not replaying.differing(ran, again), ""
 
 
-def _became(asked: JobSpec, ran: Ran, first: dict[str, np.ndarray] | None) -> Clustered:
+def _became(asked: JobSpec, ran: JobResults, first: dict[str, np.ndarray] | None) -> Clustered:
     replayed, reason = _replayed(asked, ran)
     difference = None
     if first is not None and not asked.asynchronous:
@@ -120,7 +125,7 @@ def _became(asked: JobSpec, ran: Ran, first: dict[str, np.ndarray] | None) -> Cl
     )
 
 
-def _copies(ran: Ran) -> bool | None:
+def _copies(ran: JobResults) -> bool | None:
     """Whether the variables of one name are equal to the bit on all workers; `None` without any."""
     places = [(place.split("/", 3), array) for place, array in ran.variables.items()]
     found = grouped((name, array) for (_, job, _, name), array in places if job == f"job:{WORKER}")

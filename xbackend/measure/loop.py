@@ -33,8 +33,8 @@ from xbackend.measure import profiles
 from xbackend.measure.checks import ATTEMPTS, SHORT, SLOW, check_twice, check_waiting, seconds_of
 from xbackend.measure.load import foreign_load, kept_busy
 from xbackend.measure.measured import Finished, Measured
-from xbackend.measure.memory import Watch
-from xbackend.measure.nvml import Watch as GPUs
+from xbackend.measure.memory_watch import MemoryWatch
+from xbackend.measure.nvml import GPUWatch
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
 from xbackend.wording import REST, counted
@@ -75,9 +75,9 @@ class ReadyProgram:
     effort: Effort
     iterations: int
     usual: float  # seconds of a round, before the first visit
-    watch: Watch
+    watch: MemoryWatch
     profiled: bool
-    gpus: GPUs
+    gpus: GPUWatch
     rounds: list[float] = field(default_factory=list)
     compiled: set[str] = field(default_factory=set)
 
@@ -106,7 +106,7 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     if _HELD.pop(id(backend), None) is not None:  # an unfinished one would keep its memory
         gc.unfreeze()
         gc.collect()
-    watch = Watch(backend.memory_peaks)
+    watch = MemoryWatch(backend.memory_peaks)
     inputs = _loaded(job["inputs"])
     kept = Path(job["kept"])
     warm = not job["cold"] and kept.exists()
@@ -141,7 +141,7 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hold(
-    executable: Executable, inputs: list[np.ndarray], job: dict[str, Any], watch: Watch, measured: Measured
+    executable: Executable, inputs: list[np.ndarray], job: dict[str, Any], watch: MemoryWatch, measured: Measured
 ) -> None:
     """Put the inputs on their devices, calibrate, check the clock, and hold the program. Empties ``inputs``, which
     would be resident while a call is watched. Raises `TimingError`."""
@@ -172,7 +172,7 @@ def _hold(
             checks |= check_twice(call, iterations, [usual])
     gc.collect()
     gc.freeze()  # exempt from collection: each visit collects newer objects only
-    gpus = GPUs({device.index for device in executable.placed.devices if device.kind == "gpu"})
+    gpus = GPUWatch({device.index for device in executable.placed.devices if device.kind == "gpu"})
     _HELD[id(backend)] = ReadyProgram(executable, values, call, effort, iterations, usual, watch, job["profiled"], gpus)
     measured.phases["device_to_host"], measured.checks = checks.pop("device_to_host", None), checks or None
 

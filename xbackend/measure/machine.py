@@ -13,7 +13,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from xbackend import cores, limits
-from xbackend.measure.memory import told
+from xbackend.measure.memory_watch import told
 from xbackend.results.schema import Machine
 from xbackend.wording import counted
 

@@ -13,10 +13,11 @@ from xbackend.results import naming
 from xbackend.wording import grouped, join, placed
 from xbackend.workers.remote import RemoteBackend
 
-Run = tuple[str, str]  # a backend and what its environment is called: '' for the locked one, or 'pytensor==2.38.3'
+# A backend and what its environment is called: '' for the locked one, or 'pytensor==2.38.3'.
+BackendChoice = tuple[str, str]
 
 
-def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> list[Run]:
+def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> list[BackendChoice]:
     """Every backend with every environment that it shall run in.
 
     Without environments each backend runs in its locked one. With some, only the backends of their frameworks run, in
@@ -38,7 +39,7 @@ def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> li
     if backends is not None and not (backends := list(backends)):
         raise ArgumentError(f"no backend is named: there is {', '.join(registry.names())}; None is all of them")
     entries = [registry.get(b) for b in dict.fromkeys(registry.names() if backends is None else backends)]
-    chosen: list[Run] = []
+    chosen: list[BackendChoice] = []
     for entry in entries:
         default = [] if backends is None and wanted else [""]
         chosen += [(entry.name, environment) for environment in dict.fromkeys(wanted.get(entry.environment, default))]
@@ -51,7 +52,7 @@ def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> li
     return chosen
 
 
-def ready(runs: Iterable[Run], on_progress: Callable[[str], None]) -> dict[Run, str]:
+def ready(runs: Iterable[BackendChoice], on_progress: Callable[[str], None]) -> dict[BackendChoice, str]:
     """Make the environments of the runs; returns the reasons of those that failed, by run.
 
     Raises `EnvironmentFailed` where others can write to their folder.
@@ -67,7 +68,9 @@ def ready(runs: Iterable[Run], on_progress: Callable[[str], None]) -> dict[Run, 
     return {run: failures[name] for run, name in names.items() if name in failures}
 
 
-def opened(run: Run, failures: Mapping[Run, str], devices: int = 1, kinds: Sequence[str] = ()) -> RemoteBackend:
+def opened(
+    run: BackendChoice, failures: Mapping[BackendChoice, str], devices: int = 1, kinds: Sequence[str] = ()
+) -> RemoteBackend:
     """The backend of a run in a process of its own, with so many virtual devices, which are of these kinds, if any.
 
     Raises `BackendUnavailable` where its environment is one of the ``failures``, and what `RemoteBackend` raises.
@@ -78,7 +81,7 @@ def opened(run: Run, failures: Mapping[Run, str], devices: int = 1, kinds: Seque
     return RemoteBackend(run[0], settings, requirement=run[1])
 
 
-def check_baseline(name: str | None, chosen: Iterable[Run]) -> None:
+def check_baseline(name: str | None, chosen: Iterable[BackendChoice]) -> None:
     """Raises `ArgumentError`, which lists all that is measured, where the baseline is not among it."""
     there = list(dict.fromkeys(n for run in chosen for n in naming.names(*run)))
     if name is not None and name not in there:

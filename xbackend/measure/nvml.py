@@ -52,7 +52,7 @@ class _Violation(ctypes.Structure):
     _fields_ = (("reference", ctypes.c_ulonglong), ("nanoseconds", ctypes.c_ulonglong))
 
 
-class _Process(ctypes.Structure):
+class _ProcessInfo(ctypes.Structure):
     _fields_ = (
         ("pid", ctypes.c_uint),
         ("memory", ctypes.c_ulonglong),
@@ -176,7 +176,7 @@ class NVML:
         return _PEERS.get(status.value, "are no peers")
 
     def _pids(self, handle: ctypes.c_void_p) -> tuple[int, ...]:
-        count, found = ctypes.c_uint(_MOST), (_Process * _MOST)()
+        count, found = ctypes.c_uint(_MOST), (_ProcessInfo * _MOST)()
         if self._call("nvmlDeviceGetComputeRunningProcesses_v3", handle, ctypes.byref(count), found):
             return ()
         return tuple(found[i].pid for i in range(count.value))
@@ -186,7 +186,7 @@ def _failure(code: int) -> str:
     return _FAILURES.get(code, f"error {code}")
 
 
-class Watch:
+class GPUWatch:
     """The GPUs that a program uses, during its rounds."""
 
     def __init__(self, indices: Collection[int], nvml: Callable[[], NVML] = NVML) -> None:

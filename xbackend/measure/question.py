@@ -18,7 +18,7 @@ FAR = 1.5  # times as slow as the other: no two processes of one candidate diffe
 STOP = 0.995
 # Second processes of a case that give the spread of all its candidates, with the effect of generations separated.
 SPREAD = 5
-Kind = Callable[[Candidate], Any]  # by which candidates of one backend are compared
+KindOf = Callable[[Candidate], Any]  # by which candidates of one backend are compared
 
 
 def unanswered(candidates: Sequence[Candidate], baseline: str | None, most: int) -> list[Candidate]:
@@ -92,7 +92,7 @@ def _by_case(candidates: Sequence[Candidate]) -> Iterator[list[Candidate]]:
 def _pairs(
     timed: Sequence[Candidate], baseline: str | None, time: Callable[[Candidate], float] = lambda c: time_of(c.times)
 ) -> Iterator[tuple[Candidate, Candidate]]:
-    kinds: tuple[Kind, Kind] = (lambda c: c.devices, lambda c: c.case.revision)
+    kinds: tuple[KindOf, KindOf] = (lambda c: c.devices, lambda c: c.case.revision)
     for kind in kinds:
         if len(set(map(kind, timed))) > 1:
             yield from _against_first(timed, kind)
@@ -102,7 +102,7 @@ def _pairs(
         yield from ((one, other) for other in timed if other is not one)
 
 
-def _against_first(timed: Sequence[Candidate], kind: Kind) -> Iterator[tuple[Candidate, Candidate]]:
+def _against_first(timed: Sequence[Candidate], kind: KindOf) -> Iterator[tuple[Candidate, Candidate]]:
     """Each candidate paired with its backend's first: the one with the fewest devices, or of the first revision."""
     first: dict[tuple[str, str], Candidate] = {}
     for candidate in sorted(timed, key=kind):

@@ -43,7 +43,7 @@ from xbackend.measure.standing import Watch, standings
 from xbackend.measure.turns import Turns
 from xbackend.measure.visited import Live
 from xbackend.measure.worker import SameKind, Worker, open_worker
-from xbackend.results.runs import NOT_COME_TO, Run
+from xbackend.results.runs import NOT_COME_TO, RunRecorder
 from xbackend.results.schema import Measurement, Process, Results, SessionSettings
 from xbackend.version import VERSION
 
@@ -100,7 +100,7 @@ class Session:
         self.schedule = Schedule(self.candidates, self.extent, self.baseline, cold)
         self.patience = Patience(self.wait, self.on_progress, self.extent.wait)
         self._lasting = self.extent.lasting and self.cold is None
-        self.store: Run | None = None  # where visits and processes are kept
+        self.store: RunRecorder | None = None  # where visits and processes are kept
         self.order: list[str] = []
         self.stopped = ""  # why it ended
         self.interrupted = False  # by Ctrl-C

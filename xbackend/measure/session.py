@@ -18,7 +18,7 @@ from xbackend.devices import DeviceMap, numbers_and_kinds
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import candidates, machine, matrix
 from xbackend.measure.candidates import Candidate, Case, said
-from xbackend.measure.matrix import Run
+from xbackend.measure.matrix import BackendChoice
 from xbackend.measure.plan import PRESETS
 from xbackend.measure.reuse import reused
 from xbackend.measure.runner import Session
@@ -29,7 +29,7 @@ from xbackend.results.schema import Results
 from xbackend.wording import counted, placed
 from xbackend.workloads.workload import Workload
 
-Guard = Callable[[str], AbstractContextManager[None]]  # around the user's own code, named by what it is
+GuardFor = Callable[[str], AbstractContextManager[None]]  # around the user's own code, named by what it is
 
 
 def compare(
@@ -48,7 +48,7 @@ def compare(
     cores_per_device: int | None = None,
     shared_cores: bool = False,
     seed: int = 0,
-    unready: Mapping[Run, str] = MappingProxyType({}),
+    unready: Mapping[BackendChoice, str] = MappingProxyType({}),
     name: str = "compare",
     store: Store | None = None,
     partial: bool = False,
@@ -141,7 +141,7 @@ def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | N
 
 
 def _candidates(
-    cases: Sequence[Case], devices: Sequence[int], runs: Sequence[Run], unready: Mapping[Run, str]
+    cases: Sequence[Case], devices: Sequence[int], runs: Sequence[BackendChoice], unready: Mapping[BackendChoice, str]
 ) -> list[Candidate]:
     every = [(one, b, d, e) for one in cases for d in devices for b, e in runs]
     found = [Candidate(one, b, d, environment=e, warnings=matrix.unlocked(b, e)) for one, b, d, e in every]
@@ -157,7 +157,7 @@ def cases_of(
     *,
     seed: int = 0,
     gradient: bool | None = None,
-    guard: Guard = lambda _: nullcontext(),
+    guard: GuardFor = lambda _: nullcontext(),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Case]:
     """The cases of workloads, each with its parameters: the value and, if the workload has a gradient, the value with

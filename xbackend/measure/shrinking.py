@@ -23,7 +23,7 @@ from xbackend.bring.source.script import Source
 from xbackend.devices import DeviceMap
 from xbackend.errors import UnsupportedOperation, WorkerDied, WorkerTimeout, XBackendError
 from xbackend.measure import matrix, oracle
-from xbackend.measure.matrix import Run
+from xbackend.measure.matrix import BackendChoice
 from xbackend.program.binding import spread
 from xbackend.program.program import Program
 from xbackend.program.smaller import Example, Tried, smallest
@@ -143,7 +143,7 @@ def _scale(array: np.ndarray) -> float:
 
 
 def shrink(
-    run: Run,
+    run: BackendChoice,
     program: Program,
     arrays: Sequence[np.ndarray],
     folder: Path,
@@ -213,7 +213,7 @@ def _searched(judge: Judge, first: Example, seconds: float, on_progress: Callabl
 
 
 def _written(
-    found: Differing, run: Run, folder: Path, devices: DeviceMap | None, count: int
+    found: Differing, run: BackendChoice, folder: Path, devices: DeviceMap | None, count: int
 ) -> tuple[Path, str, list[str]]:
     """The script's path, its language, and notes about it. It is written for the framework alone if it then shows the
     difference, else with xbackend."""

@@ -22,7 +22,7 @@ from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.measure import matrix
 from xbackend.measure.machine import machine
-from xbackend.measure.matrix import Run
+from xbackend.measure.matrix import BackendChoice
 from xbackend.measure.oracle import first_devices
 from xbackend.results import naming
 from xbackend.results.trained import Passed, Trained, Trainings
@@ -36,9 +36,9 @@ from xbackend.wording import placed
 from xbackend.workloads.agreement import INFINITE, apart, no_number, not_finite
 
 Progress = Callable[[str], None]
-Held = Sequence[tuple[np.ndarray, ...]]  # batches to test with
+HeldBatches = Sequence[tuple[np.ndarray, ...]]  # batches to test with
 Made = tuple[
-    Mapping[str, np.ndarray], Batches | Stream, Held
+    Mapping[str, np.ndarray], Batches | Stream, HeldBatches
 ]  # weights, data and tests at the start, the same for each training
 _RECENT = 20  # steps that a rate averages
 _OFTEN = 0.5  # seconds from one line about the progress to the next
@@ -70,7 +70,7 @@ class Asked:
     allow_nan: bool = False
 
 
-def trainings(asked: Asked, runs: Sequence[Run], spreads: Sequence[tuple[str, int]]) -> Trainings:
+def trainings(asked: Asked, runs: Sequence[BackendChoice], spreads: Sequence[tuple[str, int]]) -> Trainings:
     """Each backend with each strategy and its number of devices; one that fails is a row with its reason."""
     with asked.guard(asked.model.name):
         start = asked.model.start(asked.seed)
@@ -91,7 +91,9 @@ def trainings(asked: Asked, runs: Sequence[Run], spreads: Sequence[tuple[str, in
     )
 
 
-def _each(asked: Asked, made: Made, runs: Sequence[Run], spreads: Sequence[tuple[str, int]]) -> Iterator[Trained]:
+def _each(
+    asked: Asked, made: Made, runs: Sequence[BackendChoice], spreads: Sequence[tuple[str, int]]
+) -> Iterator[Trained]:
     failures = matrix.ready(runs, asked.on_progress)
     first: dict[str, np.ndarray] | None = None
     for (strategy, count), spread in placed(spreads):
@@ -148,7 +150,7 @@ class _One:
         return Path(self.called) / self.strategy if self.several else Path(self.called)
 
     def on(
-        self, backend: Backend, start: Mapping[str, np.ndarray], data: Batches | Stream, test: Held
+        self, backend: Backend, start: Mapping[str, np.ndarray], data: Batches | Stream, test: HeldBatches
     ) -> tuple[Trained, dict[str, np.ndarray]]:
         """The outcome and the weights."""
         asked, watched = self.asked, _Watched()
@@ -182,7 +184,7 @@ class _One:
         )
         return found, made.weights()
 
-    def _before(self, made: Training, batches: Batches | Stream, test: Held) -> Epoch:
+    def _before(self, made: Training, batches: Batches | Stream, test: HeldBatches) -> Epoch:
         """The last epoch, where an earlier training took all of them. Raises `ArgumentError` where it took more."""
         if batches.epoch > self.asked.epochs:
             raise ArgumentError(
@@ -191,7 +193,7 @@ class _One:
             )
         return Epoch(batches.epoch - 1, made.steps, {}, made.means(test))
 
-    def _fitted(self, made: Training, watched: _Watched, batches: Batches | Stream, test: Held) -> list[Epoch]:
+    def _fitted(self, made: Training, watched: _Watched, batches: Batches | Stream, test: HeldBatches) -> list[Epoch]:
         asked = self.asked
         with ExitStack() as stack:
             scopes: dict[str, Events] = {}

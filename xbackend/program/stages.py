@@ -15,7 +15,7 @@ from xbackend.devices import Device
 from xbackend.errors import PlacementError
 
 Variable = Any  # an input or output of a node
-Part = tuple[int, bool, Device]  # the depth of a stage, whether no other device waits for it, its device
+StageKey = tuple[int, bool, Device]  # the depth of a stage, whether no other device waits for it, its device
 
 
 class ApplyNode(Protocol):
@@ -52,7 +52,7 @@ class Plan:
 
 
 @dataclass(eq=False)
-class _Cut:
+class _StageCut:
     """The place of each variable: its depth and device. Variables that depend only on constants have none, unless a
     stage ends after them: every stage that uses them computes them."""
 
@@ -106,15 +106,15 @@ class _Cut:
                 awaited.update(self.owner[v] for v in own if v not in self.entries and v in self.owner)
         return awaited
 
-    def part(self, variable: Variable) -> Part:
+    def part(self, variable: Variable) -> StageKey:
         """The stage that computes a variable; if none does, the first one that can use it."""
         depth, device = self.place[variable]
         computed = variable not in self.entries and variable in self.owner
         return depth, computed and self.owner[variable] not in self.awaited, device
 
     def plan(self) -> Plan:
-        needed: dict[Part, dict[Variable, None]] = defaultdict(dict)  # inputs of a stage
-        given: dict[Part, dict[Variable, None]] = defaultdict(dict)  # and its outputs
+        needed: dict[StageKey, dict[Variable, None]] = defaultdict(dict)  # inputs of a stage
+        given: dict[StageKey, dict[Variable, None]] = defaultdict(dict)  # and its outputs
 
         def give(variables: Collection[Variable]) -> None:
             for v in variables:
@@ -165,4 +165,4 @@ def cut(
     The nodes for which another device waits are a stage of their own: that device does not wait for the rest. Raises
     `PlacementError` where a node of a stage has inputs on two devices.
     """
-    return _Cut(nodes, sources, outputs, devices, transfers, others, ends).plan()
+    return _StageCut(nodes, sources, outputs, devices, transfers, others, ends).plan()

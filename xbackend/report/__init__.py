@@ -13,14 +13,14 @@ from pathlib import Path
 from xbackend.errors import DamagedStore, StoreError, UsageError
 from xbackend.files import read_file, refused, write_whole
 from xbackend.report import kinds
-from xbackend.report.said.blocks import Block, Image
+from xbackend.report.said.blocks import AnyBlock, Image
 from xbackend.results.packing import packed
-from xbackend.results.schema import Results, Stored, load, sealed
+from xbackend.results.schema import Results, StoredFile, load, sealed
 
 __all__ = ["files", "index", "render", "write", "write_files", "write_times"]
 
 
-def render(told: Stored, baseline: str | None = None) -> dict[str, bytes]:
+def render(told: StoredFile, baseline: str | None = None) -> dict[str, bytes]:
     """The files of a report by name: markdown, the SVG plots that it shows, and a page, which has more.
 
     ``baseline`` is the backend or the environment that times are divided by: numpy if left out and measured, else the
@@ -30,7 +30,7 @@ def render(told: Stored, baseline: str | None = None) -> dict[str, bytes]:
     return files(kind.document, *kind.build(told, baseline))
 
 
-def files(name: str, blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> dict[str, bytes]:
+def files(name: str, blocks: Sequence[AnyBlock], pictures: Mapping[str, bytes]) -> dict[str, bytes]:
     """A document as ``<name>.md``, the pictures that it shows beside it, and as ``<name>.html``, which holds all."""
     from xbackend.report.written import html, markdown
     from xbackend.report.written.writing import flat
@@ -40,7 +40,7 @@ def files(name: str, blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> 
     return {**shown, **{file: text.encode() for file, text in documents.items()}}
 
 
-def write(told: Stored, folder: Path, baseline: str | None = None, *, again: bool = False) -> Path:
+def write(told: StoredFile, folder: Path, baseline: str | None = None, *, again: bool = False) -> Path:
     """Write a report and its data into a folder, made if need be; returns the path of the document.
 
     Each file is written whole, the document last. Then plots that only the previous report showed are removed. Other

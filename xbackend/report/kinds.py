@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from xbackend.report.said.blocks import Block, Pictures
+from xbackend.report.said.blocks import AnyBlock, Pictures
 from xbackend.report.said.outcomes import Said
 from xbackend.results.clustered import Jobs
 from xbackend.results.packing import SUFFIX
-from xbackend.results.schema import Outcomes, Results, Stored
+from xbackend.results.schema import Outcomes, Results, StoredFile
 from xbackend.results.trained import Trainings
 from xbackend.wording import grouped
 
@@ -20,14 +20,16 @@ from xbackend.wording import grouped
 class ReportKind(Struct, frozen=True):
     """A kind of report: data in ``file``, documents ``<document>.md`` and ``.html``, and the module ``said``."""
 
-    told: type[Stored]
+    told: type[StoredFile]
     file: str
     document: str
     said: str
 
-    def build(self, told: Stored, baseline: str | None) -> tuple[list[Block], Pictures]:
+    def build(self, told: StoredFile, baseline: str | None) -> tuple[list[AnyBlock], Pictures]:
         """The blocks of a report, and its pictures by file name."""
-        built: tuple[list[Block], Pictures] = import_module(f"xbackend.report.said.{self.said}").build(told, baseline)
+        built: tuple[list[AnyBlock], Pictures] = import_module(f"xbackend.report.said.{self.said}").build(
+            told, baseline
+        )
         return built
 
     def outcomes(self, told: Outcomes) -> Said[Any]:
@@ -42,7 +44,7 @@ CLUSTER = ReportKind(Jobs, f"cluster{SUFFIX}", "cluster", "cluster")
 KINDS = (COMPARISON, TRAINING, CLUSTER)
 
 
-def of(told: Stored) -> ReportKind:
+def of(told: StoredFile) -> ReportKind:
     """The kind of a report of this data."""
     return next(kind for kind in KINDS if isinstance(told, kind.told))
 

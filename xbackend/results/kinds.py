@@ -9,17 +9,17 @@ import msgspec
 from xbackend.files import read_file, refused
 from xbackend.results.clustered import Jobs
 from xbackend.results.packing import unpacked
-from xbackend.results.schema import Results, Stored, decode
+from xbackend.results.schema import Results, StoredFile, decode
 from xbackend.results.trained import Trainings
 
-KINDS: tuple[type[Stored], ...] = (Results, Trainings, Jobs)
+KINDS: tuple[type[StoredFile], ...] = (Results, Trainings, Jobs)
 
 
 class _Named(msgspec.Struct):
     format: str = ""
 
 
-def read(path: Path) -> Stored:
+def read(path: Path) -> StoredFile:
     """The content of a file, of the kind that its ``format`` names. Raises as `schema.read`; a file of no kind is
     refused as one of a comparison."""
     with refused(f"results cannot be read from {path}"):

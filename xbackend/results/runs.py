@@ -1,9 +1,9 @@
 """The store: a folder with a file of runs, each named by the time of its start, so that the newest is the last.
 
-`Store.create` begins a run, `Run.record` and `Run.visited` keep its processes and their visits, and `Run.finish`
-replaces all of these by the results. When a call returns, its data is on disk. An unfinished run is being measured or
-was cut off: it is its plan with the recorded processes, and not complete. A row that differs from the written one is
-damage: its run cannot be read, and no older one stands in for it.
+`Store.create` begins a run, `RunRecorder.record` and `RunRecorder.visited` keep its processes and their visits, and
+`RunRecorder.finish` replaces all of these by the results. When a call returns, its data is on disk. An unfinished run
+is being measured or was cut off: it is its plan with the recorded processes, and not complete. A row that differs from
+the written one is damage: its run cannot be read, and no older one stands in for it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _Row = TypeVar("_Row", bound=_Record)
 _TABLES: dict[type[_Record], str] = {_Candidate: "candidates", _Process: "processes", _Visit: "visits"}
 
 
-class Run:
+class RunRecorder:
     """A run while it is measured; `Store.create` makes it. Each method raises `StoreError` where nothing was kept."""
 
     def __init__(self, path: Path, name: str, plan: Results) -> None:
@@ -185,7 +185,7 @@ class Store:
         path = Path(name)
         return schema.load(path / REPORTED if os.path.isdir(path) else path)
 
-    def create(self, plan: Results) -> Run:
+    def create(self, plan: Results) -> RunRecorder:
         """A new run, with a name of its own even if others make runs now.
 
         ``plan`` has the candidates; the processes, status and reason of its rows are left out. Raises `StoreError`.
@@ -196,7 +196,7 @@ class Store:
             database.make(self.path)
             with database.writing(self.path, checked=True) as file:
                 name = _name_after([*_names(file), *self._swept()])
-                run = Run(self.path, name, plan)
+                run = RunRecorder(self.path, name, plan)
                 try:
                     begun = msgspec.structs.replace(plan, run=name, measurements=rows, complete=False, order=[])
                     file.execute("INSERT INTO runs VALUES (?, ?)", (name, _whole(begun, self.path)))

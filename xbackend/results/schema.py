@@ -40,7 +40,7 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
 Status = Annotated[str, msgspec.Meta(pattern=r"^(ok|missing|failed|wrong|not verified|not determined)\Z")]
 UNPROVEN = ("wrong", "not verified", "not determined")  # a result that is not shown to be right has no time
 Key = tuple[str, str, str, int, str]
-Told = TypeVar("Told", bound="Stored")
+Told = TypeVar("Told", bound="StoredFile")
 
 
 def key_of(parameters: Mapping[str, Any]) -> str:
@@ -324,7 +324,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     configured: dict[str, str] = {}  #: options of the command that pyproject.toml set
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True):
+class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a file: it has a ``format`` and a ``version``, and files of other versions are not read."""
 
     MADE_BY: ClassVar[tuple[str, str]]  #: the command that writes such files, and the words for making one again
@@ -335,7 +335,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
         return next(field.default for field in msgspec.structs.fields(cls) if field.name == name)
 
 
-class Results(Stored, frozen=True, kw_only=True):
+class Results(StoredFile, frozen=True, kw_only=True):
     """One run: everything that was measured, in the order of the table, and where and how."""
 
     MADE_BY = "xbackend compare", "measure"
@@ -366,7 +366,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     difference: Amount | None = None
 
 
-class Outcomes(Stored, frozen=True, kw_only=True):
+class Outcomes(StoredFile, frozen=True, kw_only=True):
     """Several outcomes; ``summary`` says in words of what."""
 
     summary: str

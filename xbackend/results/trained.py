@@ -30,7 +30,9 @@ class Trained(Outcome, frozen=True, kw_only=True):
     losses: tuple[float, ...] = ()  #: of each step, in order
     seconds: tuple[Round, ...] = ()  #: from the end of a step to that of the next
     rows: tuple[Positive, ...] = ()  #: of the batch of each of these
-    memory: Mapping[str, Count] = {}  #: the most bytes of arrays on each device at once, by `xbackend.program.memory`
+    memory: Mapping[
+        str, Count
+    ] = {}  #: the most bytes of arrays on each device at once, by `xbackend.program.peak_memory`
     transfers: Count = 0  #: arrays that are moved between devices in a step
 
     def __post_init__(self) -> None:

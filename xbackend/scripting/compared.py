@@ -96,10 +96,10 @@ class Compared(Tabled):
     def __repr__(self) -> str:
         return f"<compared {self.results.run or self.results.name}: {self.answer}>"
 
-    def _blocks(self) -> list[b.Block]:
+    def _blocks(self) -> list[b.AnyBlock]:
         """The answer, and the tables of up to `APART` comparisons, else their matrix; then reasons and doubts."""
         asked, found = self.baseline is not None, self._comparisons
-        blocks: list[b.Block] = [b.paragraph(b.Bold(self.answer))]
+        blocks: list[b.AnyBlock] = [b.paragraph(b.Bold(self.answer))]
         if len(found) > APART and (whole := matrix(found, asked)) is not None:
             blocks.append(across.as_table(whole))
         else:

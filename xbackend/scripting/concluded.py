@@ -78,7 +78,7 @@ class Concluded(Tabled):
     def __repr__(self) -> str:
         return f"<{kinds.of(self.results).document}: {self.answer}>"
 
-    def _blocks(self) -> list[b.Block]:
+    def _blocks(self) -> list[b.AnyBlock]:
         said = self._said
         notes = [[note] for note in (*said.ended.failures, *said.notes)]
         return [b.paragraph(b.Bold(self.answer)), *b.records(said.rows, said.right), *b.points(notes)]

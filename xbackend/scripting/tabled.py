@@ -10,7 +10,7 @@ from typing import Any
 
 from xbackend import report
 from xbackend.errors import UsageError
-from xbackend.report.said.blocks import Block
+from xbackend.report.said.blocks import AnyBlock
 
 
 class Picture:
@@ -52,7 +52,7 @@ class Tabled(abc.ABC):
         """The lines that the command prints, of at most ``width`` each."""
 
     @abc.abstractmethod
-    def _blocks(self) -> list[Block]:
+    def _blocks(self) -> list[AnyBlock]:
         """The blocks for a notebook."""
 
     def to_pandas(self) -> Any:

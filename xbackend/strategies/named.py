@@ -11,7 +11,7 @@ from xbackend.api.tracing.array import Array
 from xbackend.devices import Device, canonical
 from xbackend.errors import ArgumentError
 from xbackend.strategies.replication import Replica, replicas_of
-from xbackend.strategies.strategy import Part, Strategy
+from xbackend.strategies.strategy import Share, Strategy
 
 NAMES = ("one", "towers", "mirrored", "model")
 REPLICATED = ("towers", "mirrored")  # one replica for each device
@@ -116,7 +116,7 @@ class Mirrored(_Replicated):
         where = self.places.get(name)
         return self.replicas[number].meant(None if where is None else str(where))
 
-    def _reduced(self, found: Sequence[Mapping[str, Array]], parts: Sequence[Part]) -> list[dict[str, Array]]:
+    def _reduced(self, found: Sequence[Mapping[str, Array]], parts: Sequence[Share]) -> list[dict[str, Array]]:
         rows = [part.rows for part in parts]
         reduced = {name: all_reduce([one[name] for one in found], "mean", weights=rows) for name in found[0]}
         return [{name: values[number] for name, values in reduced.items()} for number in range(self.copies)]

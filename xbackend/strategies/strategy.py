@@ -182,7 +182,7 @@ class Strategy(abc.ABC):
     def place(self, name: str, number: int) -> str | None:
         """The device of a variable in copy ``number``; `None` is the backend's default device."""
 
-    def _step(self, loss: Loss, copies: Sequence[Copy], optimizer: Optimizer, parts: Sequence[Part]) -> Stepped:
+    def _step(self, loss: Loss, copies: Sequence[Copy], optimizer: Optimizer, parts: Sequence[Share]) -> Stepped:
         found, by_replica = [], []
         for number, (replica, part) in enumerate(zip(self.replicas, parts, strict=True)):
             with replica.scopes():
@@ -195,7 +195,7 @@ class Strategy(abc.ABC):
         with on(self.splits_on):
             return *merged(found, parts), new
 
-    def _reduced(self, found: Sequence[Mapping[str, Array]], parts: Sequence[Part]) -> list[dict[str, Array]]:
+    def _reduced(self, found: Sequence[Mapping[str, Array]], parts: Sequence[Share]) -> list[dict[str, Array]]:
         """For each copy the mean of the replicas' gradients over all rows, by weight."""
         with on(self.splits_on):
             return [{name: mean([one[name] for one in found], parts) for name in found[0]}]
@@ -211,7 +211,7 @@ class Strategy(abc.ABC):
 
         return Copy.of({key: variable(key, value) for key, value in values.items()})
 
-    def _parts(self, batch: Sequence[Any], fed: bool) -> list[Part]:
+    def _parts(self, batch: Sequence[Any], fed: bool) -> list[Share]:
         tracer, count = current("a step of training"), len(self.replicas)
         arrays = [tracer.array(value) for value in batch]
         if fed:
@@ -222,21 +222,21 @@ class Strategy(abc.ABC):
                     "batches have as many arrays"
                 )
             batches = [tuple(arrays[i : i + each]) for i in range(0, len(arrays), each)]
-            return [Part(rows_of(own), own) for own in batches]
+            return [Share(rows_of(own), own) for own in batches]
         rows = rows_of(arrays)
         if count == 1:
-            return [Part(rows, tuple(arrays))]
+            return [Share(rows, tuple(arrays))]
         if rows < count:
             raise ShapeError(
                 f"a batch of {rows} rows for {count} replicas: each needs one; give fewer devices or larger batches, "
                 "or leave the partial ones out"
             )
         with on(self.splits_on):
-            return [Part(b - a, tuple(array[a:b] for array in arrays)) for a, b in bounds(rows, count)]
+            return [Share(b - a, tuple(array[a:b] for array in arrays)) for a, b in bounds(rows, count)]
 
 
 @dataclass(frozen=True)
-class Part:
+class Share:
     """A replica's share of a batch: arrays, and their number of rows."""
 
     rows: int
@@ -252,7 +252,7 @@ def rows_of(arrays: Sequence[Any]) -> int:
     return rows.pop()
 
 
-def gradients(loss: Loss, weights: Mapping[str, Any], part: Part) -> tuple[dict[str, Array], dict[str, Array]]:
+def gradients(loss: Loss, weights: Mapping[str, Any], part: Share) -> tuple[dict[str, Array], dict[str, Array]]:
     """The scalars of one replica, with its loss as ``loss``, and its gradients by weight, each on its device."""
     value, further = results_of(loss, weights, part.arrays)
     try:
@@ -267,12 +267,12 @@ def gradients(loss: Loss, weights: Mapping[str, Any], part: Part) -> tuple[dict[
     return {"loss": value, **further}, dict(zip(weights, found, strict=True))
 
 
-def mean(values: Sequence[Array], parts: Sequence[Part]) -> Array:
+def mean(values: Sequence[Array], parts: Sequence[Share]) -> Array:
     """The mean over all rows from the means v_i over the n_i rows of each part: sum(n_i v_i) / sum(n_i)."""
     return values[0] if len(values) == 1 else weighted(values, [part.rows for part in parts])
 
 
-def merged(found: Sequence[Mapping[str, Array]], parts: Sequence[Part]) -> tuple[Array, dict[str, Array]]:
+def merged(found: Sequence[Mapping[str, Array]], parts: Sequence[Share]) -> tuple[Array, dict[str, Array]]:
     """The loss of all rows and the further scalars, with each replica's own under its prefix."""
     names = list(found[0])
     if any(list(one) != names for one in found):

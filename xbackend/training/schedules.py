@@ -11,14 +11,14 @@ from xbackend.api.tracing.casting import cast
 from xbackend.program.dtypes import DType
 from xbackend.program.host import check_whole
 
-Schedule = Callable[[Any], Any]
+LearningRate = Callable[[Any], Any]
 
 
 def _number(step: Any) -> Any:
     return cast(step, DType.float64)
 
 
-def exponential(rate: float, decay: float, steps: int, *, staircase: bool = False) -> Schedule:
+def exponential(rate: float, decay: float, steps: int, *, staircase: bool = False) -> LearningRate:
     """rate * decay ** (step / steps); ``staircase`` floors the quotient. optax: `exponential_decay`.
 
     >>> rate = xb.training.schedules.exponential(0.1, decay=0.5, steps=10)
@@ -35,7 +35,7 @@ def exponential(rate: float, decay: float, steps: int, *, staircase: bool = Fals
     return at
 
 
-def cosine(rate: float, steps: int, *, least: float = 0.0) -> Schedule:
+def cosine(rate: float, steps: int, *, least: float = 0.0) -> LearningRate:
     """From the rate to ``least`` times it: rate ((1 - least) (1 + cos(pi min(step, steps) / steps)) / 2 + least).
 
     optax: `cosine_decay_schedule`.
@@ -54,7 +54,7 @@ def cosine(rate: float, steps: int, *, least: float = 0.0) -> Schedule:
     return at
 
 
-def piecewise(rate: float, factors: Mapping[int, float]) -> Schedule:
+def piecewise(rate: float, factors: Mapping[int, float]) -> LearningRate:
     """The rate, from each step of ``factors`` on multiplied by its factor. optax: `piecewise_constant_schedule`.
 
     >>> rate = xb.training.schedules.piecewise(0.1, {10: 0.5, 20: 0.1})
@@ -72,7 +72,7 @@ def piecewise(rate: float, factors: Mapping[int, float]) -> Schedule:
     return at
 
 
-def warmed_up(schedule: Schedule, rate: float, steps: int) -> Schedule:
+def warmed_up(schedule: LearningRate, rate: float, steps: int) -> LearningRate:
     """Linear from 0 to ``rate`` over ``steps``; then ``schedule``, which counts its steps from there. optax:
     `join_schedules` of `linear_schedule` and the other.
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.contract import Settings
-from xbackend.backends.lowered import Part, Report
+from xbackend.backends.lowered import LoweringReport, Part
 from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.devices import Device
 
@@ -31,7 +31,7 @@ _KINDS = "biufc"  # numpy's letters of dtypes with plain bytes
 
 
 # The dataclasses that keep their type, by name.
-_RECORDS = (Device, Settings, Execution, Executed, Transferred, Backward, Span, ProfiledCall, Part, Report)
+_RECORDS = (Device, Settings, Execution, Executed, Transferred, Backward, Span, ProfiledCall, Part, LoweringReport)
 RECORDS: dict[str, type] = {kind.__name__: kind for kind in _RECORDS}
 
 
@@ -39,7 +39,7 @@ class Garbled(Exception):
     """The bytes are no message, or not the expected one."""
 
 
-Reference = Callable[[object], int | None]
+NumberOf = Callable[[object], int | None]
 Resolve = Callable[[int], object]
 
 
@@ -86,7 +86,7 @@ def _wait(poll: select.poll, end: float | None) -> None:
         raise TimeoutError("nothing came, or went, in time")
 
 
-def encoded(content: object, reference: Reference) -> list[bytes | memoryview]:
+def encoded(content: object, reference: NumberOf) -> list[bytes | memoryview]:
     """Plain data as a message, for `Connection.write`. ``reference`` gives the number of an object that is not sent,
     `None` for other objects.
 
@@ -150,7 +150,7 @@ def _bytes(array: np.ndarray) -> memoryview:
     return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
 
 
-def _plain(item: object, arrays: list[np.ndarray], reference: Reference) -> object:
+def _plain(item: object, arrays: list[np.ndarray], reference: NumberOf) -> object:
     """An item as JSON: numbers, text and lists unchanged, all else as an object with one key."""
     if isinstance(item, np.ndarray | np.generic):
         if item.dtype.kind not in _KINDS:

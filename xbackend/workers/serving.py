@@ -17,7 +17,7 @@ import numpy as np
 
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend, Built, Settings
-from xbackend.backends.lowered import Report
+from xbackend.backends.lowered import LoweringReport
 from xbackend.backends.placement import Execution, ProfiledCall
 from xbackend.devices import Device
 from xbackend.errors import BackendError, XBackendError
@@ -89,7 +89,7 @@ class Host:
     def profile(self, built: Built, values: Sequence[Any]) -> ProfiledCall:
         return built.profile(*values)
 
-    def lowered(self, built: Built, values: Sequence[Any]) -> Report:
+    def lowered(self, built: Built, values: Sequence[Any]) -> LoweringReport:
         return built.lowered()
 
     def new_storage(self, uid: str, name: str, array: np.ndarray, device: Device) -> Held:

@@ -24,8 +24,8 @@ from xbackend.backends.lineage.ops import BYTES, joined, written_as
 from xbackend.backends.lineage.rewrites import attaching
 from xbackend.backends.lineage.shapes import lengths
 from xbackend.backends.lineage.theano import Theano, ones
-from xbackend.backends.rows import Row
-from xbackend.backends.staged.assembly import Lowered
+from xbackend.backends.rows import LoweringRow
+from xbackend.backends.staged.assembly import FrameworkGraph
 from xbackend.backends.staged.graph import cut
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
@@ -40,7 +40,7 @@ from xbackend.program.stages import Variable
 _ONE_POOL = f"{IN_TURN}PoCL's devices have one pool of threads"
 
 
-_ROWS: Mapping[str, Row] = {
+_ROWS: Mapping[str, LoweringRow] = {
     **Theano.rows,
     # Theano's code for writing rows lacks uint8 (GpuAdvancedIncSubtensor1_dev20, theano/gpuarray/subtensor.py).
     **{n: partial(written_as, n, carried={**BYTES, DType.uint8: "int32"}) for n in ("take_set", "take_add")},
@@ -58,7 +58,7 @@ class TheanoGpuArray(CMode, Theano):
     )
     overlap = "one function for all devices, whose ops are queued one after the other"
     digamma_dtypes = ("float64",)  # PoCL ends by SIGSEGV while it compiles it in float32
-    rows: ClassVar[Mapping[str, Row]] = opencl.rows(_ROWS)
+    rows: ClassVar[Mapping[str, LoweringRow]] = opencl.rows(_ROWS)
     # GraphToGPU (theano/gpuarray/opt.py) needs a default context for generators. Gemv begins with uninitialised memory
     # times 0, which may be NaN in CLBlast. The third one computes a maximum on the host. PoCL ends by SIGSEGV while it
     # compiles what the fourth one makes.
@@ -120,13 +120,13 @@ class TheanoGpuArray(CMode, Theano):
         return Pool(f"{libraries} as libgpuarray loads it")
 
     def transfer(self, op: type, apply: type) -> type:
-        class Transfer(super().transfer(op, apply)):  # type: ignore[misc]
+        class FoldedTransfer(super().transfer(op, apply)):  # type: ignore[misc]
             """It also folds transfers of constants, which are on no device."""
 
             def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
                 output_storage[0][0] = np.array(inputs[0])
 
-        return Transfer
+        return FoldedTransfer
 
     def variable(self, node: Node, name: str) -> Variable:
         kind = self.module("gpuarray.type").GpuArrayType
@@ -158,7 +158,7 @@ class TheanoGpuArray(CMode, Theano):
             notes["stages"] = _ONE_POOL
         return replace(of_mode, versions=of_mode.versions | pygpu, notes=of_mode.notes | notes)
 
-    def _lower_node(self, graph: Lowered, node: Node, inputs: Sequence[Variable]) -> Variable:
+    def _lower_node(self, graph: FrameworkGraph, node: Node, inputs: Sequence[Variable]) -> Variable:
         if node.op == "shared":
             (i,) = node.outputs
             graph.shared[i] = self.storage(graph.program.shared[i])
@@ -167,7 +167,7 @@ class TheanoGpuArray(CMode, Theano):
         # Ops are lowered as CPU ops; Theano lifts them to the context of their inputs.
         return variable.transfer("cpu") if variable in graph.sources else variable
 
-    def _compile(self, graph: Lowered) -> Built:
+    def _compile(self, graph: FrameworkGraph) -> Built:
         program = graph.program
         sources = {**graph.sources, **{variable: graph.device(i) for i, variable in graph.shared.items()}}
         plan = cut(sources, graph.results(), self.Transfer)  # for the device of each op only: nothing runs in stages

@@ -13,7 +13,7 @@ import numpy as np
 from xbackend.backends.lineage import linear_algebra
 from xbackend.backends.lineage.division import floor_of_quotient, power_by_squaring
 from xbackend.backends.lineage.ops import TABLE, lengths, sum_of_products
-from xbackend.backends.rows import Row
+from xbackend.backends.rows import LoweringRow
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node
 
@@ -32,7 +32,7 @@ def _halves(T: Any, values: Sequence[Any], length: int, combine: Callable[..., S
     return values
 
 
-def _fold(pair: Row, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+def _fold(pair: LoweringRow, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """A reduction by a binary op."""
     x, axes = inputs[0], tuple(node.params["axis"])
     shape = lengths(x)
@@ -131,7 +131,7 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.reshape(T.concatenate(products, axis=0), node.shape, ndim=len(node.shape))
 
 
-def rows(otherwise: Mapping[str, Row]) -> Mapping[str, Row]:
+def rows(otherwise: Mapping[str, LoweringRow]) -> Mapping[str, LoweringRow]:
     """The rows of the generation, with replacements on OpenCL's devices, whose kind is ``cpu``."""
 
     def chosen(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -141,7 +141,7 @@ def rows(otherwise: Mapping[str, Row]) -> Mapping[str, Row]:
     return {**otherwise, **dict.fromkeys(_OPENCL, chosen)}
 
 
-_OPENCL: Mapping[str, Row] = {
+_OPENCL: Mapping[str, LoweringRow] = {
     "maximum": partial(_extreme, "ge"),
     "minimum": partial(_extreme, "le"),
     "mean": _mean,

@@ -15,7 +15,7 @@ import numpy as np
 from xbackend.backends.gpuarray.contexts import HOST
 from xbackend.backends.lineage.ops import behind
 from xbackend.backends.placement import LOOKED_THROUGH, Backward, Executed, Execution, Transferred
-from xbackend.backends.staged.assembly import Lowered
+from xbackend.backends.staged.assembly import FrameworkGraph
 from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
 from xbackend.program.stages import Variable
@@ -26,7 +26,7 @@ _KINDS = (_COMPUTES, _CONTAINS)
 _EVIDENCE = "context of the op in the optimised graph"
 _TRANSFERS = ("GpuFromHost", "HostFromGpu", "GpuToGpu")
 _COPIES = (*_TRANSFERS, "DeepCopyOp", "GpuContiguous")
-_BARRIERS = ("Transfer", "GpuToGpu")  # no fusion crosses these
+_BARRIERS = ("FoldedTransfer", "GpuToGpu")  # no fusion crosses these
 _SHAPES = ("Shape", "Shape_i", "MakeVector")  # ops that read lengths only
 
 
@@ -42,7 +42,7 @@ class Mark:
     lengths: tuple[int, ...] | None
 
 
-def mark(graph: Lowered, where: Mapping[Variable, Device]) -> Sequence[Mark]:
+def mark(graph: FrameworkGraph, where: Mapping[Variable, Device]) -> Sequence[Mark]:
     """The marks of a lowered graph. Their numbers are written into the traces."""
     marks: list[Mark] = []
     for i, v in graph.own():
@@ -128,7 +128,7 @@ def _seen(node: Any, status: str = "") -> Executed:
 
 
 class Reader:
-    def __init__(self, graph: Lowered, marks: Sequence[Mark], optimised: Any) -> None:
+    def __init__(self, graph: FrameworkGraph, marks: Sequence[Mark], optimised: Any) -> None:
         self.program, self._graph, self._marks = graph.program, graph, marks
         self._moves = {i for i, node in enumerate(self.program.values) if node.op == "transfer"}
         lengths: set[Any] = set()  # ops on the host that compute lengths only

@@ -9,13 +9,13 @@ from typing import Any
 
 from xbackend.backends.jax import gradient_rules
 from xbackend.backends.numpy.ops import selected, slices
-from xbackend.backends.rows import Row, Rows
+from xbackend.backends.rows import LoweringRow, Rows
 from xbackend.backends.special_numbers import Elementwise
 from xbackend.program.ops import OPS
 from xbackend.program.program import Node
 
 
-def _named(name: str) -> Row:
+def _named(name: str) -> LoweringRow:
     return lambda jnp, node, inputs: getattr(jnp, name)(*inputs)
 
 
@@ -31,7 +31,7 @@ def _reduction(name: str, jnp: Any, node: Node, inputs: Sequence[Any], *, typed:
     return getattr(jnp, name)(inputs[0], axis=axes, **options) if axes else jnp.asarray(inputs[0])
 
 
-def _along_axis(name: str) -> Row:
+def _along_axis(name: str) -> LoweringRow:
     return lambda jnp, node, inputs: getattr(jnp, name)(*inputs, axis=node.params["axis"])
 
 
@@ -95,11 +95,11 @@ def _solve_triangular(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return solve_triangular(*inputs, lower=bool(node.params["lower"]))
 
 
-def _linear_algebra(name: str) -> Row:
+def _linear_algebra(name: str) -> LoweringRow:
     return lambda jnp, node, inputs: getattr(jnp.linalg, name)(*inputs)
 
 
-_MATRICES: Mapping[str, Row] = {
+_MATRICES: Mapping[str, LoweringRow] = {
     **{name: _linear_algebra(name) for name in ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")},
     "solve_triangular": _solve_triangular,
     "svdvals": lambda jnp, node, inputs: jnp.linalg.svd(inputs[0], full_matrices=False, compute_uv=False),

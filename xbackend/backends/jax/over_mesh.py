@@ -18,7 +18,7 @@ AXIS = "replicas"
 Join = Callable[[list[Value]], Value]  # from values, one on each device in the mesh's order, to their array
 
 
-class Mesh:
+class DeviceMesh:
     def __init__(self, jax: Any, theirs: Sequence[Any]) -> None:
         self.jax, self.theirs = jax, list(theirs)
         self._mesh = jax.sharding.Mesh(np.array(self.theirs), (AXIS,))
@@ -94,7 +94,7 @@ class SharedCell:
 
     def __init__(self, value: Value, device: Device) -> None:
         self._value, self.device = value, device
-        self.whole: Whole | None = None
+        self.whole: MeshArray | None = None
 
     @property
     def value(self) -> Value:
@@ -114,13 +114,13 @@ class SharedCell:
         self._value = value
 
 
-class Whole:
+class MeshArray:
     """The values of cells on several devices, as an ``array`` over a mesh. Nothing else has its memory, so that a call
     may consume it. It does not keep the cells: each is freed with its variable."""
 
     __slots__ = ("_cells", "array", "join", "mesh")
 
-    def __init__(self, cells: Sequence[SharedCell], mesh: Mesh, join: Join) -> None:
+    def __init__(self, cells: Sequence[SharedCell], mesh: DeviceMesh, join: Join) -> None:
         self._cells, self.mesh, self.join = [weakref.ref(cell) for cell in cells], mesh, join
         self.array: Value = None
 

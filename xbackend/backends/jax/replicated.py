@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.backends.codegen import Source
+from xbackend.backends.codegen import FunctionSource
 from xbackend.backends.contract import Built, Value
 from xbackend.backends.jax.devices import JAXDevices
-from xbackend.backends.jax.over_mesh import AXIS, Join, Mesh, Whole, parts
-from xbackend.backends.jax.tracing import DevicePut, Tracing, Variable, function_of, is_large
+from xbackend.backends.jax.over_mesh import AXIS, DeviceMesh, Join, MeshArray, parts
+from xbackend.backends.jax.tracing import DevicePut, JaxprVariable, Tracing, function_of, is_large
 from xbackend.backends.lowered import EVIDENCE as LOWERED
-from xbackend.backends.lowered import LoweredOnly, Part, Report, refuse
+from xbackend.backends.lowered import LoweredOnly, LoweringReport, Part, refuse
 from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
-from xbackend.backends.staged.assembly import Assembly, Lowered
+from xbackend.backends.staged.assembly import Assembly, FrameworkGraph
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
 from xbackend.program.evaluation import evaluate
@@ -48,7 +48,7 @@ class _TracingReplicas(Tracing):
         super().__init__(backend, replicas.one)
         self.replicas = replicas
         self.sent = {i: each for i, each in replicas.given.items() if replicas.prior.keys() >= {*each}}
-        self.first: list[Variable] = []  # the variables of `Replicas.before`
+        self.first: list[JaxprVariable] = []  # the variables of `Replicas.before`
 
     def call(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
         if node.op == "all_reduce":
@@ -79,11 +79,11 @@ class _TracingReplicas(Tracing):
         booleans = bool in (dtype, value.dtype)
         return value.astype(dtype) if booleans else self.jax.lax.bitcast_convert_type(value, dtype)
 
-    def traced(self) -> Lowered:
-        graph, replicas, one, before = Lowered(self.program), self.replicas, self.program, self.replicas.before
-        arguments = {i: Variable(before.values[i]) for i in before.inputs}
+    def traced(self) -> FrameworkGraph:
+        graph, replicas, one, before = FrameworkGraph(self.program), self.replicas, self.program, self.replicas.before
+        arguments = {i: JaxprVariable(before.values[i]) for i in before.inputs}
         outside = {i: n for i, n in enumerate(one.values) if n.op in ("input", "shared") or is_large(n)}
-        given = {i: Variable(n) for i, n in outside.items() if i not in self.sent}
+        given = {i: JaxprVariable(n) for i, n in outside.items() if i not in self.sent}
         graph.arguments = [*arguments.values(), *(given[i] for i in one.inputs if i not in self.sent)]
         graph.shared = {i: variable for i, variable in given.items() if one.values[i].op == "shared"}
         graph.resident = {i: variable for i, variable in given.items() if is_large(one.values[i])}
@@ -111,7 +111,7 @@ class Replicated:
 
     def __init__(self, backend: JAXDevices, program: Program, replicas: Replicas) -> None:
         self.backend, self.program, self.replicas = backend, program, replicas
-        self.mesh = Mesh(backend.jax, [backend.theirs[device] for device in replicas.devices])
+        self.mesh = DeviceMesh(backend.jax, [backend.theirs[device] for device in replicas.devices])
         tracing = _TracingReplicas(backend, replicas)
         self.graph, self.first, self.sent = tracing.traced(), tracing.first, tracing.sent
         self.one = Assembly(backend, self.graph, DevicePut)
@@ -137,11 +137,11 @@ class Replicated:
             return Built(refuse, lambda: Execution({}), refuse, partial(self.lowered, self.call.part))
         return Built(self.execute, self.executed, self.profile)
 
-    def lowered(self, part: Part) -> Report:
+    def lowered(self, part: Part) -> LoweringReport:
         """The one program, lowered for devices that are not there, and the records of its nodes."""
         self.read, self.evidence, self.of_all = list(part.devices), LOWERED, LOWERED
         self.one.devices = {v: part.devices[0] for stage in self.one.plan.stages for v in stage.outputs}
-        return Report((replace(part, name=self.program.name),), self.executed())
+        return LoweringReport((replace(part, name=self.program.name),), self.executed())
 
     def _arguments(self) -> None:
         """Fill ``given``: the function's arguments as Python expressions of ``objects`` and the program's arguments."""
@@ -152,7 +152,7 @@ class Replicated:
             self.objects[f"{kind}{len(self.objects)}"] = made
             return f"{kind}{len(self.objects) - 1}"
 
-        def joiner(variable: Variable) -> Join:
+        def joiner(variable: JaxprVariable) -> Join:
             return self.mesh.joiner(variable.shape, variable.dtype)
 
         for i in replicas.before.inputs:
@@ -166,7 +166,7 @@ class Replicated:
         for i, variable in self.graph.shared.items():
             cells = [backend.storage(program.shared[j]) for j in replicas.given[i]]
             name("cells", cells)
-            self.wholes[i] = name("whole", Whole(cells, self.mesh, joiner(variable)))
+            self.wholes[i] = name("whole", MeshArray(cells, self.mesh, joiner(variable)))
             self.given.append(f"{self.wholes[i]}.joined()")
         for i, variable in self.graph.resident.items():
             value = np.array(generate(one.values[i]))
@@ -175,7 +175,7 @@ class Replicated:
     def _straight_line(self, call: Callable[..., Sequence[Value]]) -> Callable[..., Sequence[Value]]:
         """A call as straight-line Python: arguments are joined to arrays, and results are parts of arrays."""
         one, program = self.replicas.one, self.program
-        source = Source(program.name, [f"v{i}" for i in program.inputs])
+        source = FunctionSource(program.name, [f"v{i}" for i in program.inputs])
         source.objects.update(self.objects, call=call)
         source.line(f"results = call({', '.join(self.given)})")
         for k, i in enumerate(one.updates, len(one.outputs)):

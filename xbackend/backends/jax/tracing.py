@@ -10,7 +10,7 @@ import numpy as np
 from xbackend.backends.jax import control_flow
 from xbackend.backends.jax.devices import JAXDevices
 from xbackend.backends.jax.ops import TABLE
-from xbackend.backends.staged.assembly import LARGE, Lowered
+from xbackend.backends.staged.assembly import LARGE, FrameworkGraph
 from xbackend.backends.staged.graph import toposort
 from xbackend.devices import Device
 from xbackend.program import analyses
@@ -28,7 +28,7 @@ def is_large(node: Node | Value) -> bool:
     return node.op in MADE_HERE and node.aval.size > LARGE
 
 
-class Variable:
+class JaxprVariable:
     """An input or output of an equation. ``owner`` is the equation that makes it; a constant has its ``value``."""
 
     __slots__ = ("dtype", "owner", "shape", "value")
@@ -42,9 +42,9 @@ class Equation:
 
     __slots__ = ("inputs", "op", "outputs", "params", "primitive")
 
-    def __init__(self, eqn: Any, inputs: Sequence[Variable], op: Any) -> None:
+    def __init__(self, eqn: Any, inputs: Sequence[JaxprVariable], op: Any) -> None:
         self.primitive, self.params, self.inputs, self.op = eqn.primitive, eqn.params, inputs, op
-        self.outputs = [Variable(v.aval, self) for v in eqn.outvars]
+        self.outputs = [JaxprVariable(v.aval, self) for v in eqn.outvars]
 
     def results(self, values: Sequence[Any]) -> Sequence[Any]:
         params = self.primitive.get_bind_params(self.params)
@@ -58,9 +58,9 @@ class Copied:
 
     __slots__ = ("inputs", "op", "outputs")
 
-    def __init__(self, variable: Variable) -> None:
+    def __init__(self, variable: JaxprVariable) -> None:
         self.inputs, self.op = [variable], "copy"
-        self.outputs = [Variable(variable, self)]
+        self.outputs = [JaxprVariable(variable, self)]
 
     def results(self, values: Sequence[Any]) -> Sequence[Any]:
         from jax import numpy
@@ -158,10 +158,10 @@ class Steps:
 
 
 class Tracing(Steps):
-    def traced(self) -> Lowered:
+    def traced(self) -> FrameworkGraph:
         """The program as the equations of its jaxpr. XLA merges equal ones of a stage."""
-        graph, nodes = Lowered(self.program), self.program.values
-        given = {i: Variable(n) for i, n in enumerate(nodes) if n.op in ("input", "shared") or is_large(n)}
+        graph, nodes = FrameworkGraph(self.program), self.program.values
+        given = {i: JaxprVariable(n) for i, n in enumerate(nodes) if n.op in ("input", "shared") or is_large(n)}
         graph.sources = {variable: graph.device(i) for i, variable in given.items()}
         graph.arguments = [given[i] for i in self.program.inputs]
         graph.shared = {i: variable for i, variable in given.items() if nodes[i].op == "shared"}
@@ -176,14 +176,14 @@ class Tracing(Steps):
         graph.variables = self.inlined(self.jax.make_jaxpr(every)(*specs), [*given.values()])
         return graph
 
-    def inlined(self, closed: Any, inputs: Sequence[Variable]) -> list[Variable]:
+    def inlined(self, closed: Any, inputs: Sequence[JaxprVariable]) -> list[JaxprVariable]:
         """The results of a jaxpr, with the jaxprs that it calls inlined."""
         known = dict(zip(closed.jaxpr.invars, inputs, strict=True))
         for v, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
-            known[v] = Variable(v.aval, None, value)
+            known[v] = JaxprVariable(v.aval, None, value)
 
-        def read(v: Any) -> Variable:
-            return Variable(v.aval, None, v.val) if hasattr(v, "val") else known[v]
+        def read(v: Any) -> JaxprVariable:
+            return JaxprVariable(v.aval, None, v.val) if hasattr(v, "val") else known[v]
 
         for eqn in closed.jaxpr.eqns:
             given, name = [read(v) for v in eqn.invars], eqn.primitive.name
@@ -192,7 +192,7 @@ class Tracing(Steps):
             known.update(zip(eqn.outvars, outputs, strict=True))
         return [read(v) for v in closed.jaxpr.outvars]
 
-    def noted(self, eqn: Any, inputs: Sequence[Variable]) -> Equation:
+    def noted(self, eqn: Any, inputs: Sequence[JaxprVariable]) -> Equation:
         """The equation for the graph. A ``device_put`` without a device only makes an array and is no transfer."""
         op: Any = eqn.primitive
         if eqn.primitive.name == "device_put" and eqn.params["devices"][0] is not None:

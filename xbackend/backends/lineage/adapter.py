@@ -22,9 +22,9 @@ from xbackend.backends.lineage.generation import Generation
 from xbackend.backends.lineage.indices import READ, in_range_op, known_inside
 from xbackend.backends.lineage.ops import TABLE, behind, is_filled, is_shuffled
 from xbackend.backends.lineage.shapes import find_lengths, lengths, shape_of
-from xbackend.backends.rows import Row
+from xbackend.backends.rows import LoweringRow
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS, SIGNS
-from xbackend.backends.staged.assembly import LARGE, Assembly, Lowered
+from xbackend.backends.staged.assembly import LARGE, Assembly, FrameworkGraph
 from xbackend.backends.staged.backend import CompiledStage
 from xbackend.backends.staged.graph import toposort, transfer_op
 from xbackend.backends.threads import Pool, limit_blas
@@ -50,7 +50,7 @@ class LineageBackend(Generation):
 
     configuration: ClassVar[Mapping[str, Any]] = {}  # additional flags while a program is compiled
     digamma_dtypes: ClassVar[Sequence[str]] = ("float32", "float64")  # dtypes in which it is written out
-    rows: ClassVar[Mapping[str, Row]] = {}  # lowerings that differ in this generation and mode
+    rows: ClassVar[Mapping[str, LoweringRow]] = {}  # lowerings that differ in this generation and mode
     unrolled: ClassVar[bool] = False  # whether the mode has no loops
     # The highest order of right gradients through a loop with one carry, one less for several carries; `None`: any.
     most_orders: ClassVar[int | None] = None
@@ -155,7 +155,7 @@ class LineageBackend(Generation):
                     "a `for` of Python"
                 )
 
-    def _compile(self, graph: Lowered) -> Built:
+    def _compile(self, graph: FrameworkGraph) -> Built:
         if self.folds_lengths:
             self._fold_lengths(graph)
         return Assembly(self, graph, self.Transfer).built()
@@ -187,9 +187,9 @@ class LineageBackend(Generation):
         graph = self._lower(program, dict(zip(program.inputs, inputs, strict=True)))
         return [graph.variables[i] for i in program.outputs]
 
-    def _lower(self, program: Program, given: Mapping[int, Variable] = MappingProxyType({})) -> Lowered:
+    def _lower(self, program: Program, given: Mapping[int, Variable] = MappingProxyType({})) -> FrameworkGraph:
         """Lower the nodes of a program, except the ``given`` values."""
-        graph = Lowered(program)
+        graph = FrameworkGraph(program)
         targets = {i for n in program.nodes if n.op == "grad" for i in n.inputs[1:]}
         known: set[Variable] = set()
 
@@ -235,7 +235,7 @@ class LineageBackend(Generation):
         """One of two variables by a condition; the other one is not computed, if the mode can avoid it."""
         return self.module("ifelse").ifelse(condition, then, otherwise)
 
-    def _lower_node(self, graph: Lowered, node: Node, inputs: Sequence[Variable]) -> Variable:
+    def _lower_node(self, graph: FrameworkGraph, node: Node, inputs: Sequence[Variable]) -> Variable:
         (i,) = node.outputs
         if node.op in ("input", "shared") or (node.op in GENERATORS and node.aval.size > LARGE and not is_filled(node)):
             variable = self.variable(node, f"{node.op}_{i}")
@@ -272,7 +272,7 @@ class LineageBackend(Generation):
         by_target = dict(zip(wrt, gradients, strict=True))
         return [by_target[variable] for variable in each]
 
-    def _fold_lengths(self, graph: Lowered) -> None:
+    def _fold_lengths(self, graph: FrameworkGraph) -> None:
         """Replace known shapes by constants, which JAX and Numba need; from another stage they would be values."""
         shape_op = self.module("tensor.shape").Shape
         for node in toposort(variable for variable, _ in graph.results()):

@@ -19,7 +19,7 @@ from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, cumulative_
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.backends.lineage.shapes import shape_of
 from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma_of, trigamma_of
-from xbackend.backends.rows import Row
+from xbackend.backends.rows import LoweringRow
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node
 from xbackend.program.stages import Variable
@@ -49,7 +49,7 @@ class AesaraC(CMode, _Aesara):
 
     # In the second gradient, Scan's preallocated memory (mit_mot) and the view of an element of a sequence are one.
     overwrites_views = True
-    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "take_set": partial(written_as, "take_set")}
+    rows: ClassVar[Mapping[str, LoweringRow]] = {**C_ROWS, "take_set": partial(written_as, "take_set")}
     mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
 
@@ -81,7 +81,7 @@ class AesaraNumba(NumbaMode, _Aesara):
     left_out: ClassVar[tuple[str, ...]] = (*_Aesara.left_out, "local_log_sum_exp", "local_useless_inc_subtensor_alloc")
     # With fastmath LLVM assumes that there is no NaN and no infinity. The cache's key is the file, a temporary one.
     configuration: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
-    rows: ClassVar[Mapping[str, Row]] = {
+    rows: ClassVar[Mapping[str, LoweringRow]] = {
         **NUMBA_ROWS,
         **{name: partial(wide_reduction, name) for name in ("sum", "prod", "mean")},
         "cumulative_sum": partial(cumulative_rows, "cumsum"),
@@ -165,7 +165,10 @@ class AesaraNumba(NumbaMode, _Aesara):
 class AesaraJAX(JAXMode, _Aesara):
     """Aesara compiled by JAX, on JAX's devices."""
 
-    rows: ClassVar[Mapping[str, Row]] = {**linear_algebra.WITHOUT_LOOPS, "diagonal": linear_algebra.diagonal_by_slices}
+    rows: ClassVar[Mapping[str, LoweringRow]] = {
+        **linear_algebra.WITHOUT_LOOPS,
+        "diagonal": linear_algebra.diagonal_by_slices,
+    }
     unrolled = True  # aesara/link/jax/dispatch/scan.py refuses most Scans, and every gradient of one
     mode_added: ClassVar[tuple[str, ...]] = (
         *JAXMode.mode_added,

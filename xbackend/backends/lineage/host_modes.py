@@ -16,12 +16,13 @@ import numpy as np
 
 from xbackend.backends.contract import Built, Value
 from xbackend.backends.description import IN_TURN
-from xbackend.backends.lineage.adapter import LineageBackend, Lowered
+from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.alike import computation
 from xbackend.backends.lineage.blas import redirect_numba
 from xbackend.backends.lineage.compiled_code import CACHED, share_cache
 from xbackend.backends.lineage.indices import INDEXED, checked_by_numba
-from xbackend.backends.staged.backend import Call, CompiledStage
+from xbackend.backends.staged.assembly import FrameworkGraph
+from xbackend.backends.staged.backend import CompiledStage, StageCall
 from xbackend.backends.staged.device_threads import DeviceThreads, Resident
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
@@ -93,7 +94,7 @@ class HostMode(LineageBackend):
         for value in values:
             self.content(value)
 
-    def on_device(self, compiled: CompiledStage, count: int) -> Call:
+    def on_device(self, compiled: CompiledStage, count: int) -> StageCall:
         call, device = compiled
         submit = self._threads.submit
         return lambda *values: submit(device, call, values, count)
@@ -130,7 +131,7 @@ class CMode(HostMode):
         self._machine = self.module("link.c.cvm").CVM
         return self.module("compile.mode").Mode(linker="cvm", optimizer="fast_run")
 
-    def _compile(self, graph: Lowered) -> Built:
+    def _compile(self, graph: FrameworkGraph) -> Built:
         """Compile with this program's flags. Copies of a variable are equal to the bit only without contraction (fused
         multiply-adds round once). gcc takes ``x + 1 > x`` of signed integers for true unless ``-fwrapv``, which slows
         loops over floats."""
@@ -155,12 +156,12 @@ class CMode(HostMode):
         return CompiledStage(call_of(machine, given, results, threading.Lock()), device)
 
 
-def copies(graph: Lowered) -> bool:
+def copies(graph: FrameworkGraph) -> bool:
     """Whether a program updates variables on several devices: copies must be equal to the bit, whatever is fused."""
     return len({graph.program.values[target].device for target in graph.program.updates}) > 1
 
 
-def call_of(machine: Any, given: Sequence[list[Any]], results: Sequence[list[Any]], alone: Any) -> Call:
+def call_of(machine: Any, given: Sequence[list[Any]], results: Sequence[list[Any]], alone: Any) -> StageCall:
     """A virtual machine as a function of the contents of its input storages, ``given``, under the lock ``alone``."""
 
     def call(*values: Value) -> Sequence[Value]:
@@ -319,7 +320,7 @@ class NumbaMode(HostMode):
         return compiled
 
     @staticmethod
-    def _arrays(call: Call, outputs: Sequence[Any]) -> Call:
+    def _arrays(call: StageCall, outputs: Sequence[Any]) -> StageCall:
         """Results in the graph's dtypes: Aesara returns Numba's, Python numbers for rank 0 and int64 for int32."""
         dtypes = [v.type.dtype for v in outputs]
         return lambda *values: [np.asarray(r, dtype) for r, dtype in zip(call(*values), dtypes, strict=True)]

@@ -32,7 +32,7 @@ class JAXMode(JAXDevices, LineageBackend):
         devices = super().start_mode()
         jax = self.jax
 
-        class Linker(self.module("link.jax").JAXLinker):  # type: ignore[misc]
+        class ExactLinker(self.module("link.jax").JAXLinker):  # type: ignore[misc]
             def jit_compile(self, function: Any) -> Any:
                 dtypes = [v.type.dtype for v in self.fgraph.outputs]
 
@@ -43,7 +43,7 @@ class JAXMode(JAXDevices, LineageBackend):
                 return jax.jit(exact)
 
         modes = self.module("compile.mode")
-        self.compile_mode = modes.Mode(linker=Linker(), optimizer=modes.get_mode("JAX").provided_optimizer)
+        self.compile_mode = modes.Mode(linker=ExactLinker(), optimizer=modes.get_mode("JAX").provided_optimizer)
         return devices
 
     def prepare(self) -> None:

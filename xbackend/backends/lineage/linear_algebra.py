@@ -14,7 +14,7 @@ import numpy as np
 
 from xbackend.backends.lineage import factors
 from xbackend.backends.lineage.shapes import lengths
-from xbackend.backends.rows import Row
+from xbackend.backends.rows import LoweringRow
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.aval import Aval
 from xbackend.program.ops import OPS
@@ -244,7 +244,7 @@ def _svdvals(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return ROWS["svd"](T, replace(node, op="svd", params={"full": 0}), inputs)[1]
 
 
-ROWS: Mapping[str, Row] = {
+ROWS: Mapping[str, LoweringRow] = {
     "cholesky": partial(_one, _cholesky),
     "inv": partial(_one, lambda T, node, x: found(T, "matrix_inverse")(x)),
     "det": partial(_one, lambda T, node, x: found(T, "det")(x)),
@@ -258,5 +258,5 @@ ROWS: Mapping[str, Row] = {
     "svdvals": _svdvals,
     "diagonal": _diagonal,
 }
-WITHOUT_LOOPS: Mapping[str, Row] = {name: partial(few, name) for name in ROWS}
+WITHOUT_LOOPS: Mapping[str, LoweringRow] = {name: partial(few, name) for name in ROWS}
 """Those of a mode that has no loops."""

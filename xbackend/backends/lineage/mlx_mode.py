@@ -21,7 +21,7 @@ from xbackend.backends.lineage.host_modes import HostMode
 from xbackend.backends.lineage.indices import INDEXED, said
 from xbackend.backends.lineage.ops import TABLE, sum_of_products
 from xbackend.backends.lineage.shapes import lengths
-from xbackend.backends.rows import Row
+from xbackend.backends.rows import LoweringRow
 from xbackend.backends.staged.backend import CompiledStage
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device
@@ -56,7 +56,7 @@ def _of_nothing(name: str, value: float, T: Any, node: Node, inputs: Sequence[An
 
 
 _NOTHING = {"sum": 0, "prod": 1, "mean": math.nan, "any": False, "all": True, "argmax": 0, "argmin": 0}
-ROWS: Mapping[str, Row] = {
+ROWS: Mapping[str, LoweringRow] = {
     "matmul": _matmul,
     "sign": _sign,
     "erfinv": _erfinv,
@@ -185,12 +185,12 @@ class MLXMode(HostMode):
             )
         self._typify = basic.mlx_typify
 
-        class Linker(self.module("link.mlx").MLXLinker):  # type: ignore[misc]
+        class EvaluatingLinker(self.module("link.mlx").MLXLinker):  # type: ignore[misc]
             def jit_compile(self, function: Any) -> Any:
                 return evaluated(mlx, function, [basic.convert_dtype_to_mlx(v.type.dtype) for v in self.fgraph.outputs])
 
         modes = self.module("compile.mode")
-        return modes.Mode(linker=Linker(), optimizer=modes.get_mode("MLX").provided_optimizer)
+        return modes.Mode(linker=EvaluatingLinker(), optimizer=modes.get_mode("MLX").provided_optimizer)
 
     def prepare(self) -> None:
         """Functions with the precision of their dtype, and functions that PyTensor does not find in MLX."""

@@ -16,7 +16,7 @@ from xbackend.backends.lineage.division import power, power_by_squaring, quotien
 from xbackend.backends.lineage.shapes import lengths
 from xbackend.backends.lineage.special import digamma
 from xbackend.backends.numpy.ops import ARC_NAMES, index, slices
-from xbackend.backends.rows import Row, Rows
+from xbackend.backends.rows import LoweringRow, Rows
 from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, generate
@@ -55,7 +55,7 @@ def joined(T: Any, arrays: Sequence[Any], axis: int = 0) -> Any:
     return T.concatenate([x.dimshuffle(*range(axis), "x", *range(axis, x.ndim)) for x in arrays], axis=axis)
 
 
-def _named(name: str, *older: str) -> Row:
+def _named(name: str, *older: str) -> LoweringRow:
     """The op of that name, or of the first of its older names that this generation has."""
     return lambda T, node, inputs: getattr(T, next(n for n in (name, *older) if hasattr(T, n)))(*inputs)
 
@@ -77,7 +77,7 @@ def wide_running(name: str, T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.cast(TABLE[name](T, node, [T.cast(inputs[0], "int64")]), "int32")
 
 
-def _along_axis(name: str) -> Row:
+def _along_axis(name: str) -> LoweringRow:
     return lambda T, node, inputs: getattr(T, name)(inputs[0], axis=node.params["axis"])
 
 
@@ -295,7 +295,7 @@ def _along(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.reshape(flat[T.reshape(positions, (prod(wanted),), ndim=1)], wanted, ndim=len(wanted))
 
 
-def _sorting(name: str, kind: str) -> Row:
+def _sorting(name: str, kind: str) -> LoweringRow:
     """``kind``: NumPy's name of an algorithm that the linker knows, for `argsort` a stable one."""
     return lambda T, node, inputs: getattr(T, name)(inputs[0], node.params["axis"], kind)
 
@@ -353,7 +353,7 @@ TABLE = Rows(
 """One row per op; `input`, `shared`, `transfer` and `grad` belong to the graph (`lineage.adapter`), loops and choices
 to `control_flow`."""
 
-C_ROWS: Mapping[str, Row] = {
+C_ROWS: Mapping[str, LoweringRow] = {
     "sign": _named("sign", "sgn"),
     "floor_divide": partial(quotient, negates=True),
     "remainder": partial(remainder, negates=True),
@@ -364,7 +364,7 @@ C_ROWS: Mapping[str, Row] = {
     "min": partial(best, "min", "argmin"),
     "digamma": digamma,
 }
-NUMBA_ROWS: Mapping[str, Row] = {
+NUMBA_ROWS: Mapping[str, LoweringRow] = {
     "max": partial(nan_aware, "max"),
     "min": partial(nan_aware, "min"),
     "argsort": _sorting("argsort", "mergesort"),

@@ -11,14 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xbackend.backends.contract import Built
-from xbackend.backends.lineage.adapter import LineageBackend, Lowered
+from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode, copies, one_dtype
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.linear_algebra import OF_STACKS
 from xbackend.backends.lineage.mlx_mode import ROWS, MLXMode
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, wide_running
 from xbackend.backends.lineage.special import IN_C
-from xbackend.backends.rows import Row
+from xbackend.backends.rows import LoweringRow
+from xbackend.backends.staged.assembly import FrameworkGraph
 from xbackend.program.program import Node
 from xbackend.program.stages import Variable
 
@@ -60,7 +61,7 @@ class _PyTensor(LineageBackend):
     left_out = ("useless_Arccosh_of_Cosh",)
     # push_out_seq_scan leaves a None for an array: "expected an ndarray, not None" (pytensor/scan/rewriting.py).
     moves_out = "scan_push_out_seq"
-    rows: ClassVar[Mapping[str, Row]] = {"matmul": _matmul}
+    rows: ClassVar[Mapping[str, LoweringRow]] = {"matmul": _matmul}
 
     def if_else(self, condition: Variable, then: Variable, otherwise: Variable) -> Variable:
         # It moved in 3.0 (pytensor/ifelse.py).
@@ -71,7 +72,7 @@ class _PyTensor(LineageBackend):
 class PyTensorNumba(NumbaMode, _PyTensor):
     """PyTensor's default."""
 
-    rows: ClassVar[Mapping[str, Row]] = {
+    rows: ClassVar[Mapping[str, LoweringRow]] = {
         **_PyTensor.rows,
         **NUMBA_ROWS,
         "cumulative_sum": partial(wide_running, "cumulative_sum"),
@@ -91,7 +92,7 @@ class PyTensorNumba(NumbaMode, _PyTensor):
         inverse = self.module("scalar.basic").Reciprocal
         self.replace(inverse, lambda node: one_dtype(node) == "float32", lambda node: _reciprocal, fastmath=False)
 
-    def _compile(self, graph: Lowered) -> Built:
+    def _compile(self, graph: FrameworkGraph) -> Built:
         """Compile without fastmath where copies must be equal to the bit: LLVM contracts and reorders loops with it."""
         if not copies(graph):
             return super()._compile(graph)
@@ -120,7 +121,7 @@ class PyTensorNumba(NumbaMode, _PyTensor):
 class PyTensorC(CMode, _PyTensor):
     """PyTensor's C linker, which was its default before version 3."""
 
-    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **C_ROWS}
+    rows: ClassVar[Mapping[str, LoweringRow]] = {**_PyTensor.rows, **C_ROWS}
     mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
 
@@ -147,4 +148,4 @@ class PyTensorJAX(JAXMode, _PyTensor):
 class PyTensorMLX(MLXMode, _PyTensor):
     """PyTensor compiled by MLX."""
 
-    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **ROWS}
+    rows: ClassVar[Mapping[str, LoweringRow]] = {**_PyTensor.rows, **ROWS}

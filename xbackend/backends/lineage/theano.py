@@ -14,7 +14,7 @@ from xbackend.backends.lineage.host_modes import CMode
 from xbackend.backends.lineage.linear_algebra import OF_SINGLE
 from xbackend.backends.lineage.ops import C_ROWS, TABLE, lengths, written_as
 from xbackend.backends.lineage.special import IN_C
-from xbackend.backends.rows import Row
+from xbackend.backends.rows import LoweringRow
 from xbackend.program.aval import Aval
 from xbackend.program.program import Node
 from xbackend.program.shared import SharedVariable
@@ -53,7 +53,11 @@ class Theano(LineageBackend):
         "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops", "scan.utils": "scan_module.scan_utils",
         "raise_op": "tensor.opt", "graph.features": "gof.toolbox",
     }  # fmt: skip
-    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul, "take_set": partial(written_as, "take_set")}
+    rows: ClassVar[Mapping[str, LoweringRow]] = {
+        **C_ROWS,
+        "matmul": _matmul,
+        "take_set": partial(written_as, "take_set"),
+    }
 
     def _wanted(self) -> dict[str, str]:
         # Without flags for BLAS, the import asks NumPy's old distutils and fails (default_blas_ldflags). A process that

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xbackend.backends import threads
-from xbackend.backends.codegen import Source
+from xbackend.backends.codegen import FunctionSource
 from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import IN_TURN, Description, versions
 from xbackend.backends.numpy import control_flow
@@ -171,7 +171,7 @@ class Linker:
         self.reused = {i: j for i, j in self.reused.items() if self.program.values[i].shape}
         self.constants = {i: constant[()] for i, constant in self.constants.items()}
 
-    def source(self, timed: bool = False) -> Source:
+    def source(self, timed: bool = False) -> FunctionSource:
         program = self.program
         source, names = self._begin([f"a{i}" for i in program.inputs])
         kept = [*program.outputs, *program.updates.values()]
@@ -195,15 +195,17 @@ class Linker:
         source.line(f"return [{', '.join(values[i] for i in program.outputs)}]")
         return source
 
-    def _begin(self, parameters: Sequence[str]) -> tuple[Source, list[str]]:
+    def _begin(self, parameters: Sequence[str]) -> tuple[FunctionSource, list[str]]:
         """A function with these parameters, and the names of the program's values in it."""
-        source = Source(self.program.name, parameters)
+        source = FunctionSource(self.program.name, parameters)
         names = [f"{'c' if i in self.constants else 'v'}{i}" for i in range(len(self.program.values))]
         source.objects |= {names[i]: constant for i, constant in self.constants.items()}
         source.objects["asarray"] = np.asarray
         return source, names
 
-    def _write(self, source: Source, names: Sequence[str], timed: bool = False, kept: Sequence[str] = ()) -> None:
+    def _write(
+        self, source: FunctionSource, names: Sequence[str], timed: bool = False, kept: Sequence[str] = ()
+    ) -> None:
         """Write the lines that compute the nodes. Names in ``kept`` are not dropped."""
         for step in self.steps:
             if timed:

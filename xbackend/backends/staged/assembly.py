@@ -13,7 +13,7 @@ import numpy as np
 from xbackend.backends import placement
 from xbackend.backends.contract import Built, Value
 from xbackend.backends.lowered import EVIDENCE as LOWERED
-from xbackend.backends.lowered import LoweredOnly, Report, refuse
+from xbackend.backends.lowered import LoweredOnly, LoweringReport, refuse
 from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.backends.staged.backend import StagedBackend
 from xbackend.backends.staged.device_threads import DeviceThreads
@@ -30,7 +30,7 @@ LARGE = 64  # constants with more elements are inputs that stay on their device,
 
 
 @dataclass
-class Lowered:
+class FrameworkGraph:
     """A lowered program: the framework's variables, by the program's values, and the variables of its sources."""
 
     program: Program
@@ -64,7 +64,7 @@ class Lowered:
 class Assembly:
     """The assembly of the compiled stages of a program, whose graph is cut at its transfers."""
 
-    def __init__(self, backend: StagedBackend, graph: Lowered, transfer: type, separate: str = "") -> None:
+    def __init__(self, backend: StagedBackend, graph: FrameworkGraph, transfer: type, separate: str = "") -> None:
         """``separate`` is as in `Execution`."""
         self.separate, self.lowered_only = separate, LOWERED if backend.settings.lower_for else ""
         self.backend, self.graph, self.plan = backend, graph, cut(graph.sources, graph.results(), transfer)
@@ -103,7 +103,7 @@ class Assembly:
             return Built(refuse, lambda: Execution({}), refuse, self.lowered)
         return Built(execute, self._executed, self._profile)
 
-    def lowered(self) -> Report:
+    def lowered(self) -> LoweringReport:
         """The stages lowered for devices that are not there, and the records of the nodes in them."""
         for stage, compiled in zip(self.plan.stages, self.compiled, strict=False):
             self.devices |= dict.fromkeys(stage.outputs, compiled.device)
@@ -114,7 +114,7 @@ class Assembly:
             self.bytes[target] = math.prod(kind.shape) * np.dtype(kind.dtype).itemsize
         named = zip(self.names, self.compiled, strict=True)
         parts = [replace(each.call.part, name=name) for name, each in named if isinstance(each.call, LoweredOnly)]
-        return Report(tuple(parts), self._executed())
+        return LoweringReport(tuple(parts), self._executed())
 
     @property
     def _alone(self) -> bool:

@@ -18,13 +18,13 @@ from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node
 from xbackend.program.stages import Stage, Variable
 
-Call = Callable[..., Sequence[Value]]
+StageCall = Callable[..., Sequence[Value]]
 
 
 class CompiledStage(NamedTuple):
     """The innermost callable of a stage, and its device: as the framework says, or as asked until it does."""
 
-    call: Call
+    call: StageCall
     device: Device
 
 
@@ -63,7 +63,7 @@ class StagedBackend(Backend):
     def mover(self, device: Device) -> Callable[[Value], Value]:
         """A function from a value to its copy on the device, which may return before the copy is made."""
 
-    def on_device(self, compiled: CompiledStage, count: int) -> Call:
+    def on_device(self, compiled: CompiledStage, count: int) -> StageCall:
         """The callable of a stage with ``count`` results, in a program of several stages; it does not wait for them."""
         return compiled.call
 

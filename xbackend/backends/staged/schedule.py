@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xbackend.backends.codegen import Source
+from xbackend.backends.codegen import FunctionSource
 from xbackend.devices import Device
 from xbackend.program.analyses import last_uses
 from xbackend.program.stages import Plan, Variable
@@ -82,7 +82,7 @@ def straight_line(
     stages') and ``moves`` (copies to a device), and drops each value after its last use. Other sources are in
     ``state``."""
     given = schedule.count - len(state.cells) - len(state.constants)
-    source = Source(title, [f"v{i}" for i in range(given)])
+    source = FunctionSource(title, [f"v{i}" for i in range(given)])
     objects, number = source.objects, {device: k for k, device in enumerate(moves)}
     objects["confirm"] = state.confirm
     objects.update((f"call{k}", call) for k, call in enumerate(calls))

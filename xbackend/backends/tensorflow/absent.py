@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from xbackend.backends.contract import Built
-from xbackend.backends.lowered import EVIDENCE, Part, Report, refuse
+from xbackend.backends.lowered import EVIDENCE, LoweringReport, Part, refuse
 from xbackend.backends.placement import Execution
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.backends.tensorflow.reading import Observed, Received, Sizes, op_of, records
@@ -27,7 +27,7 @@ def built(lowering: Lowering, function: Any, compiled: Mapping[str, Any]) -> Bui
     return Built(refuse, lambda: Execution({}), refuse, lambda: _report(lowering, function, compiled))
 
 
-def _report(lowering: Lowering, function: Any, compiled: Mapping[str, Any]) -> Report:
+def _report(lowering: Lowering, function: Any, compiled: Mapping[str, Any]) -> LoweringReport:
     name = function.name.decode()
     traced, devices = function.graph, {name: device for device, name in lowering.backend.names.items()}
     graph = traced.as_graph_def()
@@ -46,7 +46,7 @@ def _report(lowering: Lowering, function: Any, compiled: Mapping[str, Any]) -> R
         # Bodies of loops and choices; with XLA all functions are compiled by it.
         rest += [] if lowering.xla else [node for each in graph.library.function for node in each.node_def]
         parts += _by_device(lowering, name, rest, devices)
-    return Report(tuple(parts), records(lowering, observed))
+    return LoweringReport(tuple(parts), records(lowering, observed))
 
 
 def _received(lowering: Lowering, traced: Any, nodes: Sequence[Any], observed: Observed) -> Iterator[Received]:

@@ -35,7 +35,7 @@ from xbackend.program.program import Program
 from xbackend.program.shared import SharedVariable
 
 # From the devices of the results and the `RunMetadata` of collected calls to the record of an execution.
-Reader = Callable[[Sequence[Device], Sequence[Any]], Observed]
+PlacementReader = Callable[[Sequence[Device], Sequence[Any]], Observed]
 
 
 class Runtime:
@@ -244,7 +244,7 @@ class TensorFlow(Backend):
             what, made = "cannot execute this", UnsupportedOperation
         return made(f"backend {self.name}: TensorFlow {what} ({kind}): {error.message}")
 
-    def launch(self, function: Any, device: str | None, lowering: Lowering, read: Reader) -> Built:
+    def launch(self, function: Any, device: str | None, lowering: Lowering, read: PlacementReader) -> Built:
         """A concrete function as `Built`. The input of ``read`` is collected at the first call, and read on demand."""
         runtime, run, handle, failure = self.runtime, self.runtime.run, self.runtime.handle, self.runtime.failure
         name = function.inference_fn.name.decode()

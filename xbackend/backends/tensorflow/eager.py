@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.backends.codegen import Source
+from xbackend.backends.codegen import FunctionSource
 from xbackend.backends.contract import Built, Value
 from xbackend.backends.placement import Execution, ProfiledCall, Span
 from xbackend.backends.tensorflow.adapter import TensorFlow
@@ -168,14 +168,14 @@ class Replay:
         if len(self.steps) <= PART:
             objects |= {f"c{j}": self.slots[j] for j in self.constants}
             local = [f"c{j}" if j in self.constants else f"v{j}" for j in range(len(self.slots))]
-            whole = Source(title, local[:count])
+            whole = FunctionSource(title, local[:count])
             self._write(whole, range(len(self.steps)), local, objects)
             whole.line(f"return [{', '.join(local[j] for j in outputs)}]")
             return whole.compile()
         held = [f"v[{j}]" for j in range(len(self.slots))]
         parts = []
         for begin in range(0, len(self.steps), PART):
-            part = Source(f"{title}, from step {begin}", ["v"])
+            part = FunctionSource(f"{title}, from step {begin}", ["v"])
             self._write(part, range(begin, min(begin + PART, len(self.steps))), held, objects)
             parts.append(part.compile())
         slots = self.slots
@@ -189,7 +189,9 @@ class Replay:
 
         return replay
 
-    def _write(self, source: Source, steps: Iterable[int], slots: Sequence[str], objects: Mapping[str, Any]) -> None:
+    def _write(
+        self, source: FunctionSource, steps: Iterable[int], slots: Sequence[str], objects: Mapping[str, Any]
+    ) -> None:
         """Write the source of some steps with these names of the slots; attributes are added to the objects."""
         source.objects |= objects
         for k in steps:

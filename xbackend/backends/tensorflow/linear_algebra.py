@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from xbackend.backends.rows import Row
+from xbackend.backends.rows import LoweringRow
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node
 
@@ -17,12 +17,12 @@ _NO_DETERMINANT = (
 )
 
 
-def raw(name: str, *arguments: str) -> Row:
+def raw(name: str, *arguments: str) -> LoweringRow:
     """A row for a raw op, by the names of its inputs."""
     return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(**dict(zip(arguments, inputs, strict=True)))
 
 
-def _not_for_xla(theirs: Row, tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+def _not_for_xla(theirs: LoweringRow, tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     if xla:
         raise UnsupportedOperation(_NO_DETERMINANT)
     return theirs(tf, node, inputs, xla)
@@ -39,7 +39,7 @@ def _svd(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Sequence[Any]
     return found.u, found.s, tf.linalg.matrix_transpose(found.v)
 
 
-ROWS: Mapping[str, Row] = {
+ROWS: Mapping[str, LoweringRow] = {
     "cholesky": raw("Cholesky", "input"),
     "inv": raw("MatrixInverse", "input"),
     "det": partial(_not_for_xla, raw("MatrixDeterminant", "input")),

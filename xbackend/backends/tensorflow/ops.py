@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.numpy.ops import slices
-from xbackend.backends.rows import Row, Rows
+from xbackend.backends.rows import LoweringRow, Rows
 from xbackend.backends.special_numbers import Elementwise, is_half
 from xbackend.backends.tensorflow import linear_algebra, sorting
 from xbackend.backends.tensorflow.gradient_rules import mended
@@ -56,7 +56,7 @@ _BINARY = {
 MANY_INDICES = 16_384
 
 
-def _mended(tf: Any, node: Node, inputs: Sequence[Any], xla: bool, *, name: str, theirs: Row) -> Any:
+def _mended(tf: Any, node: Node, inputs: Sequence[Any], xla: bool, *, name: str, theirs: LoweringRow) -> Any:
     """The op with the gradient of `gradient_rules`."""
     with mended(tf, name):
         return theirs(tf, node, inputs, xla)
@@ -71,7 +71,7 @@ def _erf(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.where(tf.abs(x) > 1e100, tf.sign(x), result)
 
 
-def _product(theirs: Row, tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+def _product(theirs: LoweringRow, tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     """XLA takes squares of integers for positive, also where they overflow: it gets products without signs."""
     if xla and node.dtype.is_integer:
         return _times(tf, inputs[0], inputs[-1])
@@ -103,7 +103,7 @@ def _trunc(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.where(x < 0, tf.raw_ops.Ceil(x=x), tf.raw_ops.Floor(x=x))
 
 
-def _logarithm(base: float) -> Row:
+def _logarithm(base: float) -> LoweringRow:
     # TensorFlow has the natural logarithm only. A division is rounded once; a product with 1/log(base) would be twice.
     return lambda tf, node, inputs, xla: tf.raw_ops.Log(x=inputs[0]) / tf.constant(math.log(base), node.dtype.value)
 

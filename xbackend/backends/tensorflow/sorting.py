@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.backends.rows import Row
+from xbackend.backends.rows import LoweringRow
 from xbackend.program.program import Node
 
 
@@ -56,4 +56,4 @@ def _searchsorted(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.reshape(getattr(tf.raw_ops, name)(sorted_inputs=vector, values=values, out_type=tf.int64), node.shape)
 
 
-ROWS: Mapping[str, Row] = {"sort": _sort, "argsort": _argsort, "searchsorted": _searchsorted}
+ROWS: Mapping[str, LoweringRow] = {"sort": _sort, "argsort": _argsort, "searchsorted": _searchsorted}

@@ -13,17 +13,17 @@ import xbackend.api.functions as xb
 from xbackend.bring import dtypes
 from xbackend.bring.arrays import parts
 from xbackend.bring.jax.scalars import joining, ordered
-from xbackend.bring.jax.walk import Walk, dtype_of, row
+from xbackend.bring.jax.walk import JaxprWalk, dtype_of, row
 from xbackend.errors import GraphError
 
 
 @row("copy", "copy_p", "optimization_barrier", "name", attributes=None)
-def same(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def same(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     return values
 
 
 @row("broadcast_in_dim", attributes=("shape", "broadcast_dimensions"))
-def broadcast_in_dim(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def broadcast_in_dim(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     if len(values) > 1:
         raise GraphError("a shape that is an array has no row: a program's shapes are fixed")
     shape, axes = tuple(equation.params["shape"]), ints(equation.params["broadcast_dimensions"])
@@ -36,7 +36,7 @@ def broadcast_in_dim(walk: Walk, equation: Any, values: list[Any]) -> Any:
 def _of(name: str, attribute: str, function: Callable[[list[Any], Any], Any]) -> None:
     """Add the row of a primitive that is a function of its operands and of one attribute."""
 
-    def made(walk: Walk, equation: Any, values: list[Any]) -> Any:
+    def made(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
         value = equation.params[attribute]
         return function(values, ints(value) if isinstance(value, tuple) else int(value))
 
@@ -76,14 +76,14 @@ row("split", attributes=("axis", "sizes"))(
 
 
 @row("slice", attributes=("start_indices", "limit_indices", "strides"))
-def sliced(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def sliced(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     starts, stops, steps = (equation.params[name] for name in ("start_indices", "limit_indices", "strides"))
     bounds = zip(ints(starts), ints(stops), ints(steps or (1,) * len(starts)), strict=True)
     return xb.asarray(values[0])[tuple(slice(*each) for each in bounds)]
 
 
 @row("iota", attributes=("dtype", "shape", "dimension"), wraps=True)
-def iota(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def iota(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     shape, axis = tuple(equation.params["shape"]), int(equation.params["dimension"])
     dtype = dtypes.held(dtype_of(equation.outvars[0]))
     many = shape[axis] > 256  # more numbers than uint8 has: it wraps around
@@ -124,7 +124,7 @@ row("pad", attributes=("padding_config",))(
 
 
 @row("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or", attributes=("axes",))
-def reduced(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def reduced(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     name, axes, dtype = equation.primitive.name, ints(equation.params["axes"]), dtype_of(equation.outvars[0])
     if not axes:
         return values[0]
@@ -139,7 +139,7 @@ def reduced(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 @row("argmax", "argmin", attributes=("axes", "index_dtype"))
-def position(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def position(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     function = xb.argmax if equation.primitive.name == "argmax" else xb.argmin
     found = function(ordered(values[0]), axis=ints(equation.params["axes"])[0])
     return dtypes.cast(found, "int64", dtype_of(equation.outvars[0]))
@@ -149,7 +149,7 @@ _JOINED = {"cummax": xb.maximum, "cummin": xb.minimum, "cumlogsumexp": xb.logadd
 
 
 @row("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp", attributes=("axis", "reverse"), wraps=True)
-def cumulative(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def cumulative(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     name, axis, array = equation.primitive.name, int(equation.params["axis"]), xb.asarray(values[0])
     array = xb.flip(array, axis=axis) if equation.params["reverse"] else array
     if name in _JOINED:
@@ -177,7 +177,7 @@ _OF_WINDOWS = ("window_dimensions", "window_strides", "base_dilation", "window_d
 
 
 @row(*_WINDOWS, attributes=_OF_WINDOWS, wraps=True)
-def windows(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def windows(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """One strided slice for each element of the window, joined."""
     lengths, steps, spread, inside = (ints(equation.params[name]) for name in _OF_WINDOWS[:4])
     if prod(lengths) > _LARGEST_WINDOW:
@@ -203,7 +203,7 @@ def windows(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 @row("sort", attributes=("dimension", "is_stable", "num_keys"))
-def sort(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def sort(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     axis, keys = int(equation.params["dimension"]), int(equation.params["num_keys"])
     dtype = dtype_of(equation.invars[0])
     if len(values) == 1:
@@ -222,7 +222,7 @@ def sort(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 @row("top_k", attributes=("k", "axis", "operand", "is_stable"))
-def top_k(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def top_k(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     array = xb.asarray(values[0])
     count, axis = int(equation.params["k"]), int(equation.params.get("axis", -1)) % array.ndim
     order = xb.argsort(ordered(array), axis=axis, descending=True)[(*(slice(None),) * axis, slice(None, count))]

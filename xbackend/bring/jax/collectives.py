@@ -14,7 +14,7 @@ from xbackend.api.tracing.scopes import device as scope
 from xbackend.bring.arrays import parts
 from xbackend.bring.jax.arrays import ints, same
 from xbackend.bring.jax.lockstep import Lockstep
-from xbackend.bring.jax.walk import CASTS, Walk, dtype_of, row
+from xbackend.bring.jax.walk import CASTS, JaxprWalk, dtype_of, row
 from xbackend.errors import GraphError
 
 # The result at a position: a function of its group's values, its index in the group and its device.
@@ -25,7 +25,7 @@ row(*CASTS, attributes=("axes",))(same)  # casts of JAX's types: values stay as 
 
 
 @row("axis_index", attributes=("axis_name",))
-def axis_index(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def axis_index(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     mesh, position = walk.position
     found = np.asarray(mesh.index(position, _names(equation.params["axis_name"])), np.int32)
     walk.note(equation.outvars[0], found)

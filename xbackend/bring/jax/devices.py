@@ -11,7 +11,7 @@ from typing import Any
 
 import xbackend.api.functions as xb
 from xbackend.bring.jax.arrays import same
-from xbackend.bring.jax.walk import Walk, row
+from xbackend.bring.jax.walk import JaxprWalk, row
 
 _FORCED = "--xla_force_host_platform_device_count"
 
@@ -36,7 +36,7 @@ row("sharding_constraint", "reshard", "relayout", "layout_constraint", attribute
 
 
 @row("device_put", attributes=("devices", "srcs", "copy_semantics"))
-def device_put(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def device_put(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     pairs = zip(values, map(device_of, equation.params["devices"]), strict=True)
     return [value if target is None else xb.to_device(value, target) for value, target in pairs]
 

@@ -17,7 +17,7 @@ import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.bring import dtypes
 from xbackend.bring.jax.arrays import ints, shaped, turned
-from xbackend.bring.jax.walk import Walk, dtype_of, row
+from xbackend.bring.jax.walk import JaxprWalk, dtype_of, row
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
@@ -42,7 +42,7 @@ class Positions:
         outside: whether a part leaves the array: bools of the shape ``batch``. `None` where none does, and for CLIP.
     """
 
-    def __init__(self, walk: Walk, equation: Any, shape: tuple[int, ...], lengths: tuple[int, ...]) -> None:
+    def __init__(self, walk: JaxprWalk, equation: Any, shape: tuple[int, ...], lengths: tuple[int, ...]) -> None:
         numbers, gathers = equation.params["dimension_numbers"], equation.primitive.name == "gather"
         starts = ints(numbers.start_index_map if gathers else numbers.scatter_dims_to_operand_dims)
         beside = numbers.start_indices_batching_dims if gathers else numbers.scatter_indices_batching_dims
@@ -128,7 +128,7 @@ _GATHER = ("dimension_numbers", "slice_sizes", "indices_are_sorted", "unique_ind
 
 
 @row("gather", attributes=_GATHER)
-def gather(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def gather(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     numbers, array = equation.params["dimension_numbers"], xb.asarray(values[0])
     offsets = ints(numbers.offset_dims)
     found = Positions(walk, equation, array.shape, ints(equation.params["slice_sizes"]))
@@ -180,7 +180,7 @@ _SCATTER = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode",
 
 
 @row("scatter", "scatter-add", "scatter-sub", attributes=(*_SCATTER, "update_jaxpr"), wraps=True)
-def scatter(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def scatter(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     name, numbers = equation.primitive.name, equation.params["dimension_numbers"]
     if name == "scatter" and equation.params.get("update_jaxpr") is not None:
         raise GraphError("x.at[...].apply has no row: read the part, compute it, and set it")
@@ -221,7 +221,7 @@ def _written(array: Any, parts: Any, found: Positions, add: bool) -> Any:
 # --- dynamic slices ---------------------------------------------------------------------------------------------------
 
 
-def _begins(walk: Walk, shape: tuple[int, ...], lengths: tuple[int, ...], atoms: Any) -> list[Any]:
+def _begins(walk: JaxprWalk, shape: tuple[int, ...], lengths: tuple[int, ...], atoms: Any) -> list[Any]:
     """The starts of a slice, clipped such that it is inside of the array: integers where they are known."""
     found: list[Any] = []
     for n, length, atom in zip(shape, lengths, atoms, strict=True):
@@ -232,7 +232,7 @@ def _begins(walk: Walk, shape: tuple[int, ...], lengths: tuple[int, ...], atoms:
 
 
 @row("dynamic_slice", attributes=("slice_sizes",))
-def dynamic_slice(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def dynamic_slice(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     array, lengths = xb.asarray(values[0]), ints(equation.params["slice_sizes"])
     begins = _begins(walk, array.shape, lengths, equation.invars[1:])
     key = [slice(b, b + n) if isinstance(b, int) else slice(None) for b, n in zip(begins, lengths, strict=True)]
@@ -249,7 +249,7 @@ def _run(begin: Any, length: int) -> Any:
 
 
 @row("dynamic_update_slice")
-def dynamic_update_slice(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def dynamic_update_slice(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     array, update = xb.asarray(values[0]), xb.asarray(values[1])
     return _put(array, update, _begins(walk, array.shape, update.shape, equation.invars[2:]))
 

@@ -11,7 +11,7 @@ import xbackend.api.functions as xb
 from xbackend.api import control_flow
 from xbackend.bring import dtypes
 from xbackend.bring.choices import chosen
-from xbackend.bring.jax.walk import EXPANDED, ROWS, Walk, dtype_of, expanded, inner_jaxprs, opened, row, together
+from xbackend.bring.jax.walk import EXPANDED, ROWS, JaxprWalk, dtype_of, expanded, inner_jaxprs, opened, row, together
 from xbackend.errors import GraphError
 
 _MOST_STEPS = 64  # of a loop over several devices, which is written out
@@ -42,7 +42,7 @@ _SCAN = ("reverse", "length", "num_consts", "num_carry", "linear", "unroll", "_s
 
 
 @row("scan", attributes=_SCAN, inner=("jaxpr",), lacks=_scan_lacks)
-def scan(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def scan(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     if together(equation):
         return _written_out(walk, equation, values)
     params, atoms = equation.params, equation.invars
@@ -59,12 +59,12 @@ def scan(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return [*last, *written]
 
 
-def _inside(walk: Walk, closed: Any, atoms: Any, values: list[Any]) -> list[Any]:
+def _inside(walk: JaxprWalk, closed: Any, atoms: Any, values: list[Any]) -> list[Any]:
     """The results of the jaxpr of a loop or a choice. ``atoms``: the equation's operands that are its first inputs."""
     return [xb.asarray(one) for one in walk.within(closed, atoms).results(closed, values)]
 
 
-def _written_out(walk: Walk, equation: Any, values: list[Any]) -> list[Any]:
+def _written_out(walk: JaxprWalk, equation: Any, values: list[Any]) -> list[Any]:
     """The results of a loop whose every step has nodes of its own."""
     params, closed = equation.params, equation.params["jaxpr"]
     jaxpr, (consts, carries) = opened(closed)[0], _counts(params)
@@ -93,7 +93,7 @@ def _counts(params: Any) -> tuple[int, int]:
 
 
 @row("while", attributes=("cond_nconsts", "body_nconsts"), inner=("cond_jaxpr", "body_jaxpr"), lacks=_while_lacks)
-def while_loop(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def while_loop(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     params, atoms = equation.params, equation.invars
     first, second = int(params["cond_nconsts"]), int(params["body_nconsts"])
     arrays = [xb.asarray(one) for one in values]
@@ -120,7 +120,7 @@ def _kept(going: Any, new: Any, old: Any) -> Any:
 
 
 @row("cond", attributes=("branches_platforms",), inner=("branches",))
-def cond(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def cond(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     branches, atoms = equation.params["branches"], equation.invars[1:]
     index = walk.known(equation.invars[0])
     if index is not None:
@@ -138,7 +138,7 @@ def cond(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 @row("platform_index", attributes=("platforms",))
-def platform_index(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def platform_index(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """The number of the first branch for all platforms or for the CPU: a program runs on any platform."""
     platforms = equation.params["platforms"]
     number = next((i for i, one in enumerate(platforms) if one is None or "cpu" in one), None)
@@ -152,7 +152,7 @@ def platform_index(walk: Walk, equation: Any, values: list[Any]) -> Any:
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def _called(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def _called(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     (name,) = (one for one in ROWS[equation.primitive.name].inner if one in equation.params)
     return walk.inside(equation.params[name], equation.invars)
 
@@ -168,7 +168,7 @@ for _names, _inner in (
 
 
 @row(EXPANDED, attributes=("_prim",))
-def high(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def high(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """`xb.searchsorted` of a vector, else the ops to which JAX expands the primitive."""
     if not inner_jaxprs(equation):
         found = xb.searchsorted(*values, side=equation.params["_prim"].side)

@@ -10,13 +10,13 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api.tracing.scopes import device as scope
 from xbackend.bring.jax.meshes import Mesh, Split, mesh_of, split_of
-from xbackend.bring.jax.walk import ROWS, Walk, inner_jaxprs, opened, row, together
+from xbackend.bring.jax.walk import ROWS, JaxprWalk, inner_jaxprs, opened, row, together
 
 
-class Lockstep(Walk):
+class Lockstep(JaxprWalk):
     """The walks of one jaxpr at all positions of a mesh. A value is a tuple, with an array for each position."""
 
-    def __init__(self, mesh: Mesh, walks: Sequence[Walk]) -> None:
+    def __init__(self, mesh: Mesh, walks: Sequence[JaxprWalk]) -> None:
         super().__init__()
         self.mesh, self.walks = mesh, walks
 
@@ -42,7 +42,7 @@ class Lockstep(Walk):
         for position, walk in enumerate(self.walks):
             walk.put(equation, [one[position] for one in found])
 
-    def within(self, closed: Any, atoms: Sequence[Any]) -> Walk:
+    def within(self, closed: Any, atoms: Sequence[Any]) -> JaxprWalk:
         return Lockstep(self.mesh, [walk.within(closed, atoms) for walk in self.walks])
 
     def value(self, atom: Any) -> Any:
@@ -77,7 +77,7 @@ _SHARD_MAP = ("mesh", "in_specs", "out_specs", "check_vma", "newly_manual_axes",
 
 
 @row("shard_map", attributes=_SHARD_MAP, inner=("jaxpr",), together=True, lacks=_lacks)
-def shard_map(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def shard_map(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """Arguments are split, and results joined, on the device outside. A result that another `shard_map` takes in the
     same shards stays on its devices."""
     params, closed = equation.params, equation.params["jaxpr"]
@@ -100,7 +100,7 @@ def shard_map(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return made
 
 
-def _shards(walk: Walk, mesh: Mesh, value: Any, split: Split) -> tuple[Any, ...]:
+def _shards(walk: JaxprWalk, mesh: Mesh, value: Any, split: Split) -> tuple[Any, ...]:
     """The shard of an argument at each position, on the device there."""
     _, *kept = walk.shards.get(id(value), (None,))
     if kept[:2] == [mesh, split]:

@@ -8,14 +8,14 @@ import xbackend.api.functions as xb
 from xbackend.api import linalg
 from xbackend.bring.arrays import with_ones
 from xbackend.bring.jax.arrays import ints
-from xbackend.bring.jax.walk import OWN, Walk, is_literal, mapping, row
+from xbackend.bring.jax.walk import OWN, JaxprWalk, is_literal, mapping, row
 from xbackend.errors import GraphError
 
 mapping({"cholesky": linalg.cholesky})
 
 
 @row("triangular_solve", attributes=("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"))
-def triangular_solve(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def triangular_solve(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     params, (a, b) = equation.params, values
     lower = bool(params["lower"])
     a = with_ones(a) if params["unit_diagonal"] else a
@@ -29,7 +29,7 @@ def triangular_solve(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 @row("eigh", attributes=("lower", "sort_eigenvalues", "subset_by_index", "algorithm"))
-def eigh(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def eigh(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """JAX returns the vectors first, and reads one triangle."""
     _no_subset(equation)
     x = values[0]
@@ -46,7 +46,7 @@ def _no_subset(equation: Any) -> None:
         raise GraphError("some of the eigenvalues or singular values alone have no row: take them of all")
 
 
-def _is_symmetric(walk: Walk, atom: Any) -> bool:
+def _is_symmetric(walk: JaxprWalk, atom: Any) -> bool:
     """Whether an operand was made as (x + x.mT) / 2, or by another number, as JAX symmetrizes."""
     half = walk.made_by(atom, "div", "mul")
     found = []
@@ -60,20 +60,20 @@ def _is_symmetric(walk: Walk, atom: Any) -> bool:
     return False
 
 
-def _is_one_number(walk: Walk, atom: Any) -> bool:
+def _is_one_number(walk: JaxprWalk, atom: Any) -> bool:
     known = walk.known(atom) if atom.aval.shape else None
     return not atom.aval.shape or (known is not None and known.size > 0 and bool((known == known.flat[0]).all()))
 
 
 @row("qr", attributes=("full_matrices", "pivoting", "use_magma"))
-def qr(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def qr(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     if equation.params.get("pivoting"):
         raise GraphError("qr with pivoting has no row: leave it out")
     return list(linalg.qr(values[0], mode="complete" if equation.params["full_matrices"] else "reduced"))
 
 
 @row("svd", attributes=("full_matrices", "compute_uv", "subset_by_index", "algorithm"))
-def svd(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def svd(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """JAX returns the singular values first."""
     _no_subset(equation)
     if not equation.params["compute_uv"]:
@@ -82,7 +82,7 @@ def svd(walk: Walk, equation: Any, values: list[Any]) -> Any:
     return [singular, left, right]
 
 
-def _solve(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def _solve(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     a, b = values
     vector = equation.outvars[0].aval.ndim == a.ndim - 1 and b.ndim == a.ndim - 1
     if vector and b.ndim > 1:

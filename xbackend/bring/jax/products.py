@@ -11,12 +11,12 @@ import xbackend.api.functions as xb
 from xbackend.bring.arrays import parts
 from xbackend.bring.jax.arrays import ints, padded, shaped, turned
 from xbackend.bring.jax.scalars import as_result
-from xbackend.bring.jax.walk import Walk, row
+from xbackend.bring.jax.walk import JaxprWalk, row
 from xbackend.errors import GraphError
 
 
 @row("dot_general", attributes=("dimension_numbers", "precision", "preferred_element_type"), wraps=True)
-def dot_general(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def dot_general(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """As `xb.matmul`, with free axes flattened to rows or columns; without a summed axis as `xb.multiply`."""
     (over_a, over_b), (batch_a, batch_b) = (map(ints, pair) for pair in equation.params["dimension_numbers"])
     a, b = map(xb.asarray, as_result(equation, values))
@@ -39,7 +39,7 @@ _CONVOLUTION = (
 
 
 @row("conv_general_dilated", attributes=_CONVOLUTION)
-def convolution(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def convolution(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """`xb.conv2d`, with zeros between elements where an array is dilated. Along one axis, a second one has length 1."""
     params, numbers = equation.params, equation.params["dimension_numbers"]
     axes = len(numbers.lhs_spec) - 2

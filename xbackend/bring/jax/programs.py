@@ -10,7 +10,7 @@ from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring import dtypes
 from xbackend.bring.jax import collectives, gathers, jaxprs, matrices, products  # noqa: F401  # fill ROWS
 from xbackend.bring.jax.refused import check_rows
-from xbackend.bring.jax.walk import Walk
+from xbackend.bring.jax.walk import JaxprWalk
 from xbackend.bring.tracing import program_of
 from xbackend.errors import GraphError
 
@@ -22,7 +22,7 @@ def from_jaxpr(closed: Any, names: Sequence[str], name: str, form: Callable[[lis
     specs = [(own, *_spec(own, variable.aval)) for own, variable in zip(names, closed.jaxpr.invars, strict=True)]
 
     def walk(*traced: Any) -> Any:
-        return form([xb.asarray(one) for one in Walk().results(closed, traced)])
+        return form([xb.asarray(one) for one in JaxprWalk().results(closed, traced)])
 
     return program_of(name, specs, walk)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.bring import dtypes
-from xbackend.bring.jax.walk import Walk, dtype_of, mapping, row
+from xbackend.bring.jax.walk import JaxprWalk, dtype_of, mapping, row
 from xbackend.bring.scalars import half_away, named, quotient, remainder, stopped
 from xbackend.errors import GraphError
 
@@ -53,7 +53,7 @@ row("pow", wraps=True)(lambda _, equation, values: xb.pow(*as_result(equation, v
 
 
 @row("div", "rem", wraps=True)
-def divided(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def divided(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """By 0, a quotient of integers has all bits set, and the remainder is the dividend."""
     is_quotient, dtype = equation.primitive.name == "div", np.dtype(dtype_of(equation.outvars[0]))
     made = quotient if is_quotient else remainder
@@ -68,7 +68,7 @@ def divided(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 @row("lt", "le", "gt", "ge")
-def compared(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def compared(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     names = {"lt": xb.less, "le": xb.less_equal, "gt": xb.greater, "ge": xb.greater_equal}
     return names[equation.primitive.name](*(ordered(one) for one in values))
 
@@ -79,7 +79,7 @@ def ordered(value: Any) -> Any:
 
 
 @row("max", "min")
-def extremum(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def extremum(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     return joining(equation.primitive.name, dtype_of(equation.outvars[0]))(*values)
 
 
@@ -91,7 +91,7 @@ def joining(name: str, dtype: str) -> Callable[..., Any]:
 
 
 @row("integer_pow", attributes=("y",), wraps=True)
-def integer_power(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def integer_power(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """By squaring, as XLA does."""
     x, exponent = values[0], int(equation.params["y"])
     if exponent == 0:
@@ -106,7 +106,7 @@ def integer_power(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 @row("polynomial", attributes=("unroll",), wraps=True)
-def polynomial(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def polynomial(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """By Horner's rule, as in JAX. The first coefficient is the constant term."""
     x, *coefficients = values
     return reduce(lambda total, one: xb.add(xb.multiply(total, x), one), reversed(coefficients))
@@ -118,7 +118,7 @@ row("round", attributes=("rounding_method",))(  # 1 is jax.lax.RoundingMethod.TO
 
 
 @row("select_n")
-def select(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def select(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     which, *cases, result = values
     if dtype_of(equation.invars[0]) == "bool" and cases:
         return xb.where(which, result, *cases)
@@ -128,7 +128,7 @@ def select(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 @row("clamp")
-def clamp(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def clamp(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """At a bound x has no gradient, as in JAX; the bound has it, which in JAX has none either. A bound that is NaN is
     the result."""
     low, x, high = values
@@ -142,7 +142,7 @@ def clamp(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 @row("shift_left", "shift_right_arithmetic", "shift_right_logical", wraps=True)
-def shifted(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def shifted(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """A shift by all bits or more, or below 0, leaves copies of the sign if it is arithmetic, else 0."""
     name, dtype, (x, by) = equation.primitive.name, dtype_of(equation.outvars[0]), values
     unsigned, signs, last = dtype.startswith("uint"), name == "shift_right_arithmetic", 8 * np.dtype(dtype).itemsize - 1
@@ -160,7 +160,7 @@ def shifted(walk: Walk, equation: Any, values: list[Any]) -> Any:
 
 
 @row("convert_element_type", attributes=("new_dtype", "weak_type"))
-def convert(walk: Walk, equation: Any, values: list[Any]) -> Any:
+def convert(walk: JaxprWalk, equation: Any, values: list[Any]) -> Any:
     """A floating-point number beyond an integer dtype becomes its nearest bound; NaN becomes 0."""
     before, after = dtype_of(equation.invars[0]), dtype_of(equation.outvars[0])
     if "float" not in before or "int" not in after:

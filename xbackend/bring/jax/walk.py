@@ -25,7 +25,7 @@ Function = Callable[[Any, Any, list[Any]], Any]
 
 
 @dataclass(frozen=True)
-class Row:
+class PrimitiveRow:
     """How the equations of a primitive come in.
 
     Attributes:
@@ -45,7 +45,7 @@ class Row:
     lacks: Callable[[Any], str]
 
 
-ROWS: dict[str, Row] = {}  # by the name of the primitive
+ROWS: dict[str, PrimitiveRow] = {}  # by the name of the primitive
 REFUSED: dict[str, str] = {}  # what to write instead, by the name of the primitive
 OWN: dict[str, Function] = {}  # by name: functions of jax.numpy.linalg whose jaxprs are not walked
 EXPANDED = "call_hi_primitive"  # from JAX 0.11 on
@@ -65,11 +65,11 @@ def row(
     lacks: Callable[[Any], str] = lambda equation: "",
 ) -> Callable[[Function], Function]:
     """Make a function the row of these primitives. It gets the walk, the equation and the operands, and returns the
-    result, or a list of all results. The options are attributes of `Row`."""
+    result, or a list of all results. The options are attributes of `PrimitiveRow`."""
 
     def put(function: Function) -> Function:
         known = None if attributes is None else frozenset((*attributes, *inner))
-        ROWS.update(dict.fromkeys(names, Row(function, known, tuple(inner), wraps, together, lacks)))
+        ROWS.update(dict.fromkeys(names, PrimitiveRow(function, known, tuple(inner), wraps, together, lacks)))
         return function
 
     return put
@@ -85,7 +85,7 @@ def opened(closed: Any) -> tuple[Any, Sequence[Any]]:
     return (closed.jaxpr, closed.consts) if hasattr(closed, "consts") else (closed, ())
 
 
-class Walk:
+class JaxprWalk:
     """The variables of one jaxpr with their values: traced arrays, or arrays of NumPy."""
 
     def __init__(self) -> None:
@@ -116,9 +116,9 @@ class Walk:
         """The results of an inner jaxpr whose inputs are these operands of an equation."""
         return self.within(closed, atoms).results(closed, [self.value(one) for one in atoms])
 
-    def within(self, closed: Any, atoms: Sequence[Any]) -> Walk:
+    def within(self, closed: Any, atoms: Sequence[Any]) -> JaxprWalk:
         """The walk of an inner jaxpr whose first inputs are the operands ``atoms``; `None` stands for none."""
-        inner = Walk()
+        inner = JaxprWalk()
         inner.shards, inner.position = self.shards, self.position
         for variable, atom in zip(opened(closed)[0].invars, atoms, strict=False):
             if atom is not None and self.is_constant(atom):

@@ -12,7 +12,7 @@ import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.bring import dtypes
 from xbackend.bring.arrays import parts
-from xbackend.bring.lineage.walk import FOLDED, Walk, graph_of, row
+from xbackend.bring.lineage.walk import FOLDED, LineageWalk, graph_of, row
 from xbackend.errors import GraphError
 
 
@@ -20,18 +20,18 @@ from xbackend.errors import GraphError
     *("DeepCopyOp", "ViewOp", "TensorFromScalar", "ScalarFromTensor", "Unbroadcast", "Rebroadcast", "SpecifyShape"),
     props="axis axes",
 )
-def same(walk: Walk, node: Any, values: list[Any]) -> Any:
+def same(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     return values[0]
 
 
 @row("Shape", "Shape_i", props="i")
-def shape(walk: Walk, node: Any, values: list[Any]) -> Any:
+def shape(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     lengths = walk.array(node.inputs[0]).shape
     return np.asarray(lengths if type(node.op).__name__ == "Shape" else lengths[node.op.i], np.int64)
 
 
 @row("DimShuffle", props="new_order")
-def dim_shuffle(walk: Walk, node: Any, values: list[Any]) -> Any:
+def dim_shuffle(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     array, order = walk.array(node.inputs[0]), list(node.op.new_order)
     kept = [axis for axis in order if axis != "x"]
     if len(kept) < array.ndim:
@@ -48,20 +48,20 @@ row("Reshape")(
 
 
 @row("JoinDims", props="start_axis n_axes")
-def join_dims(walk: Walk, node: Any, values: list[Any]) -> Any:
+def join_dims(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     array, start, end = walk.array(node.inputs[0]), node.op.start_axis, node.op.start_axis + node.op.n_axes
     return xb.reshape(array, (*array.shape[:start], prod(array.shape[start:end]), *array.shape[end:]))
 
 
 @row("SplitDims", props="axis")
-def split_dims(walk: Walk, node: Any, values: list[Any]) -> Any:
+def split_dims(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     array, axis = walk.array(node.inputs[0]), node.op.axis
     lengths = walk.lengths(node.inputs[1], "the shape that an axis is split into")
     return xb.reshape(array, (*array.shape[:axis], *lengths, *array.shape[axis + 1 :]))
 
 
 @row("Alloc", "AllocEmpty")
-def alloc(walk: Walk, node: Any, values: list[Any]) -> Any:
+def alloc(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     dtype, is_empty = node.outputs[0].type.dtype, type(node.op).__name__ == "AllocEmpty"
     lengths = tuple(walk.whole(one, "the shape of an alloc") for one in node.inputs[0 if is_empty else 1 :])
     if is_empty:
@@ -70,13 +70,13 @@ def alloc(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 @row("MakeVector")
-def make_vector(walk: Walk, node: Any, values: list[Any]) -> Any:
+def make_vector(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     dtype = node.outputs[0].type.dtype
     return xb.stack([walk.cast(one, dtype) for one in node.inputs])
 
 
 @row("Join", props="axis")
-def join(walk: Walk, node: Any, values: list[Any]) -> Any:
+def join(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     arrays, axis = list(node.inputs), getattr(node.op, "axis", None)
     if axis is None:  # in older generations it is the first input
         axis = walk.whole(arrays.pop(0), "the axis of a join")
@@ -84,7 +84,7 @@ def join(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 @row("Split", props="axis")
-def split(walk: Walk, node: Any, values: list[Any]) -> Any:
+def split(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     array, rest, axis = walk.array(node.inputs[0]), list(node.inputs[1:]), getattr(node.op, "axis", None)
     if axis is None:
         axis = walk.whole(rest.pop(0), "the axis of a split")
@@ -95,12 +95,12 @@ def split(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 @row("ARange")
-def arange(walk: Walk, node: Any, values: list[Any]) -> Any:
+def arange(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     raise GraphError("the length of an arange depends on the values of the inputs, and a program's shapes are fixed")
 
 
 @row("Eye", "Tri")
-def eye(walk: Walk, node: Any, values: list[Any]) -> Any:
+def eye(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     rows, columns, k = (walk.whole(one, "the shape of a matrix") for one in node.inputs)
     dtype, is_tri = dtypes.held(node.outputs[0].type.dtype), type(node.op).__name__ == "Tri"
     return xb.tril(xb.ones((rows, columns), dtype=dtype), k=k) if is_tri else xb.eye(rows, columns, k=k, dtype=dtype)
@@ -110,14 +110,14 @@ row("DiffOp", props="n axis")(lambda walk, node, _: xb.diff(walk.array(node.inpu
 
 
 @row("Repeat", props="axis")
-def repeat(walk: Walk, node: Any, values: list[Any]) -> Any:
+def repeat(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     counts = np.asarray(walk.known(node.inputs[1], "the counts of a repeat"))
     array, axis = _along(walk.array(node.inputs[0]), node.op.axis)
     return xb.take(array, np.repeat(np.arange(array.shape[axis]), counts), axis=axis)
 
 
 @row("CumOp", props="axis mode")
-def cumulative(walk: Walk, node: Any, values: list[Any]) -> Any:
+def cumulative(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     dtype = node.outputs[0].type.dtype
     if dtype == "bool":
         raise GraphError("cumulative sums and products of bool have no row: cast to int64 before")
@@ -127,7 +127,7 @@ def cumulative(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 @row("Argmax", "MaxAndArgmax", props="axis")
-def argmax(walk: Walk, node: Any, values: list[Any]) -> Any:
+def argmax(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     array = walk.array(node.inputs[0])
     axes = tuple(range(array.ndim) if node.op.axis is None else node.op.axis)
     kept, flat, axis = [a for a in range(array.ndim) if a not in axes], array, -1
@@ -145,7 +145,7 @@ def _along(array: Any, axis: Any) -> tuple[Any, int]:
 
 
 @row("SortOp", "ArgSortOp", props="axis")
-def sort(walk: Walk, node: Any, values: list[Any]) -> Any:
+def sort(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     own = getattr(node.op, "axis", None)
     own = walk.known(node.inputs[1], "the axis of a sort") if len(node.inputs) > 1 else own
     array, axis = _along(walk.array(node.inputs[0]), own)
@@ -155,7 +155,7 @@ def sort(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 @row("SearchsortedOp", props="side")
-def searchsorted(walk: Walk, node: Any, values: list[Any]) -> Any:
+def searchsorted(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     if len(node.inputs) > 2:
         raise GraphError("searchsorted with a sorter has no row: sort the array before")
     common = np.result_type(*(one.type.dtype for one in node.inputs)).name
@@ -167,12 +167,12 @@ row("MakeSlice")(lambda walk, node, _: slice(*map(walk.bound, node.inputs)))
 
 
 @row("Nonzero", "Unique", props="return_index return_inverse return_counts axis")
-def known_only(walk: Walk, node: Any, values: list[Any]) -> Any:
+def known_only(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     raise GraphError("the shape of its result depends on the values of the inputs, and a program's shapes are fixed")
 
 
 @row("CheckAndRaise", "Assert", "CheckParameterValue", props="can_be_replaced_by_ninf")
-def check(walk: Walk, node: Any, values: list[Any]) -> Any:
+def check(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     """A check. A failed one of PyMC's parameters gives minus infinity, as in PyMC. Any other stops the framework; it
     gives NaN, as no program stops."""
     value, conditions = node.inputs[0], [walk.cast(one, "bool") for one in node.inputs[1:]]
@@ -189,7 +189,7 @@ def check(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 @row("OpFromGraph")
-def inner_graph(walk: Walk, node: Any, values: list[Any]) -> Any:
+def inner_graph(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     inputs, outputs = graph_of(node.op) or ([], [])
     if _has_rule(node.op):
         raise GraphError("an OpFromGraph with a gradient of its own has no row: leave the override out")
@@ -209,7 +209,7 @@ def _has_rule(op: Any) -> bool:
 
 
 @row("IfElse")
-def if_else(walk: Walk, node: Any, values: list[Any]) -> Any:
+def if_else(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     count = node.op.n_outs
     condition, then, otherwise = walk.cast(node.inputs[0], "bool"), node.inputs[1 : 1 + count], node.inputs[1 + count :]
     each = zip(then, otherwise, node.outputs, strict=True)

@@ -10,12 +10,12 @@ import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.bring import dtypes
 from xbackend.bring.lineage.endings import entries_of
-from xbackend.bring.lineage.walk import Walk, row
+from xbackend.bring.lineage.walk import LineageWalk, row
 from xbackend.errors import GraphError
 
 
 @row("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1", "AdvancedBooleanSubtensor", props="idx_list")
-def read(walk: Walk, node: Any, values: list[Any]) -> Any:
+def read(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     array = walk.array(node.inputs[0])
     array, key, _ = _turned(array, keys_of(walk, node, node.inputs[1:], array.shape))
     return xb.asarray(array)[key]
@@ -25,7 +25,7 @@ def read(walk: Walk, node: Any, values: list[Any]) -> Any:
     *("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1", "AdvancedBooleanIncSubtensor"),
     props="idx_list set_instead_of_inc ignore_duplicates",
 )
-def written(walk: Walk, node: Any, values: list[Any]) -> Any:
+def written(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     op, dtype = node.op, node.outputs[0].type.dtype
     array, value = walk.cast(node.inputs[0], dtype), walk.cast(node.inputs[1], dtype)
     if getattr(op, "ignore_duplicates", False):
@@ -40,7 +40,7 @@ def written(walk: Walk, node: Any, values: list[Any]) -> Any:
     return result if back is None else xb.permute_dims(result, back)
 
 
-def _mask(walk: Walk, variables: Any, value: Any, shape: tuple[int, ...]) -> Any:
+def _mask(walk: LineageWalk, variables: Any, value: Any, shape: tuple[int, ...]) -> Any:
     """If a traced mask is the whole index and the value is a scalar: the mask with the array's rank; else `None`."""
     mask = walk.value(variables[0]) if len(variables) == 1 else None
     if not isinstance(mask, Array) or mask.dtype is not dtypes.DType.bool or not mask.ndim or np.ndim(value):
@@ -49,7 +49,7 @@ def _mask(walk: Walk, variables: Any, value: Any, shape: tuple[int, ...]) -> Any
     return xb.reshape(mask, (*mask.shape, *(1,) * (len(shape) - mask.ndim)))
 
 
-def keys_of(walk: Walk, node: Any, variables: Any, shape: tuple[int, ...]) -> list[Any]:
+def keys_of(walk: LineageWalk, node: Any, variables: Any, shape: tuple[int, ...]) -> list[Any]:
     """The entries of an index, completed by full slices. Known masks become arrays of integers."""
     keys: list[Any] = []
     for entry in entries_of(node, variables):
@@ -68,7 +68,7 @@ def _check_mask(own: tuple[int, ...], lengths: tuple[int, ...]) -> None:
         raise GraphError(f"a mask of shape {own} is an index of axes of lengths {lengths[: len(own)]}")
 
 
-def _key(walk: Walk, entry: Any) -> Any:
+def _key(walk: LineageWalk, entry: Any) -> Any:
     if isinstance(entry, slice):
         return slice(*map(walk.bound, (entry.start, entry.stop, entry.step)))
     if entry is None or isinstance(entry, int | np.integer):

@@ -16,12 +16,12 @@ from xbackend.api.control_flow import scan as xb_scan
 from xbackend.api.control_flow import while_loop as xb_while_loop
 from xbackend.bring.lineage.endings import info_of, taps_of
 from xbackend.bring.lineage.indexing import keys_of
-from xbackend.bring.lineage.walk import Walk, graph_of, row
+from xbackend.bring.lineage.walk import LineageWalk, graph_of, row
 from xbackend.errors import GraphError
 
 
 @row("Scan")
-def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
+def scan(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     op, outer, info = node.op, node.inputs, info_of(node.op)
     inner_inputs, inner_outputs = graph_of(op) or ([], [])
     if info.n_mit_mot:
@@ -61,7 +61,7 @@ def scan(walk: Walk, node: Any, values: list[Any]) -> Any:
     return [*found, *each, *last]
 
 
-def _begun(walk: Walk, variable: Any, depth: int, steps: int) -> Any:
+def _begun(walk: LineageWalk, variable: Any, depth: int, steps: int) -> Any:
     """The ``depth`` states before the first step, without the empty memory for all states, to whose front Scan's own
     function writes them. Raises `GraphError` if there is memory for fewer states than steps."""
     whole, node = xb.asarray(walk.array(variable)), variable.owner

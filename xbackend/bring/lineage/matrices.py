@@ -18,7 +18,7 @@ from xbackend.api.tracing.array import Array
 from xbackend.bring import dtypes
 from xbackend.bring.arrays import is_diagonal, on_diagonal, with_ones
 from xbackend.bring.lineage.arrays import inner_graph
-from xbackend.bring.lineage.walk import Walk, row
+from xbackend.bring.lineage.walk import LineageWalk, row
 from xbackend.errors import GraphError, ShapeError
 from xbackend.program.shapes import broadcast_shapes
 
@@ -30,7 +30,7 @@ def core(*names: str, props: str = "") -> Callable[[Core], Core]:
     """Register a function of an op and its arrays as the row of ops on matrices, alone and over batches."""
 
     def put(function: Core) -> Core:
-        def alone(walk: Walk, node: Any, values: list[Any]) -> Any:
+        def alone(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
             return _kept(node, function(node.op, *_arrays(walk, node)))
 
         CORES.update(dict.fromkeys(names, function))
@@ -44,14 +44,14 @@ def _kept(node: Any, made: Any) -> Any:
     return made if isinstance(made, list) else dtypes.in_range(made, node.outputs[0].type.dtype)
 
 
-def _arrays(walk: Walk, node: Any) -> list[Any]:
+def _arrays(walk: LineageWalk, node: Any) -> list[Any]:
     """The inputs, cast to the result's dtype if that is a floating-point one."""
     dtype = node.outputs[0].type.dtype
     return [walk.cast(one, dtype) if "float" in dtype else walk.array(one) for one in node.inputs]
 
 
 @row("Blockwise")
-def blockwise(walk: Walk, node: Any, values: list[Any]) -> Any:
+def blockwise(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     """An op over batches: its function in `CORES`, or else the op for each element of the batch, stacked."""
     op, name, signature = node.op.core_op, type(node.op.core_op).__name__, node.op.inputs_sig
     if name in CORES:
@@ -65,7 +65,7 @@ def blockwise(walk: Walk, node: Any, values: list[Any]) -> Any:
         kinds = [(one.type, one.type.ndim - len(own)) for one, own in zip(node.inputs, signature, strict=True)]
         inside = op.make_node(*(kind.clone(shape=kind.shape[axis:])() for kind, axis in kinds))
         parts = [one[where] if batch else one for one in arrays]
-        found.append(Walk(dict(zip(inside.inputs, parts, strict=True))).results(inside.outputs))
+        found.append(LineageWalk(dict(zip(inside.inputs, parts, strict=True))).results(inside.outputs))
     if not batch:
         return found[0]
     results = zip(*found, strict=True)
@@ -168,7 +168,7 @@ def qr(op: Any, x: Any) -> Any:
 
 
 @row("ExtractDiag", props="offset axis1 axis2")
-def extract_diag(walk: Walk, node: Any, values: list[Any]) -> Any:
+def extract_diag(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     op, array = node.op, walk.array(node.inputs[0])
     axes, last = (getattr(op, "axis1", 0), getattr(op, "axis2", 1)), (array.ndim - 2, array.ndim - 1)
     array = array if axes == last else xb.moveaxis(array, axes, last)
@@ -176,7 +176,7 @@ def extract_diag(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 @row("FillDiagonal")
-def fill_diagonal(walk: Walk, node: Any, values: list[Any]) -> Any:
+def fill_diagonal(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     array = walk.array(node.inputs[0])
     if array.ndim != 2:
         raise ShapeError("fill_diagonal of an array of another rank than 2 has no row")
@@ -184,7 +184,7 @@ def fill_diagonal(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 @row("AllocDiag", props="offset axis1 axis2")
-def alloc_diag(walk: Walk, node: Any, values: list[Any]) -> Any:
+def alloc_diag(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     if hasattr(node.op, "fgraph"):
         return inner_graph(walk, node, values)
     array, offset = walk.array(node.inputs[0]), getattr(node.op, "offset", 0)

@@ -7,12 +7,12 @@ from typing import Any
 import xbackend.api.functions as xb
 from xbackend.bring import scalars
 from xbackend.bring.lineage.arrays import inner_graph
-from xbackend.bring.lineage.walk import Walk, row
+from xbackend.bring.lineage.walk import LineageWalk, row
 from xbackend.program.dtypes import DType
 
 
 @row("Softmax", "LogSoftmax", props="axis")
-def softmax(walk: Walk, node: Any, values: list[Any]) -> Any:
+def softmax(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     if hasattr(node.op, "fgraph"):
         return inner_graph(walk, node, values)
     of = scalars.softmax if type(node.op).__name__ == "Softmax" else scalars.log_softmax
@@ -20,7 +20,7 @@ def softmax(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 @row("SoftmaxGrad", props="axis")
-def softmax_gradient(walk: Walk, node: Any, values: list[Any]) -> Any:
+def softmax_gradient(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     slope, softmax = map(walk.array, node.inputs)
     each = xb.multiply(slope, softmax)
     summed = xb.sum(each, axis=getattr(node.op, "axis", -1), keepdims=True)
@@ -28,14 +28,14 @@ def softmax_gradient(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 @row("CrossentropyCategorical1Hot")
-def entropy(walk: Walk, node: Any, values: list[Any]) -> Any:
+def entropy(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     probabilities, labels = map(walk.array, node.inputs)
     own = xb.take_along_axis(probabilities, _column(labels), axis=1)
     return xb.negative(xb.log(xb.squeeze(own, axis=1)))
 
 
 @row("CrossentropyCategorical1HotGrad")
-def entropy_gradient(walk: Walk, node: Any, values: list[Any]) -> Any:
+def entropy_gradient(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     slope, probabilities, labels = map(walk.array, node.inputs)
     own = xb.equal(xb.arange(probabilities.shape[1], dtype=DType.int64), _column(labels))
     each = xb.negative(xb.divide(xb.expand_dims(slope, axis=1), probabilities))

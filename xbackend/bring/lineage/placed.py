@@ -16,13 +16,13 @@ from xbackend.api.tracing.scopes import on
 from xbackend.api.tracing.state import shared
 from xbackend.api.tracing.tracer import current
 from xbackend.bring import dtypes
-from xbackend.bring.lineage.walk import Walk, context_of, has_context, line_of, nodes, row
+from xbackend.bring.lineage.walk import LineageWalk, context_of, has_context, line_of, nodes, row
 
 HOST = "cpu:0"
 
 
 @row("HostFromGpu", "GpuContiguous")
-def same(walk: Walk, node: Any, values: list[Any]) -> Any:
+def same(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     """Theano puts these before each op with an operand on a context, and lifts that op: they do not place it."""
     return values[0]
 
@@ -30,7 +30,7 @@ def same(walk: Walk, node: Any, values: list[Any]) -> Any:
 row("GpuFromHost", "GpuToGpu", props="context_name")(lambda walk, node, values: walk.moved(node))
 
 
-class Outermost(Walk):
+class Outermost(LineageWalk):
     """The walk through a whole graph. Theano's contexts place its ops; its shared variables become the program's."""
 
     def __init__(self, values: Mapping[Any, Any], outputs: Sequence[Any], gradients: bool) -> None:

@@ -18,7 +18,7 @@ import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.bring import dtypes
 from xbackend.bring.lineage.bessel import ive
-from xbackend.bring.lineage.walk import SCALARS, Walk, row
+from xbackend.bring.lineage.walk import SCALARS, LineageWalk, row
 from xbackend.bring.scalars import Scalar, clip, half_away, named, softplus
 from xbackend.errors import GraphError
 
@@ -133,13 +133,13 @@ _MONOTONE: dict[str, Callable[[Sequence[int]], int]] = {
 
 
 @row("Elemwise", "ScalarOp")
-def elementwise(walk: Walk, node: Any, values: list[Any]) -> Any:
+def elementwise(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     """A scalar op, element by element. Raises `GraphError` for an op without a row for its dtype."""
     op, inputs, output = getattr(node.op, "scalar_op", node.op), node.inputs, node.outputs[0]
     name, dtype = type(op).__name__, output.type.dtype
     if name == "Composite":
         inner = zip(op.fgraph.inputs, inputs, strict=True)
-        return Walk({one: walk.value(own) for one, own in inner}).results(op.fgraph.outputs)
+        return LineageWalk({one: walk.value(own) for one, own in inner}).results(op.fgraph.outputs)
     if name in COMPARED:
         common = np.result_type(*(one.type.dtype for one in inputs)).name
         return COMPARED[name](*(walk.cast(one, common) for one in inputs))
@@ -175,7 +175,7 @@ _POLES = {
 _CHAIN = 64  # the largest number of nodes of a branch to examine
 
 
-def _guarded(walk: Walk, branch: Any, taken: Any, otherwise: bool) -> Walk:
+def _guarded(walk: LineageWalk, branch: Any, taken: Any, otherwise: bool) -> LineageWalk:
     """A walk in which the operands at poles in a branch of a switch are those of `_POLES` where it is not taken.
 
     Without it the gradient there is 0 times an infinite derivative, NaN; the lineage's rewrites of a gradient give 0
@@ -184,7 +184,7 @@ def _guarded(walk: Walk, branch: Any, taken: Any, otherwise: bool) -> Walk:
     chain, changed = _chain(walk, branch) if prod(taken.shape) > 1 else (), set[Any]()
     if not chain:
         return walk
-    own = Walk({one: walk.value(one) for node in chain for one in (*node.inputs, *node.outputs)})
+    own = LineageWalk({one: walk.value(one) for node in chain for one in (*node.inputs, *node.outputs)})
     for node in chain:
         place, plain = _POLES.get(type(node.op.scalar_op).__name__, (None, 1.0))
         before: dict[Any, Any] = {}  # the guard is for this node only
@@ -204,7 +204,7 @@ def _can_be_guarded(value: Any, taken: Any) -> bool:
     return is_floating and np.broadcast_shapes(value.shape, taken.shape) == value.shape
 
 
-def _chain(walk: Walk, branch: Any) -> list[Any]:
+def _chain(walk: LineageWalk, branch: Any) -> list[Any]:
     """The elementwise nodes that a branch ends in, predecessors first, back to given variables, other switches and
     other ops."""
     found: list[Any] = []
@@ -224,7 +224,7 @@ def _chain(walk: Walk, branch: Any) -> list[Any]:
     return found
 
 
-def _range(walk: Walk, variable: Any) -> dtypes.Range | None:
+def _range(walk: LineageWalk, variable: Any) -> dtypes.Range | None:
     value, dtype = walk.value(variable), variable.type.dtype
     if not isinstance(value, Array):
         known = np.asarray(value)
@@ -244,7 +244,7 @@ _REDUCED: dict[str, Callable[..., Any]] = {
     *("CAReduce", "CAReduceDtype", "Sum", "Prod", "Max", "Min", "All", "Any", "FixedOpCAReduce", "NonZeroDimsCAReduce"),
     props="axis acc_dtype initial",
 )
-def reduction(walk: Walk, node: Any, values: list[Any]) -> Any:
+def reduction(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     """A reduction. ``initial`` concerns empty arrays only, whose maximum and minimum a program refuses."""
     (variable,), dtype = node.inputs, node.outputs[0].type.dtype
     axes, name = _axes(node), type(node.op.scalar_op).__name__
@@ -259,7 +259,7 @@ def reduction(walk: Walk, node: Any, values: list[Any]) -> Any:
 
 
 @row("ProdWithoutZeros", props="axis acc_dtype")
-def product_without_zeros(walk: Walk, node: Any, values: list[Any]) -> Any:
+def product_without_zeros(walk: LineageWalk, node: Any, values: list[Any]) -> Any:
     (variable,), dtype = node.inputs, node.outputs[0].type.dtype
     array = walk.cast(variable, dtype)
     ones = xb.where(xb.equal(array, 0), xb.ones_like(array), array)

@@ -26,10 +26,10 @@ def prepare() -> None:
     """Let the next import of Theano have these changes."""
     sys.modules[_HIDDEN] = None  # type: ignore[assignment]
     sys.modules.update(contexts.modules())
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _TheanoFinder())
 
 
-class _Finder(MetaPathFinder):
+class _TheanoFinder(MetaPathFinder):
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         loader = {"theano": _WithFlags, "theano.gpuarray": _WithoutDevices}.get(name)
         spec = PathFinder.find_spec(name, path) if loader is not None else None

@@ -21,8 +21,8 @@ from xbackend.bring.lines import is_users
 from xbackend.bring.missing import Missing
 from xbackend.errors import GraphError, XBackendError
 
-Row = Callable[["Walk", Any, list[Any]], Any]
-ROWS: dict[str, Row] = {}  # by the name of the op's class
+LineageRow = Callable[["LineageWalk", Any, list[Any]], Any]
+ROWS: dict[str, LineageRow] = {}  # by the name of the op's class
 PROPS: dict[str, frozenset[str]] = {}  # by the same name: the props that do not matter, or that the row reads
 SCALARS: set[str] = set()  # the elementwise ops that have a row
 # Props without effect on results (memory, checks, algorithms), and those that types of variables or the walk cover.
@@ -37,14 +37,14 @@ _OF_ANY_OP = frozenset(
 FOLDED = 1 << 16  # the most elements that an op makes of fewer during the walk
 
 
-def row(*names: str, props: str = "") -> Callable[[Row], Row]:
+def row(*names: str, props: str = "") -> Callable[[LineageRow], LineageRow]:
     """Register a function as the row of the ops whose classes have these names.
 
     It is called with the walk, the node and the values of its inputs, and returns the value of the output, or a list
     of all outputs. ``props`` are those that it reads; any other is an error, unless it is `None` or in `_OF_ANY_OP`.
     """
 
-    def put(function: Row) -> Row:
+    def put(function: LineageRow) -> LineageRow:
         ROWS.update(dict.fromkeys(names, function))
         PROPS.update(dict.fromkeys(names, _OF_ANY_OP.union(props.split())))
         return function
@@ -52,7 +52,7 @@ def row(*names: str, props: str = "") -> Callable[[Row], Row]:
     return put
 
 
-class Walk:
+class LineageWalk:
     """The values of a graph's variables: arrays of the program, or known arrays of NumPy.
 
     ``context`` is Theano's context of the current node, or, in a loop or an inner graph, of the outer node.
@@ -64,9 +64,9 @@ class Walk:
         self.given = frozenset(values)
         self.ranges: dict[Any, dtypes.Range] = {}  # of variables of small dtypes
 
-    def inner(self, values: Mapping[Any, Any]) -> Walk:
+    def inner(self, values: Mapping[Any, Any]) -> LineageWalk:
         """A walk through the graph inside of an op."""
-        return Walk(values, self.context, self.gradients)
+        return LineageWalk(values, self.context, self.gradients)
 
     def results(self, outputs: Sequence[Any]) -> list[Any]:
         """The values of the outputs, whose nodes are walked. Raises `GraphError`."""
@@ -165,7 +165,7 @@ def context_of(variable: Any) -> str | None:
     return name
 
 
-def row_of(op: Any) -> Row | None:
+def row_of(op: Any) -> LineageRow | None:
     """The row of an op: that of its class, or else of its base `ScalarOp` or `OpFromGraph`; `None` without one."""
     names = (type(op).__name__, *(name for name in ("ScalarOp", "OpFromGraph") if is_a(op, name)))
     return next((ROWS[name] for name in names if name in ROWS), None)

@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from xbackend.bring.onnx.graph import Use
+from xbackend.bring.onnx.graph import OnnxUse
 from xbackend.program.dtypes import DType
 
-Row = Callable[[Use], str | Sequence[str]]
+OnnxRow = Callable[[OnnxUse], str | Sequence[str]]
 
 
-def operator(name: str) -> Row:
+def operator(name: str) -> OnnxRow:
     return lambda use: use(name, *use.inputs)
 
 
-def _where(use: Use) -> str:
+def _where(use: OnnxUse) -> str:
     """Of booleans by logic, as ONNX Runtime has no `Where` for them."""
     condition, x, y = use.inputs
     if use.node.dtype is not DType.bool:
@@ -27,24 +27,24 @@ def _where(use: Use) -> str:
     return use("Or", use("And", condition, x), use("And", use("Not", condition), y))
 
 
-def _sign(use: Use) -> str:
+def _sign(use: OnnxUse) -> str:
     """The sign of NaN is NaN, which the standard leaves open."""
     (x,) = use.inputs
     sign = use("Sign", x)
     return use("Where", use("IsNaN", x), x, sign) if use.is_floating else sign
 
 
-def _trunc(use: Use) -> str:
+def _trunc(use: OnnxUse) -> str:
     (x,) = use.inputs
     return use("Where", use("Greater", x, use.number(0)), use("Floor", x), use("Ceil", x))
 
 
-def _isfinite(use: Use) -> str:
+def _isfinite(use: OnnxUse) -> str:
     (x,) = use.inputs
     return use("Not", use("Or", use("IsNaN", x), use("IsInf", x)))
 
 
-def _extreme(use: Use) -> str:
+def _extreme(use: OnnxUse) -> str:
     """`maximum` and `minimum`: NaN if an operand is, which the standard leaves open."""
     x, y = use.inputs
     found = use("Max" if use.node.op == "maximum" else "Min", x, y)
@@ -53,7 +53,7 @@ def _extreme(use: Use) -> str:
     return use("Where", use("IsNaN", x), x, use("Where", use("IsNaN", y), y, found))
 
 
-def _logarithm(use: Use) -> str:
+def _logarithm(use: OnnxUse) -> str:
     """The quotient of natural logarithms. Of a power of the base it is rounded, as it may not be whole."""
     (x,), base = use.inputs, 2 if use.node.op == "log2" else 10
     found = use("Div", use("Log", x), use.number(math.log(base)))
@@ -61,7 +61,7 @@ def _logarithm(use: Use) -> str:
     return use("Where", use("Equal", use("Pow", use.number(base), whole), x), whole, found)
 
 
-def _expm1(use: Use) -> str:
+def _expm1(use: OnnxUse) -> str:
     """x (u - 1) / log(u) with u = exp(x), in which the rounding of u cancels: Higham, Accuracy and Stability of
     Numerical Algorithms, section 1.14.1."""
     (x,) = use.inputs
@@ -72,7 +72,7 @@ def _expm1(use: Use) -> str:
     return use("Where", use("Equal", less, use.number(-1)), less, use("Mul", x, ratio))
 
 
-def _log1p(use: Use) -> str:
+def _log1p(use: OnnxUse) -> str:
     """x log(u) / (u - 1) with u = 1 + x, as in `_expm1`."""
     (x,) = use.inputs
     one = use.number(1)
@@ -82,7 +82,7 @@ def _log1p(use: Use) -> str:
     return use("Mul", x, use("Where", is_itself, one, ratio))
 
 
-def _atan2(use: Use) -> str:
+def _atan2(use: OnnxUse) -> str:
     """The angle of the absolute values, moved to the quadrant of the signs."""
     y, x = use.inputs
     zero, one = use.number(0), use.number(1)
@@ -94,7 +94,7 @@ def _atan2(use: Use) -> str:
     return use("Mul", use("Where", is_negative(use, y), use.number(-1), one), angle)
 
 
-def is_negative(use: Use, x: str) -> str:
+def is_negative(use: OnnxUse, x: str) -> str:
     """Whether a number is negative, or -0, which has a negative reciprocal."""
     zero = use.number(0)
     return use("Or", use("Less", x, zero), use("Less", use("Reciprocal", x), zero))
@@ -111,7 +111,7 @@ _NAMES = {
     **{"bitwise_invert": "BitwiseNot", "bitwise_and": "BitwiseAnd", "bitwise_or": "BitwiseOr"},
     "bitwise_xor": "BitwiseXor",
 }
-ROWS: Mapping[str, Row] = {
+ROWS: Mapping[str, OnnxRow] = {
     **{ours: operator(theirs) for ours, theirs in _NAMES.items()},
     "not_equal": lambda use: use("Not", use("Equal", *use.inputs)),
     "where": _where,

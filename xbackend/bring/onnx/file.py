@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.bring.onnx.graph import Graph
+from xbackend.bring.onnx.graph import OnnxGraph
 from xbackend.bring.onnx.walk import graph_of
 from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
@@ -37,7 +37,7 @@ def model_of(program: Program) -> Any:
     return made
 
 
-def _proto(graph: Graph, name: str, constants: dict[str, np.ndarray]) -> Any:
+def _proto(graph: OnnxGraph, name: str, constants: dict[str, np.ndarray]) -> Any:
     from onnx import helper, numpy_helper
 
     nodes = []
@@ -52,7 +52,7 @@ def _proto(graph: Graph, name: str, constants: dict[str, np.ndarray]) -> Any:
 def _attribute(value: Any, name: str) -> Any:
     from onnx import helper
 
-    if isinstance(value, Graph):
+    if isinstance(value, OnnxGraph):
         return _proto(value, name, {})
     return helper.np_dtype_to_tensor_dtype(np.dtype(value.value)) if isinstance(value, DType) else value
 

@@ -23,7 +23,7 @@ FRONT = -(2**63)  # the stop of a slice with a negative step that includes the f
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A node of ONNX. An attribute is an int, a string, ints, a `DType` or a `Graph`."""
+    """A node of ONNX. An attribute is an int, a string, ints, a `DType` or a `OnnxGraph`."""
 
     op: str
     inputs: tuple[str, ...]
@@ -32,7 +32,7 @@ class Operation:
 
 
 @dataclass
-class Model:
+class OnnxModel:
     """Shared by the graphs of a file: the names, which are unique in it, and the constants."""
 
     taken: set[str] = field(default_factory=set)
@@ -48,11 +48,11 @@ class Model:
 
 
 @dataclass
-class Graph:
+class OnnxGraph:
     """A graph that is being written: that of the file, or the body of a loop or a choice, which also reads values of
     its outer graphs. ``defaults`` are default values of inputs."""
 
-    model: Model
+    model: OnnxModel
     inputs: list[tuple[str, Aval]] = field(default_factory=list)
     outputs: list[tuple[str, Aval]] = field(default_factory=list)
     nodes: list[Operation] = field(default_factory=list)
@@ -96,10 +96,10 @@ class Graph:
 
 
 @dataclass(frozen=True)
-class Use:
+class OnnxUse:
     """A node of a program, as its row gets it: with the names of its operands in the graph."""
 
-    graph: Graph
+    graph: OnnxGraph
     program: Program
     node: Node
     inputs: Sequence[str]

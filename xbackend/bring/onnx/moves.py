@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xbackend.bring.onnx.elementwise import Row, operator
-from xbackend.bring.onnx.graph import FRONT, Use
+from xbackend.bring.onnx.elementwise import OnnxRow, operator
+from xbackend.bring.onnx.graph import FRONT, OnnxUse
 from xbackend.program.dtypes import DType
 
 
-def _reshaped(use: Use, x: str, shape: Sequence[int]) -> str:
+def _reshaped(use: OnnxUse, x: str, shape: Sequence[int]) -> str:
     return use("Reshape", x, use.ints(*shape), allowzero=1)
 
 
-def _transposed(use: Use, x: str, axes: Sequence[int]) -> str:
+def _transposed(use: OnnxUse, x: str, axes: Sequence[int]) -> str:
     return use("Transpose", x, perm=tuple(axes)) if list(axes) != sorted(axes) else x
 
 
-def _part(use: Use, x: str, shape: Sequence[int]) -> str:
+def _part(use: OnnxUse, x: str, shape: Sequence[int]) -> str:
     """The part that a slice op reads, with all axes."""
     params = use.params
     each = zip(shape, params["starts"], params["stops"], params["steps"], strict=True)
@@ -31,12 +31,12 @@ def _part(use: Use, x: str, shape: Sequence[int]) -> str:
     return use("Slice", x, use.ints(*starts), use.ints(*stops), use.ints(*cut), use.ints(*steps))
 
 
-def _slice(use: Use) -> str:
+def _slice(use: OnnxUse) -> str:
     part, drop = _part(use, use.inputs[0], use.x.shape), use.params["drop"]
     return use("Squeeze", part, use.ints(*drop)) if drop else part
 
 
-def _written(use: Use) -> str:
+def _written(use: OnnxUse) -> str:
     """`slice_set` and `slice_add`, by `ScatterND`. Its indices are for the axes up to the last that is cut."""
     (x, value), shape, params = use.inputs, use.x.shape, use.params
     if not use.aval(1).size:
@@ -62,7 +62,7 @@ def _written(use: Use) -> str:
     return _reshaped(use, flat, shape)
 
 
-def _scattered(use: Use) -> str:
+def _scattered(use: OnnxUse) -> str:
     """`take_set` and `take_add`, by `ScatterND`. It writes along the first axis: another one is moved there."""
     x, indices, value = use.inputs
     axis, rank, own = use.params["axis"], len(use.x.shape), len(use.aval(1).shape)
@@ -82,7 +82,7 @@ def _scattered(use: Use) -> str:
     return _transposed(use, x, (*range(1, axis + 1), 0, *range(axis + 1, rank)))
 
 
-def _last_of_each(use: Use, places: np.ndarray, value: str) -> tuple[str, str]:
+def _last_of_each(use: OnnxUse, places: np.ndarray, value: str) -> tuple[str, str]:
     """Indices and rows of values that write each place once, with its last value: a runtime may write in any order."""
     _, back = np.unique(places[::-1], return_index=True)
     kept = np.sort(len(places) - 1 - back)
@@ -92,7 +92,7 @@ def _last_of_each(use: Use, places: np.ndarray, value: str) -> tuple[str, str]:
     return use.graph.constant(places[kept].reshape(-1, 1)), rows
 
 
-def _diagonal(use: Use) -> str:
+def _diagonal(use: OnnxUse) -> str:
     """A `Gather` from the flat matrix."""
     *before, rows, columns = use.x.shape
     offset, length = use.params["offset"], use.node.shape[-1]
@@ -101,12 +101,12 @@ def _diagonal(use: Use) -> str:
     return use("Gather", flat, use.ints(*(first + k * (columns + 1) for k in range(length))), axis=len(before))
 
 
-def _stack(use: Use) -> str:
+def _stack(use: OnnxUse) -> str:
     axis = use.params["axis"]
     return use("Concat", *(use("Unsqueeze", x, use.ints(axis)) for x in use.inputs), axis=axis)
 
 
-def _conv2d(use: Use) -> str:
+def _conv2d(use: OnnxUse) -> str:
     """ONNX has channels before height and width, and the results of the kernel first."""
     if not (use.x.size and use.aval(1).size):
         return use.filled(0)
@@ -122,7 +122,7 @@ def _conv2d(use: Use) -> str:
     return _transposed(use, found, (0, 2, 3, 1))
 
 
-ROWS: Mapping[str, Row] = {
+ROWS: Mapping[str, OnnxRow] = {
     "reshape": lambda use: _reshaped(use, use.inputs[0], use.node.shape),
     "permute_dims": lambda use: _transposed(use, use.inputs[0], use.params["axes"]),
     "broadcast_to": lambda use: use("Expand", *use.inputs, use.ints(*use.node.shape)),

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from xbackend.bring.onnx.elementwise import Row, is_negative
-from xbackend.bring.onnx.graph import Use
+from xbackend.bring.onnx.elementwise import OnnxRow, is_negative
+from xbackend.bring.onnx.graph import OnnxUse
 
 _BITS = 6  # of an exponent: from the 64th on, powers of even numbers are 0, and of odd ones only those of 1 and -1 fit
 
 
-def _remainder(use: Use) -> str:
+def _remainder(use: OnnxUse) -> str:
     x, y = use.inputs
     if not use.is_floating:
         return use("Mod", x, _divisor(use), fmod=0)
@@ -23,14 +23,14 @@ def _remainder(use: Use) -> str:
     return use("Mul", sign, use("Abs", rest))
 
 
-def _other_side(use: Use, rest: str, y: str) -> str:
+def _other_side(use: OnnxUse, rest: str, y: str) -> str:
     """Whether a remainder is not 0, and its sign is not the divisor's."""
     zero = use.number(0)
     differ = use("Xor", use("Less", rest, zero), use("Less", y, zero))
     return use("And", differ, use("Not", use("Equal", rest, zero)))
 
 
-def _floor_of_floats(use: Use) -> str:
+def _floor_of_floats(use: OnnxUse) -> str:
     """The floor of the exact quotient, so 1 // 0.1 is 9, not 10, as NumPy's `npy_divmod` computes it."""
     x, y = use.inputs
     zero, one = use.number(0), use.number(1)
@@ -43,7 +43,7 @@ def _floor_of_floats(use: Use) -> str:
     return use("Where", use("Equal", y, zero), quotient, use("Mul", sign, use("Abs", nearest)))
 
 
-def _floor_of_integers(use: Use) -> str:
+def _floor_of_integers(use: OnnxUse) -> str:
     """A division without a remainder, for which it does not matter whether `Div` rounds down or to zero."""
     x, y = use.inputs
     divisor = _divisor(use)
@@ -53,7 +53,7 @@ def _floor_of_integers(use: Use) -> str:
     return use("Where", use("Equal", y, use.number(-1)), use("Neg", x), whole) if divisor != y else whole
 
 
-def _divisor(use: Use) -> str:
+def _divisor(use: OnnxUse) -> str:
     """A divisor of integers that no processor traps at. It is 1 in place of 0, whose quotient is unspecified, and of
     -1, by which the smallest integer has no quotient. A known divisor without 0 and -1 stays."""
     y, known = use.inputs[1], use.known(1)
@@ -63,7 +63,7 @@ def _divisor(use: Use) -> str:
     return use("Where", use("Or", use("Equal", y, use.number(-1)), use("Equal", y, use.number(0))), one, y)
 
 
-def _power_of_floats(use: Use) -> str:
+def _power_of_floats(use: OnnxUse) -> str:
     x, y = use.inputs
     known = use.known(1)
     if known is not None and known.size and (known == 0.5).all():
@@ -73,7 +73,7 @@ def _power_of_floats(use: Use) -> str:
     return use("Pow", x, y)
 
 
-def _power_of_integers(use: Use) -> str:
+def _power_of_integers(use: OnnxUse) -> str:
     """A power by squaring: `Pow` may compute in floating point. The power is unspecified for negative exponents, and
     for exponents over 63 that are not known, if the number is odd and its power does not fit."""
     base, exponent = use.inputs
@@ -94,7 +94,7 @@ def _power_of_integers(use: Use) -> str:
     return result
 
 
-def _by_known(use: Use, base: str, exponent: int) -> str:
+def _by_known(use: OnnxUse, base: str, exponent: int) -> str:
     """A power with a known exponent, expanded to the result's shape if the exponent has more axes."""
     result = ""
     while exponent:
@@ -105,7 +105,7 @@ def _by_known(use: Use, base: str, exponent: int) -> str:
     return result if use.x.shape == use.node.shape else use("Expand", result, use.ints(*use.node.shape))
 
 
-ROWS: Mapping[str, Row] = {
+ROWS: Mapping[str, OnnxRow] = {
     "floor_divide": lambda use: _floor_of_floats(use) if use.is_floating else _floor_of_integers(use),
     "remainder": _remainder,
     "pow": lambda use: _power_of_floats(use) if use.is_floating else _power_of_integers(use),

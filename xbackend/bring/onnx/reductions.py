@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from xbackend.bring.onnx.elementwise import Row
-from xbackend.bring.onnx.graph import Use
+from xbackend.bring.onnx.elementwise import OnnxRow
+from xbackend.bring.onnx.graph import OnnxUse
 from xbackend.program.dtypes import DType
 
 _REDUCED = {  # an operator, and the result for no elements
@@ -20,14 +20,14 @@ _REDUCED = {  # an operator, and the result for no elements
 }
 
 
-def _reduced(use: Use) -> str:
+def _reduced(use: OnnxUse) -> str:
     (name, of_nothing), axes = _REDUCED[use.node.op], use.params["axis"]
     if not use.x.size:
         return use.filled(of_nothing)
     return use(name, *use.inputs, use.ints(*axes), keepdims=0) if axes else use.inputs[0]
 
 
-def _extreme(use: Use) -> str:
+def _extreme(use: OnnxUse) -> str:
     """`max` and `min`: NaN if an element is, which the standard leaves open."""
     (x,), axes = use.inputs, use.params["axis"]
     if not axes:
@@ -39,7 +39,7 @@ def _extreme(use: Use) -> str:
     return use("Where", undefined, use.number(math.nan), found)
 
 
-def _place(use: Use) -> str:
+def _place(use: OnnxUse) -> str:
     """`argmax` and `argmin`: the position of the first NaN if there is one."""
     (x,), axis = use.inputs, use.params["axis"]
     found = use("ArgMax" if use.node.op == "argmax" else "ArgMin", x, axis=axis, keepdims=0)
@@ -50,18 +50,18 @@ def _place(use: Use) -> str:
     return use("Where", use("ReduceMax", undefined, use.ints(axis), keepdims=0), first, found)
 
 
-def _running(name: str) -> Row:
+def _running(name: str) -> OnnxRow:
     return lambda use: use(name, *use.inputs, use.number(use.params["axis"], "int64"))
 
 
-def _order(use: Use, x: str) -> tuple[str, str]:
+def _order(use: OnnxUse, x: str) -> tuple[str, str]:
     """The elements along the axis in ascending order, and their positions. Equal elements keep their order."""
     axis = use.params["axis"]
     values, places = use.graph.add("TopK", [x, use.ints(use.x.shape[axis])], 2, axis=axis, largest=0, sorted=1)
     return values, places
 
 
-def _sort(use: Use) -> str:
+def _sort(use: OnnxUse) -> str:
     """The sorted numbers, then all NaN."""
     (x,), axis = use.inputs, use.params["axis"]
     if not use.is_floating:
@@ -74,7 +74,7 @@ def _sort(use: Use) -> str:
     return use("Where", are_undefined, use.number(math.nan), ordered)
 
 
-def _argsort(use: Use) -> str:
+def _argsort(use: OnnxUse) -> str:
     """Two stable sorts: the first puts NaN last, the second sorts by size."""
     (x,), axis = use.inputs, use.params["axis"]
     if not use.is_floating:
@@ -86,7 +86,7 @@ def _argsort(use: Use) -> str:
     return use("GatherElements", first, second, axis=axis)
 
 
-def _searchsorted(use: Use) -> str:
+def _searchsorted(use: OnnxUse) -> str:
     """The number of elements below each number, or with ``right`` not above it, by bisection. NaN is above all."""
     among, wanted = use.inputs
     length = use.x.shape[0]
@@ -103,14 +103,14 @@ def _searchsorted(use: Use) -> str:
     return found
 
 
-def _precedes(use: Use, first: str, second: str) -> str:
+def _precedes(use: OnnxUse, first: str, second: str) -> str:
     less = use("Less", first, second)
     if not use.is_floating:
         return less
     return use("Or", less, use("And", use("IsNaN", second), use("Not", use("IsNaN", first))))
 
 
-ROWS: Mapping[str, Row] = {
+ROWS: Mapping[str, OnnxRow] = {
     **dict.fromkeys(_REDUCED, _reduced),
     **dict.fromkeys(("max", "min"), _extreme),
     **dict.fromkeys(("argmax", "argmin"), _place),

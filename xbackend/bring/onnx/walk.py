@@ -8,8 +8,8 @@ import numpy as np
 
 from xbackend.bring.missing import Missing
 from xbackend.bring.onnx import elementwise, moves, quotients, reductions
-from xbackend.bring.onnx.elementwise import Row
-from xbackend.bring.onnx.graph import FRONT, Graph, Model, Use
+from xbackend.bring.onnx.elementwise import OnnxRow
+from xbackend.bring.onnx.graph import FRONT, OnnxGraph, OnnxModel, OnnxUse
 from xbackend.bring.source import names as naming
 from xbackend.bring.source.dialect import result_names
 from xbackend.errors import UnsupportedOperation
@@ -41,7 +41,7 @@ def refusal(op: str) -> str:
     return _INSTEAD.get(op, "it has no row yet")
 
 
-def graph_of(program: Program) -> Graph:
+def graph_of(program: Program) -> OnnxGraph:
     """The program's graph. Inputs keep their names. Shared variables are inputs, too, with their first values as
     defaults. Results are named by the keys of dictionaries around them, else ``output_0`` and so on. The new values of
     shared variables follow, as ``new_NAME``. A name that is taken gets a number.
@@ -54,7 +54,7 @@ def graph_of(program: Program) -> Graph:
             missing.add(node.op, node.source, said)
     if missing.found:
         raise UnsupportedOperation(f"{program.name} has ops that ONNX lacks:{missing.lines()}")
-    graph = Graph(Model())
+    graph = OnnxGraph(OnnxModel())
     values: dict[int, str] = {}
     for i in program.inputs:
         values[i] = graph.input(program.values[i].params["name"], program.values[i].aval)
@@ -74,21 +74,21 @@ def graph_of(program: Program) -> Graph:
     return graph
 
 
-def _inlined(graph: Graph, body: Program, given: Sequence[str]) -> list[str]:
+def _inlined(graph: OnnxGraph, body: Program, given: Sequence[str]) -> list[str]:
     """Write a body into a graph; returns the names of its results."""
     values = dict(zip(body.inputs, given, strict=True))
     _write(graph, body, values, {})
     return [values[i] for i in body.outputs]
 
 
-def _body(graph: Graph, body: Program, given: Sequence[str]) -> Graph:
+def _body(graph: OnnxGraph, body: Program, given: Sequence[str]) -> OnnxGraph:
     """Write a body into a graph of its own, with the body's results as the graph's."""
     for i, name in zip(body.outputs, _inlined(graph, body, given), strict=True):
         graph.output(name, body.values[i].aval)
     return graph
 
 
-def _write(graph: Graph, program: Program, values: dict[int, str], claimed: Mapping[int, str]) -> None:
+def _write(graph: OnnxGraph, program: Program, values: dict[int, str], claimed: Mapping[int, str]) -> None:
     """Write the nodes of a program. ``values`` has the names of its inputs, and gets those of all results: the claimed
     name, the name in the user's line, or the operator's."""
     wanted = naming.users(program)
@@ -103,22 +103,22 @@ def _write(graph: Graph, program: Program, values: dict[int, str], claimed: Mapp
             values[i] = graph.called(name, new) if new else name
 
 
-def _made(graph: Graph, program: Program, node: Node, inputs: Sequence[str]) -> Sequence[str]:
+def _made(graph: OnnxGraph, program: Program, node: Node, inputs: Sequence[str]) -> Sequence[str]:
     if node.op in GENERATORS:
         return [_generated(graph, node)]
     if not any(aval.size for aval in node.results):  # all are empty: no operator need take arrays without elements
         return [graph.constant(np.zeros(shape, dtype.value)) for shape, dtype in node.results]
-    made = ROWS[node.op](Use(graph, program, node, inputs))
+    made = ROWS[node.op](OnnxUse(graph, program, node, inputs))
     return [made] if isinstance(made, str) else made
 
 
-def _scan(use: Use) -> Sequence[str]:
+def _scan(use: OnnxUse) -> Sequence[str]:
     """`Scan` needs a sequence: without one it gets an array of booleans. For a reversed loop the sequences are reversed
     before it, and the stacked results after it."""
     params, body = use.params, use.params["body"]
     carries, count = params["carries"], params["carries"] + params["sequences"]
     rows = [_reversed(use, x) if params["reverse"] else x for x in use.inputs[carries:count]]
-    inner = Graph(use.graph.model)
+    inner = OnnxGraph(use.graph.model)
     own = enumerate(body.inputs[:count])
     names = [inner.input("state" if k < carries else "row", body.values[i].aval) for k, i in own]
     if not rows:
@@ -130,16 +130,16 @@ def _scan(use: Use) -> Sequence[str]:
     return [_reversed(use, name) if params["reverse"] and k >= carries else name for k, name in enumerate(made)]
 
 
-def _reversed(use: Use, x: str) -> str:
+def _reversed(use: OnnxUse, x: str) -> str:
     return use("Slice", x, use.ints(-1), use.ints(FRONT), use.ints(0), use.ints(-1))
 
 
-def _while_loop(use: Use) -> Sequence[str]:
+def _while_loop(use: OnnxUse) -> Sequence[str]:
     """The condition is computed before the loop, and at the end of each step."""
     params, body, condition = use.params, use.params["body"], use.params["condition"]
     carries = params["carries"]
     (begins,) = _inlined(use.graph, condition, use.inputs)
-    inner = Graph(use.graph.model)
+    inner = OnnxGraph(use.graph.model)
     inner.input("step", Aval((), DType.int64))
     inner.input("goes_on", Aval((), DType.bool))
     state = [inner.input("state", body.values[i].aval) for i in body.inputs[:carries]]
@@ -152,13 +152,13 @@ def _while_loop(use: Use) -> Sequence[str]:
     return use.graph.add("Loop", ["", begins, *use.inputs[:carries]], carries, body=inner)
 
 
-def _cond(use: Use) -> Sequence[str]:
+def _cond(use: OnnxUse) -> Sequence[str]:
     bodies = (use.params[key] for key in ("then", "otherwise"))
-    then, otherwise = (_body(Graph(use.graph.model), body, use.inputs[1:]) for body in bodies)
+    then, otherwise = (_body(OnnxGraph(use.graph.model), body, use.inputs[1:]) for body in bodies)
     return use.graph.add("If", use.inputs[:1], len(use.node.outputs), then_branch=then, else_branch=otherwise)
 
 
-def _generated(graph: Graph, node: Node) -> str:
+def _generated(graph: OnnxGraph, node: Node) -> str:
     """A constant of the file; a large ``full`` or ``arange`` is an operator on few numbers."""
     params, dtype = node.params, node.dtype.value
     if node.op == "constant" or node.aval.size <= LARGE:
@@ -174,7 +174,7 @@ def _generated(graph: Graph, node: Node) -> str:
     return graph.constant(generate(node))
 
 
-ROWS: Mapping[str, Row] = {
+ROWS: Mapping[str, OnnxRow] = {
     **{**elementwise.ROWS, **quotients.ROWS, **reductions.ROWS, **moves.ROWS},
     **{"scan": _scan, "while_loop": _while_loop, "cond": _cond},
 }

@@ -14,9 +14,9 @@ import numpy as np
 from xbackend.bring.missing import Missing
 from xbackend.bring.source.expressions import ATOM, SIGNED, Expr, call, collected, ending, infix, listed, tupled
 from xbackend.bring.source.functions import group, several_results
-from xbackend.bring.source.layout import Block, Bracket, Line
-from xbackend.bring.source.names import Namespace, escaped, identifier, numbered
-from xbackend.bring.source.rows import Row, dtype_in
+from xbackend.bring.source.layout import Block, Bracket, Statement
+from xbackend.bring.source.names import NameScope, escaped, identifier, numbered
+from xbackend.bring.source.rows import SourceRow, dtype_in
 from xbackend.bring.source.writer import CONTROL, Scope, Use
 from xbackend.devices import Device
 from xbackend.errors import UnsupportedOperation
@@ -42,7 +42,7 @@ class Dialect:
     making: ClassVar[str] = "array"  # its function from lists to an array
     head: ClassVar[str]  # the import that every script has
     reserved: ClassVar[tuple[str, ...]] = ()  # further names in its scripts
-    rows: ClassVar[Mapping[str, Row]]
+    rows: ClassVar[Mapping[str, SourceRow]]
     repeated: ClassVar[frozenset[str]] = frozenset()  # ops of floats whose rows write an operand more than once
     gradients: ClassVar[bool] = True
     gradients_of_functions: ClassVar[bool] = False
@@ -51,11 +51,11 @@ class Dialect:
     def __init__(self, program: Program, devices: Mapping[str, str]) -> None:
         self.program = program
         self.constants: dict[str, np.ndarray] = {}  # in the file beside the script
-        self.top: list[Line | Block] = []  # statements before the function
+        self.top: list[Statement | Block] = []  # statements before the function
         self.above: dict[int, str] = {}  # names of shared variables that are made before the function
         modules = (self.head.rpartition(" ")[2], "np", *self.imports)
         of_differing = "platform", "version"  # which `differing.py` imports into a script
-        self.taken = Namespace((*modules, "Path", "CONSTANTS", "CPUS", "rng", *of_differing, *self.reserved))
+        self.taken = NameScope((*modules, "Path", "CONSTANTS", "CPUS", "rng", *of_differing, *self.reserved))
         self.devices = {device: self.taken.new(name) for device, name in devices.items()}  # names in the script
         self.function = self.taken.new(identifier(program.name))
 
@@ -195,7 +195,7 @@ class Dialect:
         """The device scope of a statement; empty if the framework has none."""
         return ""
 
-    def script(self) -> list[Line | Block]:
+    def script(self) -> list[Statement | Block]:
         """The statements after the imports. State is arguments and results of the function."""
         scope = self.begun()
         scope.returns([*self.program.outputs, *self.program.updates.values()], self.with_state)
@@ -205,7 +205,7 @@ class Dialect:
         """The expression that makes a shared variable, in a framework that has variables."""
         raise NotImplementedError
 
-    def preamble(self) -> list[Line | Block]:
+    def preamble(self) -> list[Statement | Block]:
         """The statements between the imports and the function."""
         return []
 
@@ -215,7 +215,7 @@ class Dialect:
         """Make the shared variables before the function."""
         self.above = {i: self.taken.new(variable.name) for i, variable in self.program.shared.items()}
         for i, name in self.above.items():
-            self.top.append(Line(f"{name} = ", self.variable(i).end, self.place(self.program.values[i].device)))
+            self.top.append(Statement(f"{name} = ", self.variable(i).end, self.place(self.program.values[i].device)))
 
     @property
     def arguments(self) -> list[int]:
@@ -250,23 +250,23 @@ class Dialect:
         scope.run(program.nodes, [*program.outputs, *program.updates.values()])
         return scope
 
-    def docstring(self, scope: Scope) -> list[Line]:
+    def docstring(self, scope: Scope) -> list[Statement]:
         """The docstring: shapes and dtypes of arguments and results."""
         program = self.program
         arguments = [f"    {scope.exprs[i].text}: {program.values[i].aval}" for i in self.arguments]
         lines = [f'"""The results of {escaped(program.name)}.', *(["", "Args:"] if arguments else []), *arguments]
         lines += ["", "Returns:"]
         lines += [f"    {program.values[i].aval}" for i in program.outputs] or ["    nothing"]
-        return [Line(line) for line in [*lines, '"""']]
+        return [Statement(line) for line in [*lines, '"""']]
 
-    def examples(self, scope: Scope) -> list[Line]:
+    def examples(self, scope: Scope) -> list[Statement]:
         """Statements that make random inputs, and the first values of state."""
-        lines = [Line("rng = np.random.default_rng(0)")] if self.program.inputs else []
+        lines = [Statement("rng = np.random.default_rng(0)")] if self.program.inputs else []
         for i in self.arguments:
             value, name = self.program.values[i], scope.exprs[i].text
             if i in self.program.shared:
                 first = self.initial(i)
-                lines.append(Line(f"{name} = ", first.end) if first.end else Line(f"{name} = {first.text}"))
+                lines.append(Statement(f"{name} = ", first.end) if first.end else Statement(f"{name} = {first.text}"))
                 continue
             size = f"size={tupled(value.shape)}"
             if value.dtype.is_floating:
@@ -274,7 +274,7 @@ class Dialect:
             else:
                 made = f"rng.integers(0, {most(self.program, i)}, {size})"
             text = made if value.shape else f"np.asarray({made})"
-            lines.append(Line(f"{name} = {text}.astype({dtype_in('np', value.dtype)})"))
+            lines.append(Statement(f"{name} = {text}.astype({dtype_in('np', value.dtype)})"))
         return lines
 
     def initial(self, i: int) -> Expr:
@@ -298,13 +298,13 @@ class Dialect:
         made = self.structured(results)
         return several_results([ending(replace(made.end, bare=False)) if made.end else made, Expr(group(state))])
 
-    def defined(self, scope: Scope, called: str = "") -> list[Line | Block]:
+    def defined(self, scope: Scope, called: str = "") -> list[Statement | Block]:
         """The function, and its call if the script is run."""
         texts = tuple(scope.exprs[i].text for i in self.arguments)
-        head = Line("", Bracket(f"def {self.function}(", texts, "):"))
-        main = Block(Line('if __name__ == "__main__":'), list(self.examples(scope)))
+        head = Statement("", Bracket(f"def {self.function}(", texts, "):"))
+        main = Block(Statement('if __name__ == "__main__":'), list(self.examples(scope)))
         made = called or Bracket(f"{self.function}(", texts, ")")
-        main.body.append(Line("print(", Bracket("", (made,), ")")))
+        main.body.append(Statement("print(", Bracket("", (made,), ")")))
         return [Block(head, scope.statements), main]
 
     def structured(self, exprs: Sequence[Expr]) -> Expr:

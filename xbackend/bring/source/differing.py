@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from xbackend.bring.source.dialect import literal
-from xbackend.bring.source.names import Namespace, escaped, identifier
+from xbackend.bring.source.names import NameScope, escaped, identifier
 from xbackend.bring.source.script import Source, to_source
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Program
@@ -77,7 +77,7 @@ def in_framework(found: Differing, framework: str, changed: tuple[str, str], bef
 def in_xbackend(found: Differing, devices: Mapping[str, str], count: int) -> Source:
     """The script of xbackend: the program as JSON, compiled by the backend with ``count`` virtual devices."""
     program, constants = found.flat, dict[str, np.ndarray]()
-    taken = Namespace(_OF_XBACKEND)
+    taken = NameScope(_OF_XBACKEND)
     names = [taken.new(program.values[i].params["name"]) for i in program.inputs]
     joined = ", ".join(names)
     told = _told(found, f"{escaped(program.name)} by xbackend: not NumPy's result.")

@@ -32,7 +32,7 @@ class Bracket:
 
 
 @dataclass(slots=True)
-class Line:
+class Statement:
     """One statement. ``device`` is its device scope."""
 
     text: str
@@ -44,12 +44,12 @@ class Line:
 class Block:
     """A compound statement: its first line, and the lines in it."""
 
-    head: Line
-    body: list[Line | Block] = field(default_factory=list)
+    head: Statement
+    body: list[Statement | Block] = field(default_factory=list)
     function: bool = False  # with blank lines around it
 
 
-def written(statements: Sequence[Line | Block], depth: int = 0) -> list[str]:
+def written(statements: Sequence[Statement | Block], depth: int = 0) -> list[str]:
     lines: list[str] = []
     before = False  # whether the statement above is a function
     for number, statement in enumerate(statements):
@@ -64,7 +64,7 @@ def written(statements: Sequence[Line | Block], depth: int = 0) -> list[str]:
     return lines
 
 
-def broken(line: Line, depth: int) -> list[str]:
+def broken(line: Statement, depth: int) -> list[str]:
     space = INDENT * depth
     flat = f"{space}{line.text}{line.end or ''}".rstrip()
     if line.end is None or (len(flat) <= WIDTH and "\n" not in flat):

@@ -42,7 +42,7 @@ _FILE = 1 << 20  # bytes of the largest file that is parsed
 _WORDS = frozenset((*keyword.kwlist, *keyword.softkwlist, *dir(builtins)))
 
 
-class Namespace:
+class NameScope:
     """The taken names of a scope, with those of its outer scopes."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
@@ -53,8 +53,8 @@ class Namespace:
         self.taken.add(found)
         return found
 
-    def inner(self) -> Namespace:
-        return Namespace(self.taken)
+    def inner(self) -> NameScope:
+        return NameScope(self.taken)
 
 
 def numbered(name: str, taken: Container[str]) -> str:

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from xbackend.bring.source.expressions import ATOM, Expr, call, ending, indexed, infix, listed, method, signed, tupled
 from xbackend.bring.source.layout import Bracket
-from xbackend.bring.source.names import Namespace
+from xbackend.bring.source.names import NameScope
 from xbackend.bring.source.writer import Use
 from xbackend.program.dtypes import DType
 
-Row = Callable[[Use], Expr]
+SourceRow = Callable[[Use], Expr]
 
 
-def floor_divide(rounded: Callable[[Expr], Expr]) -> Row:
+def floor_divide(rounded: Callable[[Expr], Expr]) -> SourceRow:
     """``//`` for frameworks that round the quotient of floats before they take its floor, so 1 // 0.1 would be 10."""
 
     def row(use: Use) -> Expr:
@@ -27,24 +27,24 @@ def floor_divide(rounded: Callable[[Expr], Expr]) -> Row:
     return row
 
 
-def function(name: str) -> Row:
+def function(name: str) -> SourceRow:
     return lambda use: call(name, *use.mixed)
 
 
-def of_arrays(name: str) -> Row:
+def of_arrays(name: str) -> SourceRow:
     """A call. Operands that are numbers have a dtype."""
     return lambda use: call(name, *use.arrays)
 
 
-def operator(sign: str) -> Row:
+def operator(sign: str) -> SourceRow:
     return lambda use: infix(sign, *use.mixed)
 
 
-def sign(text: str) -> Row:
+def sign(text: str) -> SourceRow:
     return lambda use: signed(text, use.arrays[0])
 
 
-OPERATORS: dict[str, Row] = {
+OPERATORS: dict[str, SourceRow] = {
     **{"add": operator("+"), "subtract": operator("-"), "multiply": operator("*"), "divide": operator("/")},
     **{"floor_divide": operator("//"), "remainder": operator("%"), "negative": sign("-")},
     **{"less": operator("<"), "less_equal": operator("<="), "greater": operator(">"), "greater_equal": operator(">=")},
@@ -71,7 +71,7 @@ def one_or_all(items: Sequence[int | str]) -> str:
     return str(items[0]) if len(items) == 1 else tupled(items)
 
 
-def reduction(name: str, dtype: Callable[[Use], str | None] = lambda use: None) -> Row:
+def reduction(name: str, dtype: Callable[[Use], str | None] = lambda use: None) -> SourceRow:
     """A reduction. In the shape that keeps its axes with length 1 it is written with ``keepdims``."""
 
     def row(use: Use) -> Expr:
@@ -85,7 +85,7 @@ def reduction(name: str, dtype: Callable[[Use], str | None] = lambda use: None) 
     return row
 
 
-def along(name: str, dtype: Callable[[Use], str | None] = lambda use: None, **options: str) -> Row:
+def along(name: str, dtype: Callable[[Use], str | None] = lambda use: None, **options: str) -> SourceRow:
     return lambda use: call(name, use.arrays[0], axis=use.params["axis"], dtype=dtype(use), **options)
 
 
@@ -146,7 +146,7 @@ def new_axes(before: tuple[int, ...], after: tuple[int, ...]) -> list[str] | Non
     return None if rest or len(after) <= len(before) else _cut(items)
 
 
-def reshaped(squeeze: str, reshape: Callable[[Expr, tuple[int, ...]], Expr]) -> Row:
+def reshaped(squeeze: str, reshape: Callable[[Expr, tuple[int, ...]], Expr]) -> SourceRow:
     """A reshape: the operand's form in that shape, an index with new axes, a squeeze, or else a call of ``reshape``."""
 
     def row(use: Use) -> Expr:
@@ -173,7 +173,7 @@ def times(a: Expr, b: Expr) -> Expr:
     return infix("@", a, b)
 
 
-def product(of_vector: Product = times, vector_of: Product = times, of_vectors: Product = times) -> Row:
+def product(of_vector: Product = times, vector_of: Product = times, of_vectors: Product = times) -> SourceRow:
     """A product of matrices. If an operand is a vector reshaped to a row or a column, the product has a form with the
     vector itself: a matrix by a vector, a vector by a matrix, or two vectors."""
 
@@ -193,16 +193,16 @@ def product(of_vector: Product = times, vector_of: Product = times, of_vectors: 
     return row
 
 
-def joined(name: str) -> Row:
+def joined(name: str) -> SourceRow:
     return lambda use: call(name, listed(use.arrays), axis=use.params["axis"])
 
 
-def sided(name: str) -> Row:
+def sided(name: str) -> SourceRow:
     """`searchsorted`."""
     return lambda use: call(name, *use.arrays, side='"right"' if use.params["right"] else None)
 
 
-def where(name: str) -> Row:
+def where(name: str) -> SourceRow:
     """`where`. Of two numbers the first has a dtype."""
 
     def row(use: Use) -> Expr:
@@ -212,7 +212,7 @@ def where(name: str) -> Row:
     return row
 
 
-def transposed(other: Callable[[Expr, tuple[int, ...]], Expr]) -> Row:
+def transposed(other: Callable[[Expr, tuple[int, ...]], Expr]) -> SourceRow:
     """A permutation of axes: ``.T`` of a matrix, else ``other``."""
 
     def row(use: Use) -> Expr:
@@ -227,7 +227,7 @@ def window_sum(use: Use) -> Expr:
     images, kernel = (one.at(ATOM) for one in use.arrays)
     (down, across), (_, rows, columns, _) = use.params["strides"], use.shape
     height, width = use.avals[1].shape[:2]
-    free = Namespace(re.findall(r"\w+", f"{images} {kernel}"))
+    free = NameScope(re.findall(r"\w+", f"{images} {kernel}"))
     i, j = free.new("i"), free.new("j")
     row = f"{i} : {i} + {(rows - 1) * down + 1}{f' : {down}' if down > 1 else ''}"
     column = f"{j} : {j} + {(columns - 1) * across + 1}{f' : {across}' if across > 1 else ''}"
@@ -239,7 +239,7 @@ def window_sum(use: Use) -> Expr:
 FACTORS = ("cholesky", "inv", "det", "slogdet", "solve", "eigh", "eigvalsh")
 
 
-def as_numpy(module: str, int32: str, special: str, triangular: str) -> dict[str, Row]:
+def as_numpy(module: str, int32: str, special: str, triangular: str) -> dict[str, SourceRow]:
     """The rows of a module whose functions have the names and arguments of NumPy's.
 
     ``int32`` is that dtype, ``special`` has the special functions, and ``triangular`` solves triangular equations.

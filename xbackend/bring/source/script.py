@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from xbackend.bring.source.dialect import Dialect
-from xbackend.bring.source.layout import Block, Line, written
+from xbackend.bring.source.layout import Block, Statement, written
 from xbackend.bring.source.names import escaped, identifier
 from xbackend.devices import Device, DeviceMap, is_device
 from xbackend.errors import UsageError
@@ -105,9 +105,9 @@ def _origin(program: Program) -> str:
     return ""
 
 
-def _assembled(dialect: Dialect, origin: str, statements: list[Line | Block], loads: bool) -> list[str]:
+def _assembled(dialect: Dialect, origin: str, statements: list[Statement | Block], loads: bool) -> list[str]:
     program = dialect.program
-    load = Line('CONSTANTS = dict(np.load(Path(__file__).with_suffix(".npz")))')
+    load = Statement('CONSTANTS = dict(np.load(Path(__file__).with_suffix(".npz")))')
     loaded = [load] if loads and dialect.constants else []
     above = written([*loaded, *dialect.preamble(), *dialect.top])
     text = "\n".join([*above, *written(statements)])

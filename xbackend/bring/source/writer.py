@@ -14,8 +14,8 @@ from typing import Any
 
 from xbackend.bring.source import names as naming
 from xbackend.bring.source.expressions import Expr, infix
-from xbackend.bring.source.layout import WIDTH, Block, Bracket, Line
-from xbackend.bring.source.names import Namespace
+from xbackend.bring.source.layout import WIDTH, Block, Bracket, Statement
+from xbackend.bring.source.names import NameScope
 from xbackend.program import analyses
 from xbackend.program.aval import Aval
 from xbackend.program.ops import GENERATORS, OPS
@@ -62,7 +62,7 @@ class Tape:
 
     name: str
     node: Node
-    around: list[Line | Block]
+    around: list[Statement | Block]
 
 
 def reads(program: Program, node: Node, functions: bool) -> set[int]:
@@ -114,10 +114,10 @@ class Scope:
 
     dialect: Any  # of the framework
     program: Program
-    names: Namespace
+    names: NameScope
     depth: int
     exprs: dict[int, Expr] = field(default_factory=dict)
-    statements: list[Line | Block] = field(default_factory=list)
+    statements: list[Statement | Block] = field(default_factory=list)
     hints: dict[int, str] = field(default_factory=dict)
     replaced: dict[int, Expr] = field(default_factory=dict)  # other expressions for operands of the next node
     only: int = -1  # the only wanted value, which is returned without a name
@@ -272,7 +272,7 @@ class Scope:
         return self.exprs[i] if self.exprs[i].number and i not in self.targets else Expr(self.name(i))
 
     def say(self, text: str, expr: Expr = NOTHING, device: str = "") -> None:
-        self.statements.append(Line(text if expr.end else f"{text}{expr.text}", expr.end, device))
+        self.statements.append(Statement(text if expr.end else f"{text}{expr.text}", expr.end, device))
 
     def claim(self, i: int, hint: str = "") -> str:
         """The assignment target of a value; an underscore if the value is unused."""
@@ -315,7 +315,7 @@ class Scope:
     @contextmanager
     def block(self, head: str) -> Iterator[Block]:
         """A compound statement. It gets the statements that are written meanwhile."""
-        block, outer = Block(Line(head)), self.statements
+        block, outer = Block(Statement(head)), self.statements
         outer.append(block)
         self.statements, self.depth = block.body, self.depth + 1
         try:
@@ -325,7 +325,7 @@ class Scope:
 
     def define(self, name: str, parameters: Sequence[str], body: Scope) -> None:
         """Write an inner function."""
-        head = Line("", Bracket(f"def {name}(", tuple(parameters), "):"))
+        head = Statement("", Bracket(f"def {name}(", tuple(parameters), "):"))
         self.statements.append(Block(head, body.statements, function=True))
 
     def returns(self, values: Sequence[int], build: Callable[[list[Expr]], Expr]) -> None:

@@ -21,7 +21,7 @@ from xbackend.errors import GraphError
 
 
 @dataclass(frozen=True)
-class Graph:
+class ShapedExport:
     """An export for arguments of known shapes.
 
     Attributes:
@@ -56,7 +56,7 @@ def from_exported(exported: Any, *examples: Any, name: str | None = None) -> Tra
     return graph_of(exported, given).program(name or str(exported.fun_name))
 
 
-def graph_of(exported: Any, given: Sequence[Any] | None) -> Graph:
+def graph_of(exported: Any, given: Sequence[Any] | None) -> ShapedExport:
     """The graph for arrays of these shapes; `None` will do unless shapes have symbols. Raises `GraphError`."""
     import jax
 
@@ -103,7 +103,7 @@ def graph_of(exported: Any, given: Sequence[Any] | None) -> Graph:
         module.missing.check(named)
         return found
 
-    return Graph(exported, function, specs, names_of(exported))
+    return ShapedExport(exported, function, specs, names_of(exported))
 
 
 def _refined(exported: Any, specs: Sequence[Any], platform: str) -> Any:

@@ -22,14 +22,14 @@ Function = Callable[["Frame", Any, list[Any]], Any]
 
 
 @dataclass(frozen=True)
-class Row:
+class OpRow:
     """The function that makes the results of an op, and the attributes that it knows."""
 
     function: Function
     attributes: frozenset[str]
 
 
-ROWS: dict[str, Row] = {}  # by the name of the op, without its dialect
+ROWS: dict[str, OpRow] = {}  # by the name of the op, without its dialect
 
 
 def row(*names: str, attributes: Sequence[str] = ()) -> Callable[[Function], Function]:
@@ -37,7 +37,7 @@ def row(*names: str, attributes: Sequence[str] = ()) -> Callable[[Function], Fun
     list of all results."""
 
     def put(function: Function) -> Function:
-        ROWS.update(dict.fromkeys(names, Row(function, frozenset(attributes))))
+        ROWS.update(dict.fromkeys(names, OpRow(function, frozenset(attributes))))
         return function
 
     return put

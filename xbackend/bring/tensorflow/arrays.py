@@ -12,7 +12,7 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
 from xbackend.bring.arrays import parts
-from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole
+from xbackend.bring.tensorflow.walk import TensorFlowWalk, array, held, known, lengths, row, whole
 from xbackend.errors import GraphError
 
 
@@ -21,7 +21,7 @@ def _shape_of(value: Any) -> tuple[int, ...]:
 
 
 @row("Const", attributes="value")
-def const(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def const(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     """The constant. TensorFlow may store fewer numbers than elements: the last one, or 0, fills the rest, which is a
     `full` op in a large constant."""
     said, make = operation.get_attr("value"), import_module("tensorflow").make_ndarray
@@ -45,14 +45,14 @@ row("PlaceholderWithDefault", attributes="shape", folds=False)(lambda walk, oper
 
 
 @row("Identity", "Snapshot", "DebugGradientIdentity")
-def identity(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def identity(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     """The value, on the device that the operation asks for. The body of a loop or a choice is on one device."""
     value = values[0]
     return xb.asarray(value) if isinstance(value, Array) and walk.within is None else value
 
 
 @row("Assert", attributes="summarize", folds=False)
-def check(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def check(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     """Check a known condition. A program cannot stop, so one that depends on the inputs' values is refused."""
     if not isinstance(values[0], np.ndarray):
         raise GraphError(
@@ -66,12 +66,12 @@ def check(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("Placeholder", "PlaceholderV2", attributes="shape")
-def placeholder(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def placeholder(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     raise GraphError(f"it is none of the inputs: give it as one, {operation.name!r}, with an array or its shape")
 
 
 @row("EnsureShape", attributes="shape", folds=False)
-def ensure_shape(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def ensure_shape(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     wanted = import_module("tensorflow").TensorShape(operation.get_attr("shape"))
     if not wanted.is_compatible_with(_shape_of(values[0])):
         raise GraphError(f"the shape is {_shape_of(values[0])} and has to be {wanted}")
@@ -79,7 +79,7 @@ def ensure_shape(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("Shape", "ShapeN", "Size")
-def shapes(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def shapes(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     of, dtype = prod if operation.type == "Size" else tuple, held(operation.get_attr("out_type")).value
     return [np.asarray(of(_shape_of(one)), dtype) for one in values]
 
@@ -88,7 +88,7 @@ row("Rank")(lambda walk, operation, values: np.asarray(len(_shape_of(values[0]))
 
 
 @row("BroadcastGradientArgs", "BroadcastArgs", "ConcatOffset", "InvertPermutation")
-def of_shapes(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def of_shapes(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     raise GraphError("a shape, or an order of axes, depends on the values of the inputs")
 
 
@@ -114,14 +114,14 @@ def _without_unknown(x: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @row("Squeeze", attributes="squeeze_dims")
-def squeeze(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def squeeze(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x, axes = array(values[0]), tuple(operation.get_attr("squeeze_dims"))
     axes = axes or tuple(a for a, n in enumerate(x.shape) if n == 1)
     return xb.squeeze(x, axis=axes) if axes else x
 
 
 @row("Fill", attributes="index_type")
-def fill(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def fill(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     target = lengths(values[0], "the shape of a fill")
     if isinstance(values[1], np.ndarray):
         return xb.full(target, values[1].item(), dtype=held(operation.get_attr("T")))
@@ -129,7 +129,7 @@ def fill(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("Range", "LinSpace")
-def range_(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def range_(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     start, stop, step = (known(one, "the bound of a range").item() for one in values)
     if operation.type == "LinSpace":
         return xb.linspace(start, stop, int(step), dtype=held(operation.get_attr("T")))
@@ -142,29 +142,29 @@ def range_(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("Pack", attributes="axis")
-def pack(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def pack(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     return xb.stack([array(one) for one in values], axis=operation.get_attr("axis"))
 
 
 @row("Unpack", attributes="axis num")
-def unpack(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def unpack(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     return list(xb.unstack(array(values[0]), axis=operation.get_attr("axis")))
 
 
 @row("ConcatV2", "Concat")
-def concat(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def concat(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     *parts, axis = values if operation.type == "ConcatV2" else [*values[1:], values[0]]
     return xb.concat([array(one) for one in parts], axis=whole(axis, "the axis of a concat"))
 
 
 @row("Split", attributes="num_split")
-def split(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def split(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     axis, x, count = whole(values[0], "the axis of a split"), array(values[1]), operation.get_attr("num_split")
     return parts(x, axis, [x.shape[axis] // count] * count)
 
 
 @row("SplitV", attributes="num_split")
-def split_v(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def split_v(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x, axis = array(values[0]), whole(values[2], "the axis of a split")
     each = list(lengths(values[1], "the lengths of a split"))
     if -1 in each:
@@ -173,7 +173,7 @@ def split_v(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("Pad", "PadV2")
-def pad(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def pad(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x, around = array(values[0]), known(values[1], "the width of a padding").tolist()
     return padded(x, around, array(values[2]) if len(values) > 2 else 0) if around else x
 
@@ -187,7 +187,7 @@ def padded(x: Any, around: Sequence[Sequence[int]], value: Any) -> Any:
 
 
 @row("MirrorPad", attributes="mode")
-def mirror_pad(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def mirror_pad(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x, around = array(values[0]), known(values[1], "the width of a padding").tolist()
     mode: Any = operation.get_attr("mode").decode().lower()  # reflect or symmetric, as in NumPy
     for axis, pair in enumerate(around):
@@ -197,13 +197,13 @@ def mirror_pad(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("Roll")
-def roll(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def roll(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     shift, axis = lengths(values[1], "the shift of a roll"), lengths(values[2], "the axes of a roll")
     return xb.roll(array(values[0]), shift, axis=axis)
 
 
 @row("OneHot", attributes="axis")
-def one_hot(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def one_hot(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     where, depth, axis = array(values[0]), whole(values[1], "the depth of a one_hot"), operation.get_attr("axis")
     on, off = map(array, values[2:])
     number, where = where.ndim if axis == -1 else axis, xb.astype(where, where.dtype.wider)  # uint8 ends at 255

@@ -21,7 +21,18 @@ from xbackend.bring.tensorflow.functions import effects
 from xbackend.bring.tensorflow.lists import TensorList
 from xbackend.bring.tensorflow.state import Seen, Variable, value_of, written
 from xbackend.bring.tensorflow.variables import WRITES
-from xbackend.bring.tensorflow.walk import ANYWHERE, ROWS, Walk, Whole, array, key, on, operations, row, spelled
+from xbackend.bring.tensorflow.walk import (
+    ANYWHERE,
+    ROWS,
+    SharedState,
+    TensorFlowWalk,
+    array,
+    key,
+    on,
+    operations,
+    row,
+    spelled,
+)
 from xbackend.errors import GraphError
 
 _CALLED = {  # the attributes that name functions, and the number of the first input passed to them
@@ -47,20 +58,21 @@ def called(walk_function: Any, operation: Any) -> list[tuple[Any, int]]:
     return [(walk_function(operation.graph, one.name), first) for one in each]
 
 
-def _done(walk: Walk, graph: Any, values: Sequence[Any], *before: Any) -> tuple[list[Any], Seen]:
-    """The results of a function, and the assignments at its end. ``before`` are further arguments of `Walk.inner`."""
+def _done(walk: TensorFlowWalk, graph: Any, values: Sequence[Any], *before: Any) -> tuple[list[Any], Seen]:
+    """The results of a function, and the assignments at its end. ``before`` are further arguments of
+    `TensorFlowWalk.inner`."""
     inner = walk.inner({key(tensor): value for tensor, value in zip(graph.inputs, values, strict=True)}, *before)
     return inner.results(graph.outputs, effects(graph)), inner.final()
 
 
-def _inlined(walk: Walk, operation: Any, graph: Any, values: Sequence[Any]) -> list[Any]:
+def _inlined(walk: TensorFlowWalk, operation: Any, graph: Any, values: Sequence[Any]) -> list[Any]:
     found, walk.seen[operation.name] = _done(walk, graph, values, walk.seen[operation.name])
     return found
 
 
 @row("PartitionedCall", "StatefulPartitionedCall", attributes="f config config_proto executor_type", folds=False)
-def call(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    ((graph, _),) = called(walk.whole.function, operation)
+def call(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
+    ((graph, _),) = called(walk.shared.function, operation)
     return _inlined(walk, operation, graph, values)
 
 
@@ -68,9 +80,9 @@ _BRANCHES = "then_branch else_branch branches output_shapes"
 
 
 @row("If", "StatelessIf", "Case", "StatelessCase", attributes=_BRANCHES, folds=False)
-def choice(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def choice(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     selected, given = values[0], values[1:]
-    graphs = [graph for graph, _ in called(walk.whole.function, operation)]
+    graphs = [graph for graph, _ in called(walk.shared.function, operation)]
     if operation.type.endswith("If"):
         selected = _truth(selected)
     if isinstance(selected, np.ndarray):
@@ -120,30 +132,32 @@ def _unpacked(value: Any, template: Any) -> Any:
     return TensorList(value, value.shape[0], value.dtype) if isinstance(template, TensorList) else value
 
 
-def _put(walk: Walk, operation: Any, before: Seen, changed: Sequence[Variable], values: Sequence[Any]) -> None:
+def _put(
+    walk: TensorFlowWalk, operation: Any, before: Seen, changed: Sequence[Variable], values: Sequence[Any]
+) -> None:
     for variable, value in zip(changed, values, strict=True):
         before = written(before, variable, value)
     walk.seen[operation.name] = before
 
 
-def _changed(walk: Walk, graphs: Sequence[Any], values: Sequence[Any]) -> list[Variable]:
+def _changed(walk: TensorFlowWalk, graphs: Sequence[Any], values: Sequence[Any]) -> list[Variable]:
     """The variables among the operands ``values`` that functions assign."""
-    numbers = sorted({number for graph in graphs for number in assigned(walk.whole, graph)})
+    numbers = sorted({number for graph in graphs for number in assigned(walk.shared, graph)})
     return [values[n] for n in numbers if isinstance(values[n], Variable)]
 
 
-def assigned(whole: Whole, graph: Any) -> set[int]:
+def assigned(shared: SharedState, graph: Any) -> set[int]:
     """The numbers of the inputs that a function assigns, itself or in functions that it calls."""
-    if id(graph) in whole.assigned:
-        return whole.assigned[id(graph)]
+    if id(graph) in shared.assigned:
+        return shared.assigned[id(graph)]
     inputs = {key(tensor): number for number, tensor in enumerate(graph.inputs)}
     targets: list[Any] = []
     for operation in graph.get_operations():
         targets += operation.inputs[: WRITES.get(operation.type, 0)]
-        for inner, first in called(whole.function, operation):
-            targets += [operation.inputs[first + number] for number in assigned(whole, inner)]
+        for inner, first in called(shared.function, operation):
+            targets += [operation.inputs[first + number] for number in assigned(shared, inner)]
     found = {inputs[key(one)] for one in map(behind, targets) if key(one) in inputs}
-    whole.assigned[id(graph)] = found
+    shared.assigned[id(graph)] = found
     return found
 
 
@@ -154,7 +168,7 @@ def behind(tensor: Any) -> Any:
     return tensor
 
 
-def _device(walk: Walk, operation: Any, graphs: Sequence[Any]) -> tuple[str | None]:
+def _device(walk: TensorFlowWalk, operation: Any, graphs: Sequence[Any]) -> tuple[str | None]:
     """The device of a loop or a choice. Raises `GraphError` where its operations ask for several."""
     if walk.within is not None:
         return walk.within
@@ -168,7 +182,7 @@ def _device(walk: Walk, operation: Any, graphs: Sequence[Any]) -> tuple[str | No
         for inner in graph.get_operations():
             if inner.type not in (*ANYWHERE, "ReadVariableOp", *WRITES):
                 found.add(spelled(inner.device))
-            todo += [called_graph for called_graph, _ in called(walk.whole.function, inner)]
+            todo += [called_graph for called_graph, _ in called(walk.shared.function, inner)]
     asked = sorted(one for one in found if one)
     if len(asked) > 1:
         raise GraphError(
@@ -179,8 +193,8 @@ def _device(walk: Walk, operation: Any, graphs: Sequence[Any]) -> tuple[str | No
 
 
 @row("While", "StatelessWhile", attributes="cond body output_shapes parallel_iterations", folds=False)
-def loop(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    (condition, _), (body, _) = called(walk.whole.function, operation)
+def loop(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
+    (condition, _), (body, _) = called(walk.shared.function, operation)
     carried = [i for i in range(len(values)) if not _stays(body, i)]
     if _changed(walk, [condition], values):
         raise GraphError("the condition of a loop assigns a variable: assign it in the loop")
@@ -233,7 +247,7 @@ def _first(value: Any, after: Any) -> Any:
     return TensorList(value.filled(after.items.shape[1:]), value.length, value.dtype)
 
 
-def _steps(walk: Walk, condition: Any, body: Any, values: Sequence[Any]) -> int | None:
+def _steps(walk: TensorFlowWalk, condition: Any, body: Any, values: Sequence[Any]) -> int | None:
     """The number of steps; `None` if it depends on the inputs' values or is above `MOST_STEPS`."""
     needed, todo = set[int](), list(_used(condition, condition.outputs[0]))
     while todo:
@@ -257,7 +271,7 @@ def _steps(walk: Walk, condition: Any, body: Any, values: Sequence[Any]) -> int 
     return None
 
 
-def _known(walk: Walk, graph: Any, state: dict[int, Any], outputs: Sequence[Any]) -> list[Any]:
+def _known(walk: TensorFlowWalk, graph: Any, state: dict[int, Any], outputs: Sequence[Any]) -> list[Any]:
     values = {key(graph.inputs[i]): value for i, value in state.items()}
     return walk.inner(values, {}).results(outputs, data_only=True)
 

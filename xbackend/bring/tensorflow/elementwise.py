@@ -14,7 +14,7 @@ import xbackend.api.functions as xb
 from xbackend.api import linalg
 from xbackend.api.tracing.array import Array
 from xbackend.bring.scalars import Scalar, clip, log_softmax, named, quotient, remainder, softmax, softplus, stopped
-from xbackend.bring.tensorflow.walk import Walk, array, held, other_gradient, row
+from xbackend.bring.tensorflow.walk import TensorFlowWalk, array, held, other_gradient, row
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 from xbackend.program.shapes import broadcast_shapes
@@ -116,12 +116,12 @@ FUNCTIONS: dict[str, Scalar] = {
 
 
 @row(*FUNCTIONS, attributes="grad_x grad_y")
-def of_arrays(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def of_arrays(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     return FUNCTIONS[operation.type](*map(array, values))
 
 
 @row("Equal", "NotEqual", attributes="incompatible_shape_error")
-def equality(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def equality(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x, y = map(array, values)
     if not operation.get_attr("incompatible_shape_error"):
         try:
@@ -132,7 +132,7 @@ def equality(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("LeakyRelu", "LeakyReluGrad", attributes="alpha")
-def leaky_relu(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def leaky_relu(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     """The first operand, times alpha where the argument x is not positive: x itself, or the gradient of the result."""
     scaled, x = array(values[0]), array(values[-1])
     slope = float(np.float32(operation.get_attr("alpha")))
@@ -140,7 +140,7 @@ def leaky_relu(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("Cast", attributes="Truncate")
-def cast(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def cast(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     if operation.get_attr("Truncate"):
         raise GraphError("a cast that cuts bits off has no row: let it round")
     x, dtype = array(values[0]), held(operation.get_attr("DstT"))
@@ -150,12 +150,12 @@ def cast(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("StopGradient", folds=False)
-def stop_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    return stopped(values[0]) if walk.whole.gradients and isinstance(values[0], Array) else values[0]
+def stop_gradient(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
+    return stopped(values[0]) if walk.shared.gradients and isinstance(values[0], Array) else values[0]
 
 
 @row("PreventGradient", attributes="message", folds=False)
-def prevent_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
-    if walk.whole.gradients:
+def prevent_gradient(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
+    if walk.shared.gradients:
         other_gradient(values, "tf.raw_ops.PreventGradient is an error where a gradient comes to it")
     return values[0]

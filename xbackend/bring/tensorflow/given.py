@@ -16,7 +16,7 @@ from xbackend.bring.tensorflow import rows  # noqa: F401  # fills ROWS
 from xbackend.bring.tensorflow.functions import Functions, check_calls
 from xbackend.bring.tensorflow.refused import check_rows
 from xbackend.bring.tensorflow.state import Variable, put_updates
-from xbackend.bring.tensorflow.walk import Key, Walk, Whole, array, held, key, spelled
+from xbackend.bring.tensorflow.walk import Key, SharedState, TensorFlowWalk, array, held, key, spelled
 from xbackend.bring.tracing import program_of
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
@@ -56,13 +56,13 @@ def from_tensorflow(function: Any, *examples: Any, name: str | None = None, grad
     def packed(found: list[Any]) -> Any:
         return _packed(concrete.structured_outputs, iter(found))
 
-    whole, results = Whole(Functions(), gradients), (graph.outputs, graph.control_outputs)
-    return _program(called, whole, values, fed, results, packed=packed)
+    shared, results = SharedState(Functions(), gradients), (graph.outputs, graph.control_outputs)
+    return _program(called, shared, values, fed, results, packed=packed)
 
 
 def _program(
     name: str,
-    whole: Whole,
+    shared: SharedState,
     values: Mapping[Key, Any],
     fed: Sequence[tuple[Any, Spec]],
     results: tuple[Sequence[Any], Sequence[Any]],
@@ -70,10 +70,10 @@ def _program(
     packed: Callable[[list[Any]], Any],
 ) -> TracedProgram:
     """The program of the ``results`` (tensors, and operations), whose inputs are ``fed``. Raises `GraphError`."""
-    check_rows(name, *results, {**values, **{key(tensor): None for tensor, _ in fed}}, whole.function)
+    check_rows(name, *results, {**values, **{key(tensor): None for tensor, _ in fed}}, shared.function)
 
     def walk(*traced: Any) -> Any:
-        inside = Walk(whole, {**values, **{key(t): x for (t, _), x in zip(fed, traced, strict=True)}})
+        inside = TensorFlowWalk(shared, {**values, **{key(t): x for (t, _), x in zip(fed, traced, strict=True)}})
         found = [array(one) for one in inside.results(*results)]
         put_updates(inside.final())
         return packed(found) if found else None
@@ -244,10 +244,10 @@ def of_graph(
 ) -> TracedProgram:
     """`from_graph_def` of tensors and operations. ``fed`` has for each input a name (empty for the tensor's own), the
     tensor and an example; ``packed`` makes the structure of the results of their list."""
-    whole = Whole(functions, gradients)
+    shared = SharedState(functions, gradients)
     given = [(tensor, _spec(tensor, example, label)) for label, tensor, example in fed]
-    values = _variables(graph, whole, dict(variables))
-    return _program(name, whole, values, given, parted(fetched), packed=packed)
+    values = _variables(graph, shared, dict(variables))
+    return _program(name, shared, values, given, parted(fetched), packed=packed)
 
 
 def parted(fetched: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -310,7 +310,7 @@ def fetched_by(graph: Any, name: str) -> Any:
     return operation.outputs[0] if operation.outputs else operation
 
 
-def _variables(graph: Any, whole: Whole, first: dict[str, Any]) -> dict[Key, Variable]:
+def _variables(graph: Any, shared: SharedState, first: dict[str, Any]) -> dict[Key, Variable]:
     """The variables of a graph. Initial values are those given, or the initializers'. Raises `GraphError`."""
     found: dict[Key, Variable] = {}
     named: dict[tuple[Any, ...], list[Any]] = {}  # operations of one name in a container are one variable
@@ -322,7 +322,7 @@ def _variables(graph: Any, whole: Whole, first: dict[str, Any]) -> dict[Key, Var
         given = [_given(one, first.pop(one.name)) for one in each if one.name in first]
         if any(one.tobytes() != given[0].tobytes() for one in given):
             raise GraphError(f"{join([one.name for one in each])} are one variable, and were given several values")
-        initial = (lambda value=given[0]: value) if given else partial(_initial, graph, whole, each[0], found)
+        initial = (lambda value=given[0]: value) if given else partial(_initial, graph, shared, each[0], found)
         one = Variable(each[0].name, initial, spelled(each[0].device))
         found.update({(operation.name, 0): one for operation in each})
     if first:
@@ -348,7 +348,7 @@ def holds(operation: Any, array: np.ndarray) -> bool:
     return bool(operation.get_attr("dtype") == array.dtype and shape.is_compatible_with(array.shape))
 
 
-def _initial(graph: Any, whole: Whole, operation: Any, found: Mapping[Key, Variable]) -> np.ndarray:
+def _initial(graph: Any, shared: SharedState, operation: Any, found: Mapping[Key, Variable]) -> np.ndarray:
     own = operation.name
     refused = f"the first value of the variable {own!r} is not known: give variables={{{own!r}: array}}"
     try:
@@ -358,8 +358,8 @@ def _initial(graph: Any, whole: Whole, operation: Any, found: Mapping[Key, Varia
     if assign.type not in ("Assign", "AssignVariableOp") or assign.inputs[0].op is not operation:
         raise GraphError(refused)
     try:
-        check_rows(f"the first value of {own!r}", [assign.inputs[1]], (), found, whole.function)
-        made = Walk(whole, dict(found), limit=_LARGEST).results([assign.inputs[1]])[0]
+        check_rows(f"the first value of {own!r}", [assign.inputs[1]], (), found, shared.function)
+        made = TensorFlowWalk(shared, dict(found), limit=_LARGEST).results([assign.inputs[1]])[0]
     except GraphError as error:
         raise GraphError(f"{refused} ({error})") from None
     if not isinstance(made, np.ndarray):

@@ -9,7 +9,7 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
-from xbackend.bring.tensorflow.walk import Walk, array, known, lengths, row, whole, within
+from xbackend.bring.tensorflow.walk import TensorFlowWalk, array, known, lengths, row, whole, within
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
@@ -17,7 +17,7 @@ _MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
 
 
 @row("StridedSlice", "StridedSliceGrad", "TensorStridedSliceUpdate", attributes=_MASKS)
-def strided_slice(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def strided_slice(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x, place = values[0], _key(walk, operation, values[1:4])
     if operation.type == "StridedSlice":
         return array(x)[place]
@@ -27,7 +27,7 @@ def strided_slice(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return xb.at(xb.zeros(lengths(x, "the shape of an array"), dtype=new.dtype))[place].add(new)
 
 
-def _key(walk: Walk, operation: Any, values: list[Any]) -> tuple[Any, ...]:
+def _key(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> tuple[Any, ...]:
     """The index: integers, slices, ``...``, `None`, and scalars of the program."""
     masks = {name: int(operation.get_attr(name)) for name in _MASKS.split()}
     begins, ends, steps = (_entries(walk, operation.inputs[i + 1], one) for i, one in enumerate(values))
@@ -49,7 +49,7 @@ def _key(walk: Walk, operation: Any, values: list[Any]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _entries(walk: Walk, tensor: Any, value: Any) -> list[Any]:
+def _entries(walk: TensorFlowWalk, tensor: Any, value: Any) -> list[Any]:
     """The elements of a vector of bounds: integers where they are known, else arrays."""
     if isinstance(value, np.ndarray):
         return [int(n) for n in value]
@@ -61,7 +61,7 @@ def _entries(walk: Walk, tensor: Any, value: Any) -> list[Any]:
 
 
 @row("Slice")
-def slice_(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def slice_(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     """A part of fixed size, whose begin may depend on the inputs' values."""
     x = array(values[0])
     begins = _entries(walk, operation.inputs[1], values[1])
@@ -78,18 +78,18 @@ def slice_(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("GatherV2", attributes="batch_dims")
-def gather(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def gather(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     axis, batch = whole(values[2], "the axis of a gather"), operation.get_attr("batch_dims")
     return gathered(array(values[0]), values[1], axis, batch)
 
 
 @row("Gather", attributes="validate_indices")
-def gather_rows(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def gather_rows(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     return gathered(array(values[0]), values[1], 0, 0)
 
 
 @row("GatherNd")
-def gather_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def gather_nd(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x = array(values[0])
     return x[places(values[1], x.shape)]
 
@@ -121,14 +121,14 @@ def places(where: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 @row("ScatterNd")
-def scatter_nd(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def scatter_nd(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     new = array(values[1])
     shape = lengths(values[2], "the shape of a scatter")
     return xb.at(xb.zeros(shape, dtype=new.dtype))[places(values[0], shape)].add(new)
 
 
 @row("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub")
-def tensor_scatter(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def tensor_scatter(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x = array(values[0])
     place = xb.at(x)[places(values[1], x.shape)]
     return put_at(place, operation.type.removeprefix("TensorScatter"), array(values[2]))
@@ -142,7 +142,7 @@ def put_at(place: Any, how: str, new: Any) -> Any:
 
 
 @row("DynamicStitch", "ParallelDynamicStitch")
-def stitch(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def stitch(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     """The rows of several arrays, put at known places. At a repeated place the last row stays."""
     count = operation.get_attr("N")
     where = [known(one, "the places of a stitch") for one in values[:count]]

@@ -9,7 +9,7 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.api.tracing.array import Array
-from xbackend.bring.tensorflow.walk import Walk, array, held, known, row, whole
+from xbackend.bring.tensorflow.walk import TensorFlowWalk, array, held, known, row, whole
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
@@ -56,7 +56,7 @@ def _list(value: Any) -> TensorList:
 
 
 @row("TensorListReserve", "EmptyTensorList", folds=False)
-def reserve(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def reserve(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     dtype = held(operation.get_attr("element_dtype"))
     if operation.type == "EmptyTensorList":
         return TensorList(None, 0, dtype)
@@ -65,13 +65,13 @@ def reserve(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("TensorListFromTensor", folds=False)
-def from_tensor(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def from_tensor(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     items = array(values[0])
     return TensorList(items, items.shape[0], items.dtype)
 
 
 @row("TensorListSetItem", attributes="resize_if_index_out_of_bounds", folds=False)
-def set_item(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def set_item(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     into, item = _list(values[0]), array(values[2])
     where = int(values[1]) if isinstance(values[1], np.ndarray) else values[1]
     if operation.get_attr("resize_if_index_out_of_bounds"):
@@ -83,12 +83,12 @@ def set_item(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("TensorListGetItem", folds=False)
-def get_item(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def get_item(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     return _list(values[0]).there()[int(values[1]) if isinstance(values[1], np.ndarray) else values[1]]
 
 
 @row("TensorListPushBack", folds=False)
-def push(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def push(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     before, item = _list(values[0]), array(values[1])
     own = xb.expand_dims(item, axis=0)
     items = xb.concat([before.there(), own]) if before.length else own
@@ -96,14 +96,14 @@ def push(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("TensorListPopBack", folds=False)
-def pop(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def pop(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     before = _list(values[0])
     items = before.there()
     return [TensorList(items[:-1], before.length - 1, before.dtype), items[-1]]
 
 
 @row("TensorListStack", attributes="num_elements", folds=False)
-def stack(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def stack(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     whole_list, shape = _list(values[0]), _shape(values[1])
     return whole_list.there() if shape is None else whole_list.filled(shape)
 
@@ -112,11 +112,11 @@ row("TensorListLength", folds=False)(lambda walk, operation, values: np.asarray(
 
 
 @row("TensorListGather", folds=False)
-def gather(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def gather(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     return xb.take(_list(values[0]).there(), values[1], axis=0)
 
 
 @row("TensorListElementShape", folds=False)
-def element_shape(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def element_shape(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     dtype = held(operation.get_attr("shape_type")).value
     return np.asarray(_list(values[0]).there().shape[1:], dtype)

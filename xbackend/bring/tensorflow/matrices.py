@@ -9,7 +9,7 @@ import numpy as np
 import xbackend.api.functions as xb
 from xbackend.api import linalg
 from xbackend.bring.arrays import on_diagonal
-from xbackend.bring.tensorflow.walk import Walk, array, held, known, row, whole
+from xbackend.bring.tensorflow.walk import TensorFlowWalk, array, held, known, row, whole
 from xbackend.errors import GraphError
 
 
@@ -19,12 +19,12 @@ def _turned(operation: Any, attribute: str, value: Any) -> Any:
 
 
 @row("MatMul", attributes="transpose_a transpose_b grad_a grad_b")
-def matmul(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def matmul(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     return xb.matmul(_turned(operation, "transpose_a", values[0]), _turned(operation, "transpose_b", values[1]))
 
 
 @row("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", attributes="adj_x adj_y grad_x grad_y")
-def batch_matmul(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def batch_matmul(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     a, b = _turned(operation, "adj_x", values[0]), _turned(operation, "adj_y", values[1])
     if operation.type == "BatchMatMulV3":
         dtype = held(operation.get_attr("Tout"))
@@ -33,7 +33,7 @@ def batch_matmul(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("Einsum", attributes="equation")
-def einsum(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def einsum(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     return xb.einsum(operation.get_attr("equation").decode(), *map(array, values))
 
 
@@ -43,23 +43,23 @@ def _lower(x: Any) -> Any:
 
 
 @row("MatrixInverse", attributes="adjoint")
-def inverse(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def inverse(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     return linalg.inv(_turned(operation, "adjoint", values[0]))
 
 
 @row("MatrixSolve", attributes="adjoint")
-def solve(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def solve(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     return linalg.solve(_turned(operation, "adjoint", values[0]), array(values[1]))
 
 
 @row("MatrixTriangularSolve", "BatchMatrixTriangularSolve", attributes="lower adjoint")
-def triangular_solve(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def triangular_solve(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     lower = operation.get_attr("lower") != operation.get_attr("adjoint")
     return linalg.solve_triangular(_turned(operation, "adjoint", values[0]), array(values[1]), lower=lower)
 
 
 @row("SelfAdjointEigV2", attributes="compute_v")
-def eigh(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def eigh(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x = _lower(array(values[0]))
     if operation.get_attr("compute_v"):
         return list(linalg.eigh(x))
@@ -67,12 +67,12 @@ def eigh(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("Qr", attributes="full_matrices")
-def qr(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def qr(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     return list(linalg.qr(array(values[0]), mode="complete" if operation.get_attr("full_matrices") else "reduced"))
 
 
 @row("Svd", attributes="compute_uv full_matrices")
-def svd(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def svd(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     """TensorFlow gives the singular values first, and the right vectors as columns."""
     x = array(values[0])
     if not operation.get_attr("compute_uv"):
@@ -83,7 +83,7 @@ def svd(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("MatrixBandPart")
-def band(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def band(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x = array(values[0])
     below, above = (whole(one, "the width of a band") for one in values[1:])
     x = x if above < 0 else xb.tril(x, k=above)
@@ -91,7 +91,7 @@ def band(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3", "DiagPart", attributes="align")
-def diagonal(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def diagonal(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x = array(values[0])
     if operation.type == "DiagPart" and x.ndim != 2:
         raise GraphError("a diagonal of an array of another rank than 2 has no row: use tf.linalg.diag_part")
@@ -106,7 +106,7 @@ def _offset(value: Any) -> int:
 
 
 @row("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3", "Diag", attributes="align")
-def diagonal_matrix(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def diagonal_matrix(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x, k = array(values[0]), _offset(values[1]) if len(values) > 1 else 0
     if operation.type == "Diag" and x.ndim != 1:
         raise GraphError("a diagonal matrix of an array of another rank than 1 has no row: use tf.linalg.diag")
@@ -124,7 +124,7 @@ def _diagonal_shape(length: int, k: int, given: list[Any]) -> tuple[int, int]:
 
 
 @row("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", attributes="align")
-def set_diagonal(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def set_diagonal(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x, new = array(values[0]), array(values[1])
     k = _offset(values[2]) if len(values) > 2 else 0
     return on_diagonal(new, x.shape[-2:], k, x)

@@ -15,19 +15,19 @@ from xbackend.api.tracing.gradient import grad
 from xbackend.bring.scalars import log_softmax, softmax
 from xbackend.bring.tensorflow.arrays import padded
 from xbackend.bring.tensorflow.elementwise import FUNCTIONS
-from xbackend.bring.tensorflow.walk import Walk, array, lengths, other_gradient, row, within
+from xbackend.bring.tensorflow.walk import TensorFlowWalk, array, lengths, other_gradient, row, within
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
 
 @row("BiasAdd", "BiasAddV1", attributes="data_format")
-def bias_add(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def bias_add(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x, bias = map(array, values)
     return xb.add(x, xb.reshape(bias, (-1, *[1] * (x.ndim - 2))) if _channels_first(operation) else bias)
 
 
 @row("BiasAddGrad", attributes="data_format")
-def bias_add_grad(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def bias_add_grad(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     dy = array(values[0])
     kept = 1 if _channels_first(operation) else dy.ndim - 1
     return xb.sum(dy, axis=tuple(a for a in range(dy.ndim) if a != kept), dtype=dy.dtype)
@@ -41,9 +41,9 @@ def _channels_first(operation: Any) -> bool:
 
 
 @row("SoftmaxCrossEntropyWithLogits")
-def cross_entropy(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def cross_entropy(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     """The loss, and softmax minus labels. A label of 0 adds nothing to the loss, whatever its logit is."""
-    if walk.whole.gradients and isinstance(values[1], np.ndarray) and not np.allclose(values[1].sum(-1), 1.0, 1e-3):
+    if walk.shared.gradients and isinstance(values[1], np.ndarray) and not np.allclose(values[1].sum(-1), 1.0, 1e-3):
         other_gradient(values, "labels do not sum to 1, and TensorFlow's gradient is then not that of the loss")
     logits, labels = xb.broadcast_arrays(*map(array, values))
     each = FUNCTIONS["MulNoNan"](log_softmax(logits), labels)
@@ -51,7 +51,7 @@ def cross_entropy(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("SparseSoftmaxCrossEntropyWithLogits")
-def sparse_cross_entropy(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def sparse_cross_entropy(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     logits = array(values[0])
     labels = array(within(values[1], logits.shape[-1], "the labels"))
     where = xb.expand_dims(xb.astype(labels, DType.int64), axis=-1)
@@ -67,14 +67,14 @@ row("Conv2D", attributes=_CONVOLUTION)(lambda walk, operation, values: _convolve
 
 
 @row("Conv2DBackpropInput", attributes=_CONVOLUTION)
-def conv2d_of_input(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def conv2d_of_input(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     """The gradient of a convolution by its images, which `tf.nn.conv2d_transpose` is, too."""
     kernel, dy = map(array, values[1:])
     return _pulled_back(lambda x: _convolved(operation, x, kernel), values[0], dy)
 
 
 @row("Conv2DBackpropFilter", attributes=_CONVOLUTION)
-def conv2d_of_kernel(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def conv2d_of_kernel(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x = array(values[0])
     return _pulled_back(lambda kernel: _convolved(operation, x, kernel), values[1], array(values[2]))
 
@@ -110,7 +110,7 @@ def _of_pixels(operation: Any, attribute: str) -> tuple[int, int]:
 
 
 @row("DepthwiseConv2dNative", attributes="strides padding explicit_paddings data_format dilations")
-def depthwise(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def depthwise(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     """Each channel is convolved with its own kernels: a sum of products over the positions in the window."""
     x, kernel = map(array, values)
     first, padding = _channels_first(operation), operation.get_attr("padding")
@@ -128,7 +128,7 @@ _NORM = "epsilon exponential_avg_factor data_format is_training"
 
 
 @row("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", attributes=_NORM)
-def batch_norm(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def batch_norm(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     """The normalised images, and the new running mean and variance. The other results, which only TensorFlow's gradient
     uses, have no value."""
     x, scale, offset, mean, variance = map(array, values)
@@ -154,10 +154,10 @@ def batch_norm(walk: Walk, operation: Any, values: list[Any]) -> Any:
     return [found, *kept, *[None] * (len(operation.outputs) - 3)]
 
 
-def _check_statistics(walk: Walk, operation: Any, training: bool, given: list[Any]) -> None:
+def _check_statistics(walk: TensorFlowWalk, operation: Any, training: bool, given: list[Any]) -> None:
     """Raises `GraphError` for a gradient through mean and variance, as results or as inputs: TensorFlow has none
     (python/ops/nn_grad.py, _BaseFusedBatchNormGrad)."""
-    if not walk.whole.gradients:
+    if not walk.shared.gradients:
         return
     why = "TensorFlow has no gradient through the mean and the variance of its fused_batch_norm"
     if not training:
@@ -170,12 +170,12 @@ _POOL = "ksize strides padding explicit_paddings data_format"
 
 
 @row("MaxPool", "AvgPool", attributes=_POOL)
-def pool(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def pool(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     return _pooled(operation, array(values[0]), largest=operation.type == "MaxPool")
 
 
 @row("AvgPoolGrad", attributes=_POOL)
-def pool_gradient(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def pool_gradient(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     return _pulled_back(lambda x: _pooled(operation, x, largest=False), values[0], array(values[1]))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import xbackend.api.functions as xb
 from xbackend.bring.tensorflow.variables import WRITES, put, read_all
-from xbackend.bring.tensorflow.walk import Walk, row
+from xbackend.bring.tensorflow.walk import TensorFlowWalk, row
 from xbackend.errors import GraphError
 
 _MOMENTUM = ("ResourceApplyMomentum", "ApplyMomentum", "ResourceApplyKerasMomentum")
@@ -18,7 +18,7 @@ WRITES |= dict.fromkeys((*_MOMENTUM, "ResourceApplyAdagrad", "ApplyAdagrad"), 2)
 WRITES |= dict.fromkeys(("ResourceApplyAdam", "ApplyAdam", "ResourceApplyRMSProp", "ApplyRMSProp"), 3)
 
 
-def _put(walk: Walk, operation: Any, values: list[Any], *new: Any) -> Any:
+def _put(walk: TensorFlowWalk, operation: Any, values: list[Any], *new: Any) -> Any:
     """Assign the slots, then the variable. The result is that of `put` for the variable."""
     for target, value in zip(values[1:], new[1:], strict=False):
         put(walk, operation, target, value)
@@ -26,7 +26,7 @@ def _put(walk: Walk, operation: Any, values: list[Any], *new: Any) -> Any:
 
 
 @row(*_MOMENTUM, attributes="use_locking use_nesterov", variables=True)
-def momentum(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def momentum(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     nesterov, keras = operation.get_attr("use_nesterov"), "Keras" in operation.type
     old, velocity, rate, gradient, decay = read_all(walk, operation, values)
     step = xb.multiply(rate, gradient)
@@ -40,7 +40,7 @@ def momentum(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("ResourceApplyAdam", "ApplyAdam", attributes="use_locking use_nesterov", variables=True)
-def adam(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def adam(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     if operation.get_attr("use_nesterov"):
         raise GraphError("Adam with Nesterov's momentum has no row")
     old, mean, square, power1, power2, rate, beta1, beta2, epsilon, gradient = read_all(walk, operation, values)
@@ -51,7 +51,7 @@ def adam(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("ResourceApplyRMSProp", "ApplyRMSProp", attributes="use_locking", variables=True)
-def rms_prop(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def rms_prop(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     old, square, velocity, rate, rho, decay, epsilon, gradient = read_all(walk, operation, values)
     square = square + (gradient * gradient - square) * (1.0 - rho)
     velocity = velocity * decay + rate * gradient / xb.sqrt(square + epsilon)
@@ -59,7 +59,7 @@ def rms_prop(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("ResourceApplyAdagrad", "ApplyAdagrad", attributes="use_locking update_slots", variables=True)
-def adagrad(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def adagrad(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     old, square, rate, gradient = read_all(walk, operation, values)
     square = square + gradient * gradient if operation.get_attr("update_slots") else square
     return _put(walk, operation, values, old - rate * gradient / xb.sqrt(square), square)

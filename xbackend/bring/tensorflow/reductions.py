@@ -10,7 +10,7 @@ import numpy as np
 
 import xbackend.api.functions as xb
 from xbackend.bring.tensorflow.indexing import gathered
-from xbackend.bring.tensorflow.walk import Walk, array, held, known, lengths, row, whole, within
+from xbackend.bring.tensorflow.walk import TensorFlowWalk, array, held, known, lengths, row, whole, within
 from xbackend.errors import GraphError
 from xbackend.program.dtypes import DType
 
@@ -34,7 +34,7 @@ _REDUCED: dict[str, Callable[..., Any]] = {
 
 
 @row(*_REDUCED, attributes="keep_dims")
-def reduction(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def reduction(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     axes = lengths(values[1], "the axes of a reduction")
     x = array(values[0])
     if not axes:
@@ -43,7 +43,7 @@ def reduction(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("ArgMax", "ArgMin")
-def position(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def position(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     axis, dtype = whole(values[1], "the axis of a position"), held(operation.get_attr("output_type"))
     x = array(values[0])
     x = x if x.dtype.is_numeric else xb.astype(x, DType.int32)
@@ -51,7 +51,7 @@ def position(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("Cumsum", "Cumprod", attributes="exclusive reverse")
-def cumulative(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def cumulative(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     x = array(values[0])
     axis = whole(values[1], "the axis of a running sum") % x.ndim
     backward = operation.get_attr("reverse")
@@ -66,7 +66,7 @@ def cumulative(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("TopKV2", attributes="sorted")
-def top_k(walk: Walk, operation: Any, values: list[Any]) -> list[Any]:
+def top_k(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> list[Any]:
     """The largest elements, always sorted; of equal ones the first."""
     x, count = array(values[0]), whole(values[1], "the number of the largest elements")
     where = xb.argsort(x, descending=True)[..., :count]
@@ -74,7 +74,7 @@ def top_k(walk: Walk, operation: Any, values: list[Any]) -> list[Any]:
 
 
 @row("UnsortedSegmentSum", "SegmentSum", "SparseSegmentSum")
-def segment_sum(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def segment_sum(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     if operation.type == "SparseSegmentSum":
         values = [gathered(array(values[0]), values[1], 0, 0), values[2]]
     x, segments = array(values[0]), values[1]
@@ -98,7 +98,7 @@ _MOST_ROWS = 64  # of a search, which is one op for each row
 
 
 @row("LowerBound", "UpperBound")
-def searchsorted(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def searchsorted(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     """Positions in the sorted rows of a matrix."""
     side, dtype = "left" if operation.type == "LowerBound" else "right", held(operation.get_attr("out_type"))
     rows, wanted = map(array, values)
@@ -109,7 +109,7 @@ def searchsorted(walk: Walk, operation: Any, values: list[Any]) -> Any:
 
 
 @row("Where", "Unique", "UniqueV2", "DynamicPartition", "NonMaxSuppressionV3", "ListDiff")
-def of_values(walk: Walk, operation: Any, values: list[Any]) -> Any:
+def of_values(walk: TensorFlowWalk, operation: Any, values: list[Any]) -> Any:
     raise GraphError(
         "the shape of its result depends on the values of the inputs, and a program's shapes are fixed: write tf.where "
         "with three arguments, a choice for each element"

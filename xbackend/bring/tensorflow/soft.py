@@ -18,10 +18,10 @@ _SESSIONS = "tensorflow.python.client.session"
 
 def prepare() -> None:
     """Hook the next import of TensorFlow."""
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _SessionFinder())
 
 
-class _Finder(MetaPathFinder):
+class _SessionFinder(MetaPathFinder):
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name, path) if name == _SESSIONS else None
         if spec is not None and spec.origin is not None:

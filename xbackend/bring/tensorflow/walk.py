@@ -28,12 +28,12 @@ from xbackend.errors import DeviceSpellingError, GraphError, XBackendError
 from xbackend.program.dtypes import DType
 
 _LOCAL = re.compile(r"^/job:localhost(/replica:\d+)?(/task:\d+)?", re.IGNORECASE)
-Function = Callable[["Walk", Any, list[Any]], Any]
+Function = Callable[["TensorFlowWalk", Any, list[Any]], Any]
 Key = tuple[str, int]  # a tensor in its graph: the name of its operation, and the number of the output
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OperationRow:
     """The row of a type of operations.
 
     Attributes:
@@ -50,14 +50,14 @@ class Row:
 
 
 ANYWHERE = ("Const", "NoOp", "Placeholder")  # whose device does not say where a loop or a choice is
-ROWS: dict[str, Row] = {}  # by the type of the operation
+ROWS: dict[str, OperationRow] = {}  # by the type of the operation
 
 
 def row(*names: str, attributes: str = "", variables: bool = False, folds: bool = True) -> Callable[[Function], Any]:
     """Make a function the row of the operations of these types."""
 
     def put(function: Function) -> Function:
-        made = Row(function, frozenset(attributes.split()), variables, folds)
+        made = OperationRow(function, frozenset(attributes.split()), variables, folds)
         ROWS.update(dict.fromkeys(names, made))
         return function
 
@@ -65,7 +65,7 @@ def row(*names: str, attributes: str = "", variables: bool = False, folds: bool 
 
 
 @dataclass(eq=False)
-class Whole:
+class SharedState:
     """The state that all walks of one program share.
 
     Attributes:
@@ -84,11 +84,11 @@ class Whole:
 
 
 @dataclass(eq=False)
-class Walk:
+class TensorFlowWalk:
     """A walk through one graph.
 
     Attributes:
-        whole: the state that it shares with other walks.
+        shared: the state that it shares with other walks.
         values: the values of the tensors, those of the inputs from the start.
         start: the assignments before the graph.
         within: the device of the loop or the choice whose body the graph is (`None` for the default device), as a
@@ -97,7 +97,7 @@ class Walk:
         seen: the assignments behind each walked operation, by its name.
     """
 
-    whole: Whole
+    shared: SharedState
     values: dict[Key, Any]
     start: Seen = field(default_factory=dict)
     within: tuple[str | None] | None = None
@@ -120,8 +120,8 @@ class Walk:
         return value_of(value, seen) if isinstance(value, Variable) and not is_handle(tensor) else value
 
     def _operation(self, operation: Any) -> None:
-        self.whole.left -= 1
-        if self.whole.left < 0:
+        self.shared.left -= 1
+        if self.shared.left < 0:
             raise too_many()
         before = [self.seen.get(one.op.name, self.start) for one in operation.inputs]
         before += [self.seen.get(one.name, self.start) for one in operation.control_inputs]
@@ -151,11 +151,11 @@ class Walk:
     def _check_gradient(self, operation: Any, values: Sequence[Any]) -> None:
         """Raises `GraphError` for an operation with a custom gradient, and for a call of a function with one. The
         attribute of other calls says a gradient that TensorFlow itself made."""
-        if not self.whole.gradients:
+        if not self.shared.gradients:
             return
         is_call = operation.type in ("PartitionedCall", "StatefulPartitionedCall")
         named = operation.get_attr("f").name if is_call else operation.type
-        if named in self.whole.function.derived:
+        if named in self.shared.function.derived:
             other_gradient(values, "the function has a gradient of its own (Defun with grad_func or python_grad_func)")
         if is_call:
             return
@@ -165,7 +165,7 @@ class Walk:
             return
         other_gradient(values, "it has a gradient of its own (tf.custom_gradient, gradient_override_map)")
 
-    def _scope(self, operation: Any, found: Row) -> Any:
+    def _scope(self, operation: Any, found: OperationRow) -> Any:
         asked = spelled(operation.device)
         if self.within is None:
             return on(asked)
@@ -177,14 +177,14 @@ class Walk:
         return on(None)
 
     def line(self, operation: Any) -> str:
-        lines = self.whole.lines
+        lines = self.shared.lines
         if id(operation) not in lines:
             lines[id(operation)] = operation, line_of(operation)
         return lines[id(operation)][1]
 
-    def inner(self, values: dict[Key, Any], start: Seen, within: tuple[str | None] | None = None) -> Walk:
+    def inner(self, values: dict[Key, Any], start: Seen, within: tuple[str | None] | None = None) -> TensorFlowWalk:
         """A walk through the graph of a function that this one calls."""
-        return Walk(self.whole, values, start, within or self.within, self.limit)
+        return TensorFlowWalk(self.shared, values, start, within or self.within, self.limit)
 
 
 def other_gradient(values: Sequence[Any], why: str) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # The whole numbers that a step writes into a record: their places (int64, a column) and their values. The value of a
 # version is 1, to which the server adds the version before.
 Marks = tuple[Any, Any]
-Kind = tuple[str, tuple[int, ...]]  # dtype and shape
+ArrayType = tuple[str, tuple[int, ...]]  # dtype and shape
 _OUTER, _INNER = "xbackend_outer", "xbackend_inner"
 
 
@@ -85,7 +85,7 @@ class Update:
         return cls(layout, worker, from_json(apply["program"]), len(apply["pushed"]), apply["reads"], apply["writes"])
 
     @property
-    def given(self) -> list[Kind]:
+    def given(self) -> list[ArrayType]:
         """The dtypes and shapes of the pushed arrays."""
         nodes = [self.program.values[i] for i in self.program.inputs[: self.pushed]]
         return [(node.dtype.value, node.shape) for node in nodes]
@@ -210,17 +210,17 @@ def numbers(tf: Any, data: Any) -> Any:
 
 def unpacked(tf: Any, layout: Layout, record: Any) -> tuple[Any, dict[str, Any]]:
     """The whole numbers of a record, and its variables by name."""
-    kinds: list[Kind] = [("int64", (layout.numbers,)), *((one.dtype, one.shape) for one in layout.variables)]
+    kinds: list[ArrayType] = [("int64", (layout.numbers,)), *((one.dtype, one.shape) for one in layout.variables)]
     found = typed(tf, record, [part for kind in kinds for part in (kind, ("uint8", (-_nbytes(kind) % ALIGNED,)))])
     return found[0], dict(zip([one.name for one in layout.variables], found[2::2], strict=True))
 
 
-def _nbytes(kind: Kind) -> int:
+def _nbytes(kind: ArrayType) -> int:
     dtype, shape = kind
     return math.prod(shape) * np.dtype(dtype).itemsize
 
 
-def typed(tf: Any, data: Any, kinds: Sequence[Kind]) -> list[Any]:
+def typed(tf: Any, data: Any, kinds: Sequence[ArrayType]) -> list[Any]:
     """Bytes as arrays of these dtypes and shapes, which lie one after the other."""
     found = []
     for (name, shape), part in zip(kinds, tf.split(data, list(map(_nbytes, kinds))), strict=True):

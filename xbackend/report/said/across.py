@@ -7,7 +7,7 @@ from itertools import combinations
 from xbackend.analysis.across import Matrix, MatrixCell, Mean
 from xbackend.analysis.statistics import SAME, Verdict
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Bold, Inline, records, table
+from xbackend.report.said.blocks import AnyBlock, Bold, Inline, records, table
 
 _MARKS = {Verdict.NOT_TOLD_APART: "~", Verdict.EQUAL: "=", Verdict.UNKNOWN: "?"}
 _WINNER = "*"
@@ -61,7 +61,7 @@ def means(matrix: Matrix) -> list[dict[str, str]]:
     return rows
 
 
-def pairs(matrix: Matrix) -> list[Block]:
+def pairs(matrix: Matrix) -> list[AnyBlock]:
     """The mean of every pair, one way round."""
     rows = []
     for j, k in (pair for pair in combinations(matrix.order, 2) if pair in matrix.pairs):
@@ -74,7 +74,7 @@ def _over(mean: Mean) -> str:
     return text.ratio(mean) + " *" * mean.shown
 
 
-def as_table(matrix: Matrix) -> Block:
+def as_table(matrix: Matrix) -> AnyBlock:
     """A table with all columns."""
     rows: list[list[Inline]] = []
     for label, cells in lines(matrix):

@@ -74,14 +74,14 @@ class Folded(Struct, frozen=True):
     """Blocks that are shown when somebody opens them, under words of ours."""
 
     title: str
-    blocks: Sequence[Block]
+    blocks: Sequence[AnyBlock]
 
 
 class OnPage(Struct, frozen=True):
     """Blocks of the page, which the markdown leaves out; ``what``: their name, in words."""
 
     what: str
-    blocks: Sequence[Block]
+    blocks: Sequence[AnyBlock]
 
 
 class Pointer(Struct, frozen=True):
@@ -96,8 +96,8 @@ class Fold(Struct, frozen=True):
     title: str | None = None
 
 
-Block = Heading | Paragraph | Bullets | Contents | Table | Image | Folded | OnPage | Pointer
-Written = Block | Fold
+AnyBlock = Heading | Paragraph | Bullets | Contents | Table | Image | Folded | OnPage | Pointer
+Content = AnyBlock | Fold
 
 
 def paragraph(*parts: Inline) -> Paragraph:
@@ -110,7 +110,7 @@ def notice(what: str, words: str) -> Paragraph:
     return Paragraph((Bold(what), f" {words}"), notice=True)
 
 
-def points(items: Iterable[Sequence[Inline]]) -> list[Block]:
+def points(items: Iterable[Sequence[Inline]]) -> list[AnyBlock]:
     """A list of points, or nothing where it would have none."""
     there = tuple(map(tuple, items))
     return [Bullets(there)] if there else []
@@ -128,14 +128,14 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Inline]], right: Itera
 
 def records(
     rows: Sequence[Mapping[str, Inline]], right: Iterable[str] = (), words: Sequence[str] | None = None
-) -> list[Block]:
+) -> list[AnyBlock]:
     """A table of rows by the names of their columns; nothing without a row. With ``words`` all others are numbers."""
     columns = [*rows[0]] if rows else []
     numbers = right if words is None else [column for column in columns if column not in words]
     return [table(columns, ([*row.values()] for row in rows), numbers)] if rows else []
 
 
-def section(title: str, blocks: Sequence[Block], level: int = 2) -> list[Block]:
+def section(title: str, blocks: Sequence[AnyBlock], level: int = 2) -> list[AnyBlock]:
     """Blocks below a heading, or nothing where there are none."""
     return [Heading(level, title), *blocks] if blocks else []
 
@@ -157,7 +157,7 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", plain(heading).lower()).replace(" ", "-")
 
 
-def fragments(blocks: Sequence[Written]) -> dict[int, str]:
+def fragments(blocks: Sequence[Content]) -> dict[int, str]:
     """The fragment of each heading by its position among the blocks; equal ones are numbered as forges do."""
     seen: Counter[str] = Counter()
     names = {}

@@ -15,7 +15,7 @@ from xbackend.analysis.packages import versions
 from xbackend.backends.description import Description
 from xbackend.drawing.graph import bytes_text
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, paragraph, records, table
+from xbackend.report.said.blocks import AnyBlock, paragraph, records, table
 from xbackend.results.schema import Process, Results
 from xbackend.wording import counted, grouped, pairs, plain, value
 
@@ -27,7 +27,7 @@ _ORDER = (
 _ON_GPUS = " GPUs: what NVML told of them during the rounds."
 
 
-def environment(results: Results) -> list[Block]:
+def environment(results: Results) -> list[AnyBlock]:
     """Versions, threads and BLAS of each backend, as it read them back; a row for each different answer."""
     answers = []
     for m in results.measurements:
@@ -51,7 +51,7 @@ def _listed(item: Any) -> str:
     return "; ".join(map(_listed, item)) if isinstance(item, list | tuple) else value(item)
 
 
-def machine(results: Results) -> list[Block]:
+def machine(results: Results) -> list[AnyBlock]:
     """The machine, a row for each fact."""
     told = results.machine
     memory, accelerators = bytes_text(told.memory_bytes), ", ".join(told.accelerators) or "none"
@@ -59,15 +59,15 @@ def machine(results: Results) -> list[Block]:
     return _facts("machine", {name.removesuffix("_bytes"): fact for name, fact in facts.items()})
 
 
-def settings(results: Results) -> list[Block]:
+def settings(results: Results) -> list[AnyBlock]:
     return _facts("setting", msgspec.to_builtins(results.settings))
 
 
-def _facts(name: str, facts: Mapping[str, Any]) -> list[Block]:
+def _facts(name: str, facts: Mapping[str, Any]) -> list[AnyBlock]:
     return records([{name: key, "value": value(fact)} for key, fact in facts.items()])
 
 
-def order(results: Results) -> list[Block]:
+def order(results: Results) -> list[AnyBlock]:
     """In which order the candidates were measured, and when."""
     own = [row for row in results.measurements if not row.reused]
     finished = grouped((process.order, process) for row in own for process in row.processes)

@@ -8,7 +8,7 @@ from statistics import median
 from xbackend.drawing.graph import bytes_text
 from xbackend.report.drawn import steps
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Pictures, records, section
+from xbackend.report.said.blocks import AnyBlock, Pictures, records, section
 from xbackend.report.said.outcomes import Ended, Said, difference, document
 from xbackend.results.clustered import Clustered, Jobs
 from xbackend.wording import counted, join, plain
@@ -80,7 +80,7 @@ def _agrees(run: Clustered, jobs: Jobs) -> str:
     return "an order of its own" if jobs.asynchronous else difference(run)
 
 
-def build(jobs: Jobs, _: str | None = None) -> tuple[list[Block], Pictures]:
+def build(jobs: Jobs, _: str | None = None) -> tuple[list[AnyBlock], Pictures]:
     """The report as blocks, and its pictures by file name."""
     what, lost, joined = said(jobs), list[dict[str, str]](), list[dict[str, str]]()
     for run in jobs.runs:

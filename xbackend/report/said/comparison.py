@@ -34,11 +34,11 @@ _SIZES = (
 )
 
 
-def build(results: Results, baseline: str | None = None) -> tuple[list[b.Block], b.Pictures]:
+def build(results: Results, baseline: str | None = None) -> tuple[list[b.AnyBlock], b.Pictures]:
     """The blocks of a report and its pictures by file name. Raises `UsageError` for an unknown baseline."""
     asked, compared = baseline is not None, comparisons(results, baseline)
     found, whole, pictures = doubts.doubts(compared), matrix(compared, asked), b.Pictures()
-    blocks: list[b.Block] = [
+    blocks: list[b.AnyBlock] = [
         b.Heading(1, plain(results.name) or "Comparison"),
         *summary.notices(results),
         b.Heading(2, "Summary"),
@@ -67,10 +67,10 @@ def build(results: Results, baseline: str | None = None) -> tuple[list[b.Block],
 
 def _evidence(
     results: Results, compared: Sequence[Comparison], found: Sequence[doubts.Doubt], pictures: b.Pictures
-) -> list[b.Block]:
+) -> list[b.AnyBlock]:
     """The evidence behind the numbers, each part folded; long parts are left to the page."""
 
-    def each(title: str, part: Callable[[Comparison], list[b.Block]], introduction: str = "") -> list[b.Block]:
+    def each(title: str, part: Callable[[Comparison], list[b.AnyBlock]], introduction: str = "") -> list[b.AnyBlock]:
         there = [block for c in compared for block in b.section(f"{title}: {c.label}", part(c), level=3)]
         return [b.paragraph(introduction), *there] if there and introduction else there
 
@@ -100,9 +100,9 @@ def _evidence(
     ]
 
 
-def first(compared: Sequence[Comparison], whole: Matrix | None, pictures: b.Pictures) -> list[b.Block]:
+def first(compared: Sequence[Comparison], whole: Matrix | None, pictures: b.Pictures) -> list[b.AnyBlock]:
     """The answer, drawn, where two rows can be compared; of several workloads their matrix, drawn and as a table."""
-    blocks: list[b.Block] = []
+    blocks: list[b.AnyBlock] = []
     if whole is not None:
         title = f"{of_how_many(compared)}: times over {'the baseline' if whole.to_baseline else 'the smallest'}"
         image = pictures.add("matrix", "workloads", drawn_across.picture(whole, title), title)
@@ -120,7 +120,7 @@ def first(compared: Sequence[Comparison], whole: Matrix | None, pictures: b.Pict
     return blocks
 
 
-def _comparison(comparison: Comparison, asked: bool, alone: bool, pictures: b.Pictures) -> list[b.Block]:
+def _comparison(comparison: Comparison, asked: bool, alone: bool, pictures: b.Pictures) -> list[b.AnyBlock]:
     """A comparison. Where it is not ``alone`` the times of its processes are drawn on the page only."""
     baseline, note = comparison.baseline, comparison.baseline_note
     words = f"Baseline: {baseline.name} ({note})." if baseline else f"Baseline: none: {note}."
@@ -137,8 +137,8 @@ def times_of(comparison: Comparison, pictures: b.Pictures) -> b.Image:
     return pictures.add("medians", comparison.workload, times.medians(comparison, title), title)
 
 
-def _sizes(compared: Sequence[Comparison], pictures: b.Pictures) -> list[b.Block]:
-    blocks: list[b.Block] = []
+def _sizes(compared: Sequence[Comparison], pictures: b.Pictures) -> list[b.AnyBlock]:
+    blocks: list[b.AnyBlock] = []
     for workload, series in times.over_sizes(compared).items():
         title = f"Speed against size: {workload}"
         image = pictures.add("sizes", series[0][1].workload, times.sizes(series, title), title)

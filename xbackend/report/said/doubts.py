@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from xbackend.analysis.comparison import Comparison
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Bold, Inline, points
+from xbackend.report.said.blocks import AnyBlock, Bold, Inline, points
 from xbackend.wording import REST, counted, few, grouped, join, number, plain
 
 _ALL = "all"  # the name where a doubt is of all rows together
@@ -79,7 +79,7 @@ def gathered(found: Sequence[Doubt]) -> list[str]:
     return lines
 
 
-def listed(found: Sequence[Doubt], comparisons: int) -> list[Block]:
+def listed(found: Sequence[Doubt], comparisons: int) -> list[AnyBlock]:
     """A point for each doubt; of many rows some by name, the rest counted."""
     said: list[list[Inline]] = []
     for doubt in found:
@@ -89,7 +89,7 @@ def listed(found: Sequence[Doubt], comparisons: int) -> list[Block]:
     return points(said)
 
 
-def row_by_row(found: Sequence[Doubt]) -> list[Block]:
+def row_by_row(found: Sequence[Doubt]) -> list[AnyBlock]:
     """All rows of each doubt."""
     said = []
     for doubt in found:

@@ -11,7 +11,17 @@ from xbackend.analysis.history import Line, Point, Series, changes, name_of
 from xbackend.analysis.statistics import FEWEST_SESSIONS, Verdict
 from xbackend.report.drawn import history as drawn
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Contents, Heading, Pictures, notice, paragraph, records, section, terms
+from xbackend.report.said.blocks import (
+    AnyBlock,
+    Contents,
+    Heading,
+    Pictures,
+    notice,
+    paragraph,
+    records,
+    section,
+    terms,
+)
 from xbackend.report.said.tables import reason
 from xbackend.results.schema import Results
 from xbackend.wording import counted, join, plain
@@ -35,7 +45,7 @@ def build(
     shown: Sequence[Series],
     workload: str | None = None,
     damaged: Sequence[tuple[str, str]] = (),
-) -> tuple[list[Block], Pictures]:
+) -> tuple[list[AnyBlock], Pictures]:
     """The history as blocks and its pictures by file name.
 
     ``runs`` are the oldest first, ``shown`` their `series`; ``damaged`` names those that cannot be read, with the
@@ -43,7 +53,12 @@ def build(
     """
     pictures = Pictures()
     title = "History" if workload is None else f"History of {plain(workload)}"
-    blocks: list[Block] = [Heading(1, title), *_notices(runs, damaged), Heading(2, "Summary"), *_summary(runs, shown)]
+    blocks: list[AnyBlock] = [
+        Heading(1, title),
+        *_notices(runs, damaged),
+        Heading(2, "Summary"),
+        *_summary(runs, shown),
+    ]
     blocks += [Heading(2, "Contents"), Contents(), Heading(2, "How to read it"), terms(READING)]
     last = ""
     for each in shown:
@@ -57,8 +72,8 @@ def build(
     return [*blocks, *section("Runs", _runs(runs, damaged))], pictures
 
 
-def _notices(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> list[Block]:
-    said = list[Block]()
+def _notices(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> list[AnyBlock]:
+    said = list[AnyBlock]()
     if damaged:
         words = f"{counted(len(damaged), 'run')} cannot be read and will not be found below"
         names = join(plain(name) for name, _ in damaged)
@@ -73,7 +88,7 @@ def change_rows(of: Sequence[Series]) -> list[dict[str, str]]:
     return [{"comparison": each.title, "machine": each.place, **_row(line, point)} for each, line, point in changes(of)]
 
 
-def _summary(runs: Sequence[Results], of: Sequence[Series]) -> list[Block]:
+def _summary(runs: Sequence[Results], of: Sequence[Series]) -> list[AnyBlock]:
     if not of:
         return [paragraph("No run holds a measurement.")]
     dates = [text.moment(run.created) for run in runs]
@@ -104,7 +119,7 @@ def _row(line: Line, point: Point) -> dict[str, str]:
     }
 
 
-def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> list[Block]:
+def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> list[AnyBlock]:
     rows = list[tuple[str, ...]]()
     for run in runs:
         state, machine = "complete" if run.complete else "incomplete", run.machine

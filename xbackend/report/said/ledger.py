@@ -11,7 +11,7 @@ from xbackend.analysis.statistics import FEWEST, Verdict
 from xbackend.cores import FOREIGN
 from xbackend.report.drawn import timelines
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Bold, OnPage, Pictures, paragraph, points, records, section
+from xbackend.report.said.blocks import AnyBlock, Bold, OnPage, Pictures, paragraph, points, records, section
 from xbackend.report.said.tables import SPEEDUP
 from xbackend.report.said.text import share
 from xbackend.wording import counted, join, pairs
@@ -118,7 +118,7 @@ def _in_turn(shares: Shares) -> bool:
     return len(busy) > 1 and shares.together < _ALTERNATE * busy[-2]
 
 
-def why(comparison: Comparison, cores: int, pictures: Pictures) -> list[Block]:
+def why(comparison: Comparison, cores: int, pictures: Pictures) -> list[AnyBlock]:
     """Why several devices are faster or not, in words, and timelines; empty where there are not several."""
     own = scalings(comparison)
     blocks = points((Bold(s.many.name), ": ", verdict(s, cores)) for s in own)
@@ -130,7 +130,7 @@ def why(comparison: Comparison, cores: int, pictures: Pictures) -> list[Block]:
     return blocks
 
 
-def figures(comparison: Comparison) -> list[Block]:
+def figures(comparison: Comparison) -> list[AnyBlock]:
     """The ledger: a row for each backend with several devices; empty without any."""
     ledger = scalings(comparison)
     unit = text.time_unit(s.seconds_of_many for s in ledger)
@@ -163,11 +163,11 @@ def _idle(idle: dict[str, float]) -> str:
     return ", ".join(f"{device} {share(part)}" for device, part in idle.items())
 
 
-def sizes(comparisons: Sequence[Comparison]) -> list[Block]:
+def sizes(comparisons: Sequence[Comparison]) -> list[AnyBlock]:
     """From which size several devices pay, for each backend; empty where no size was measured on several."""
     swept = _swept(comparisons)
     rows = _of_several(swept)
-    blocks: list[Block] = [paragraph(_SIZES), *records(rows, right=("devices",))] if rows else []
+    blocks: list[AnyBlock] = [paragraph(_SIZES), *records(rows, right=("devices",))] if rows else []
     if few := join(dict.fromkeys(sweep.label for sweep in swept if len(sweep.points) == 1)):
         blocks.append(paragraph(f"Of {few} one size was measured: measure more, --size 256,512,1024."))
     return section("The size from which several devices pay", blocks, level=3)

@@ -8,33 +8,33 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Heading, paragraph, points, records, section, terms
+from xbackend.report.said.blocks import AnyBlock, Heading, paragraph, points, records, section, terms
 from xbackend.results.schema import Outcome, Outcomes
 from xbackend.wording import counted, join, pairs, plain
 from xbackend.workloads.agreement import of_roundings
 
-Ran = TypeVar("Ran", bound=Outcome)
+OutcomeType = TypeVar("OutcomeType", bound=Outcome)
 
 
-class Ended(Struct, Generic[Ran], frozen=True):
+class Ended(Struct, Generic[OutcomeType], frozen=True):
     """Runs that should end alike, their names, and a ``noun`` for one. The first that is ``done`` is the reference."""
 
-    runs: Sequence[Ran]
-    name: Callable[[Ran], str]
+    runs: Sequence[OutcomeType]
+    name: Callable[[OutcomeType], str]
     noun: str
     dtypes: Sequence[str]
 
     @property
-    def done(self) -> list[Ran]:
+    def done(self) -> list[OutcomeType]:
         return [run for run in self.runs if run.status == "ok"]
 
     @property
-    def apart(self) -> list[Ran]:
+    def apart(self) -> list[OutcomeType]:
         """The runs whose numbers differ from the reference's by more than roundings make."""
         return [run for run in self.done if (run.difference or 0.0) > of_roundings(self.dtypes)]
 
     @property
-    def farthest(self) -> Ran | None:
+    def farthest(self) -> OutcomeType | None:
         """The run with the largest difference from the reference that roundings alone may make."""
         alike = [run for run in self.done if run.difference is not None and run not in self.apart]
         return max(alike, key=lambda run: run.difference or 0.0, default=None)
@@ -58,10 +58,10 @@ class Ended(Struct, Generic[Ran], frozen=True):
         return said
 
 
-class Said(Struct, Generic[Ran], frozen=True):
+class Said(Struct, Generic[OutcomeType], frozen=True):
     """The words of a report and of a terminal; columns in ``right`` are numbers, ``reading`` explains the words."""
 
-    ended: Ended[Ran]
+    ended: Ended[OutcomeType]
     answer: str
     rows: Sequence[Mapping[str, str]]
     right: Sequence[str]
@@ -77,8 +77,12 @@ def difference(run: Outcome) -> str:
 
 
 def document(
-    said: Said[Ran], told: Outcomes, of: tuple[str, str, str], before: Sequence[Block], after: Sequence[Block]
-) -> list[Block]:
+    said: Said[OutcomeType],
+    told: Outcomes,
+    of: tuple[str, str, str],
+    before: Sequence[AnyBlock],
+    after: Sequence[AnyBlock],
+) -> list[AnyBlock]:
     """The report as blocks: ``of`` a title, a name and how it was run; blocks ``before`` and ``after`` the rows."""
     title, name, how = of
     how += f"; from pyproject.toml: {pairs(told.configured)}" if told.configured else ""

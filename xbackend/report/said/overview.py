@@ -12,7 +12,7 @@ from xbackend.analysis.comparison import label
 from xbackend.errors import StoreError
 from xbackend.report import kinds
 from xbackend.report.said import cluster, text
-from xbackend.report.said.blocks import Block, Heading, Hyperlink, Inline, paragraph, points, records, section
+from xbackend.report.said.blocks import AnyBlock, Heading, Hyperlink, Inline, paragraph, points, records, section
 from xbackend.results.clustered import Jobs
 from xbackend.results.schema import Measurement, Outcome, Results, read
 from xbackend.results.trained import Trainings
@@ -25,7 +25,7 @@ _PAGES = (
 )
 
 
-def blocks(reports: Path) -> list[Block]:
+def blocks(reports: Path) -> list[AnyBlock]:
     """The index as blocks: a table for each kind of report, the newest first, what cannot be read, and the rest."""
     rows: dict[kinds.ReportKind, list[tuple[str, dict[str, Inline]]]] = {kind: [] for kind in _TOLD}
     damaged: list[dict[str, Inline]] = []
@@ -42,7 +42,7 @@ def blocks(reports: Path) -> list[Block]:
             continue
         own = {"report": name, "measured": text.moment(told.created), **_TOLD[kind][1](told)}
         rows[kind].append((told.created, {**own, "machine": told.machine.processor}))
-    said: list[Block] = [Heading(1, "Reports"), *([paragraph(_PAGES)] if there else [])]
+    said: list[AnyBlock] = [Heading(1, "Reports"), *([paragraph(_PAGES)] if there else [])]
     if os.path.isfile(reports / "history.md"):
         said.append(paragraph("Over time: ", Hyperlink("history", "./history.md"), "."))
     for kind, (title, _) in _TOLD.items():

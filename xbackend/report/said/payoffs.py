@@ -10,7 +10,7 @@ from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.payoff import PayOff, first_result, pay_off, quickest, total
 from xbackend.analysis.sampling import CALLS, of_pymc
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, paragraph, records
+from xbackend.report.said.blocks import AnyBlock, paragraph, records
 from xbackend.wording import number
 
 READING = (
@@ -24,7 +24,7 @@ _CACHED, _SAMPLED = "from cache", f"with {number(CALLS)} calls"
 _AFTER = f"has paid for itself after ({text.INTERVAL})"
 
 
-def across(comparisons: Sequence[Comparison]) -> list[Block]:
+def across(comparisons: Sequence[Comparison]) -> list[AnyBlock]:
     """The quickest start of each comparison against its smallest time; empty where no first result is known."""
     rows = []
     for comparison in comparisons:
@@ -37,7 +37,7 @@ def across(comparisons: Sequence[Comparison]) -> list[Block]:
     return [paragraph(READING), *records(rows, right=("in", "a call", "first result in"))] if rows else []
 
 
-def each(comparison: Comparison) -> list[Block]:
+def each(comparison: Comparison) -> list[AnyBlock]:
     """A line for each row with a time; empty where no first result is known."""
     quick, rows = quickest(comparison), []
     for row in sorted(comparison.ranked, key=lambda row: first_result(row) or math.inf):

@@ -11,7 +11,7 @@ from xbackend.backends.placement import OPS, TRANSFERS, op_rows, transfer_rows
 from xbackend.devices import is_device
 from xbackend.drawing.graph import Graph
 from xbackend.drawing.layered import svg
-from xbackend.report.said.blocks import Block, Bold, Heading, Inline, OnPage, Pictures, paragraph, points, table
+from xbackend.report.said.blocks import AnyBlock, Bold, Heading, Inline, OnPage, Pictures, paragraph, points, table
 from xbackend.results.schema import Evidence
 from xbackend.wording import counted, grouped, join
 
@@ -29,12 +29,12 @@ _CAUSES = (
     "backward pass goes back. Framework: nobody asked for it."
 )
 _RAN_ON = OPS.index("executed on")
-Shown = Sequence[tuple[Row, Evidence]]
+ShownRows = Sequence[tuple[Row, Evidence]]
 
 
-def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Block]:
+def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[AnyBlock]:
     """Differences from the placement asked for, in words and drawn; on the page, tables of all. Empty without any."""
-    blocks: list[Block] = []
+    blocks: list[AnyBlock] = []
     lines: list[list[Inline]] = []  # of comparisons without a drawing
     drawn: dict[str, str] = {}  # the shape of a drawing, without sizes -> its comparison
     right = total = 0
@@ -59,13 +59,13 @@ def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Bloc
     return [paragraph(_WHAT), paragraph(said), *points(lines), *blocks] if total else []
 
 
-def _answers(shown: Shown) -> list[list[Inline]]:
+def _answers(shown: ShownRows) -> list[list[Inline]]:
     """Whether all ran as asked: each different answer once, with its rows."""
     said = [("; ".join([p.summary(), *p.differences(), *p.notes()]), row.name) for row, p in shown if p.ops]
     return [[f"{words[0].upper()}{words[1:]}: ", join(names)] for words, names in grouped(said).items()]
 
 
-def _tables(shown: Shown) -> list[Block]:
+def _tables(shown: ShownRows) -> list[AnyBlock]:
     ops = [(row, cells) for row, e in shown for cells in op_rows(e)]
     transfers = [(row, cells) for row, e in shown for cells in transfer_rows(e.transfers)]
     causes = [paragraph(_CAUSES)] if transfers else []
@@ -73,19 +73,19 @@ def _tables(shown: Shown) -> list[Block]:
     return [*_shared(OPS, ops, ("devices", "ops")), *causes, *moved]
 
 
-def _shared(headers: Sequence[str], rows: Iterable[tuple[Row, list[str]]], right: Sequence[str]) -> list[Block]:
+def _shared(headers: Sequence[str], rows: Iterable[tuple[Row, list[str]]], right: Sequence[str]) -> list[AnyBlock]:
     """Each different row once, after its backends and their number of devices."""
     backends = grouped(dict.fromkeys(((str(row.devices), *cells), row.label) for row, cells in rows))
     each = [[", ".join(names), *cells] for cells, names in backends.items()]
     return [table(("backends", "devices", *headers), each, right)] if each else []
 
 
-def _drawings(comparison: Comparison, shown: Shown, pictures: Pictures, drawn: dict[str, str]) -> list[Block]:
+def _drawings(comparison: Comparison, shown: ShownRows, pictures: Pictures, drawn: dict[str, str]) -> list[AnyBlock]:
     """Drawings of executions on several devices; one that is already in ``drawn``, by comparison, is only named."""
     # Of one device a picture in one colour says nothing.
     apart = [(row, e.graph) for row, e in shown if e.differences() and e.graph and len(e.graph.devices) > 1]
     alike = grouped((replace(graph, title=counted(row.devices, "device")), row.name) for row, graph in apart)
-    blocks: list[Block] = []
+    blocks: list[AnyBlock] = []
     for graph, names in alike.items():
         shape, who = comparison.workload + _shape(graph), join(names)
         if shape in drawn:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xbackend.analysis.gate import GateOutcome, Judged, Judgement, Limit, power, words
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Bold, Folded, Paragraph, paragraph, points, table
+from xbackend.report.said.blocks import AnyBlock, Bold, Folded, Paragraph, paragraph, points, table
 from xbackend.results import naming
 from xbackend.wording import counted
 
@@ -17,11 +17,13 @@ _RATIO = f"ratio ({text.INTERVAL})"
 _WORST = list(GateOutcome)
 
 
-def build(judged: Judgement, limits: Sequence[Limit], notes: Sequence[str]) -> list[Block]:
+def build(judged: Judgement, limits: Sequence[Limit], notes: Sequence[str]) -> list[AnyBlock]:
     """The blocks of a comment; ``notes`` are those beside the judgement's own."""
     rows = sorted(judged.rows, key=lambda row: _WORST.index(row.outcome))
     said = power(rows, limits)
-    blocks: list[Block] = [paragraph(Bold(text.shorten(judged.sentence, _SENTENCE)), f" {said[0].upper()}{said[1:]}.")]
+    blocks: list[AnyBlock] = [
+        paragraph(Bold(text.shorten(judged.sentence, _SENTENCE)), f" {said[0].upper()}{said[1:]}.")
+    ]
     if rows:
         telling = len({row.measurement.devices for row in rows}) > 1
         headers = ["workload", "backend", *["devices"] * telling, "BASE", "HEAD", _RATIO, "verdict", "gate"]

@@ -12,7 +12,7 @@ from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.statistics import FEWEST
 from xbackend.drawing.graph import bytes_text
 from xbackend.report.said import doubts, text
-from xbackend.report.said.blocks import Block, Bold, Hyperlink, Inline, anchor, notice, paragraph, points, records
+from xbackend.report.said.blocks import AnyBlock, Bold, Hyperlink, Inline, anchor, notice, paragraph, points, records
 from xbackend.results.schema import Results
 from xbackend.wording import counted, few, grouped, join
 
@@ -40,7 +40,7 @@ READING = {
 }
 
 
-def notices(results: Results) -> list[Block]:
+def notices(results: Results) -> list[AnyBlock]:
     """The notice above all the rest: that the run is incomplete."""
     if results.complete:
         return []
@@ -55,7 +55,7 @@ def notices(results: Results) -> list[Block]:
     return [notice("This run is incomplete.", words)]
 
 
-def sections(results: Results, comparisons: Sequence[Comparison], picture: Sequence[Block] = ()) -> list[Block]:
+def sections(results: Results, comparisons: Sequence[Comparison], picture: Sequence[AnyBlock] = ()) -> list[AnyBlock]:
     """The answer, the first ``picture``, who is the fastest of each comparison, how sure, on what."""
     if not results.measurements:
         return [paragraph(answer(comparisons))]

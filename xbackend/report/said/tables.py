@@ -11,7 +11,7 @@ from xbackend.analysis.scaling import scalings
 from xbackend.analysis.statistics import Ratio
 from xbackend.drawing.graph import bytes_text
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Bold, Inline, paragraph, points, records, table
+from xbackend.report.said.blocks import AnyBlock, Bold, Inline, paragraph, points, records, table
 from xbackend.results.schema import Measurement, Phases
 from xbackend.wording import counted, grouped, join, plain
 
@@ -53,7 +53,7 @@ def judged(comparison: Comparison, header: str) -> list[tuple[Row, str, str, Rat
     return found
 
 
-def ranking(comparison: Comparison, asked: bool) -> list[Block]:
+def ranking(comparison: Comparison, asked: bool) -> list[AnyBlock]:
     """The first table of a comparison, as a terminal shows it."""
     header, unit = against([comparison], asked), text.time_unit(row.time for row in comparison.rows)
     several, rows = len({row.devices for row in comparison.rows}) > 1, list[dict[str, Inline]]()
@@ -107,7 +107,7 @@ def reason(measurement: Measurement) -> str:
     return plain(measurement.reason) or "no reason was recorded"
 
 
-def phases(comparison: Comparison) -> list[Block]:
+def phases(comparison: Comparison) -> list[AnyBlock]:
     """The phases ledger: the median of each phase over the processes; empty where no process finished."""
     rows = [row for row in comparison.rows if row.processes]
     units = {phase: text.time_unit([row.phase(phase) for row in rows]) for phase in Phases.__struct_fields__}
@@ -131,7 +131,7 @@ def _rewriting(row: Row) -> dict[str, str]:
     return {"of lower: rewriting": text.time(seconds), "compiling": text.time(rest), "rewrites": rewrites}
 
 
-def parities(comparison: Comparison) -> list[Block]:
+def parities(comparison: Comparison) -> list[AnyBlock]:
     """How far each result is from the oracle's; empty where no comparison was recorded."""
     rows, derived = list[dict[str, str]](), dict[str, None]()
     for row in comparison.rows:
@@ -148,7 +148,7 @@ def parities(comparison: Comparison) -> list[Block]:
     return [*records(rows, words=("backend", "passed", "inputs")), *passes]
 
 
-def checks(comparison: Comparison) -> list[Block]:
+def checks(comparison: Comparison) -> list[AnyBlock]:
     """The checks of the timing itself, the worst over the processes; empty where none was recorded."""
     rows = []
     for row in comparison.rows:
@@ -166,7 +166,7 @@ def _worst(which: Callable[[list[float]], float], values: list[float], words: st
     return words.format(text.number(which(values), digits)) if values else text.NOTHING
 
 
-def memory(comparison: Comparison) -> list[Block]:
+def memory(comparison: Comparison) -> list[AnyBlock]:
     """The measured memory of each row, on devices too; empty without any."""
     rows = []
     for row in comparison.rows:
@@ -182,7 +182,7 @@ def _peak(row: Row | None) -> str:
     return text.NOTHING if row is None or row.memory is None else bytes_text(row.memory.call)
 
 
-def memory_across(matrix: Matrix) -> list[Block]:
+def memory_across(matrix: Matrix) -> list[AnyBlock]:
     """The memory of a call, a line for each comparison, a column for each candidate; empty where none was measured."""
     lines = zip(matrix.comparisons, matrix.lines, strict=True)
     rows = [[comparison.label, *(_peak(one.row) for one in line)] for comparison, line in lines]
@@ -191,14 +191,14 @@ def memory_across(matrix: Matrix) -> list[Block]:
     return [paragraph(MEMORY), measured, *memory_unknown(matrix.comparisons)] if known else []
 
 
-def memory_unknown(comparisons: Sequence[Comparison]) -> list[Block]:
+def memory_unknown(comparisons: Sequence[Comparison]) -> list[AnyBlock]:
     """Why the memory of some rows is unknown, each reason once."""
     rows = [row for comparison in comparisons for row in comparison.rows if row.times and row.memory is None]
     why = grouped((plain(row.measurement.memory_unknown) or "it was not measured", row.label) for row in rows)
     return points([f"{text.names(names)}: {reason}."] for reason, names in why.items())
 
 
-def not_ok(comparisons: Sequence[Comparison]) -> list[Block]:
+def not_ok(comparisons: Sequence[Comparison]) -> list[AnyBlock]:
     """The rows that were not measured, each whole reason once; empty where all were."""
     bad = [(c.label, row, row.measurement) for c in comparisons for row in c.rows if row.measurement.status != "ok"]
     where = grouped(((row.label, m.status, reason(m) + _left(m)), (label, str(row.devices))) for label, row, m in bad)

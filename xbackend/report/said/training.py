@@ -8,7 +8,7 @@ from statistics import median
 from xbackend.drawing.graph import bytes_text
 from xbackend.report.drawn import losses
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Heading, Pictures, paragraph, records, table
+from xbackend.report.said.blocks import AnyBlock, Heading, Pictures, paragraph, records, table
 from xbackend.report.said.outcomes import Ended, Said, difference, document
 from xbackend.results.trained import Trained, Trainings
 from xbackend.wording import counted, join, plain
@@ -71,7 +71,7 @@ def _cells(run: Trained, unit: tuple[str, float]) -> dict[str, str]:
     }
 
 
-def build(trainings: Trainings, _: str | None = None) -> tuple[list[Block], Pictures]:
+def build(trainings: Trainings, _: str | None = None) -> tuple[list[AnyBlock], Pictures]:
     """The report as blocks, and its pictures by file name."""
     pictures = Pictures()
     what, model = said(trainings), plain(trainings.model)
@@ -90,7 +90,7 @@ def named(run: Trained) -> str:
     return f"{plain(run.backend)}, {plain(run.strategy)} on {counted(run.devices, 'device')}"
 
 
-def _agreement(trainings: Trainings) -> list[Block]:
+def _agreement(trainings: Trainings) -> list[AnyBlock]:
     strategies = list(dict.fromkeys(run.strategy for run in trainings.runs))
     cells = {(run.backend, run.strategy): difference(run) for run in trainings.runs}
     backends = dict.fromkeys(run.backend for run in trainings.runs)
@@ -109,7 +109,7 @@ def _agreement(trainings: Trainings) -> list[Block]:
     return [Heading(2, "Do the weights agree?"), *map(paragraph, said), agreement]
 
 
-def _devices(done: Sequence[Trained]) -> list[Block]:
+def _devices(done: Sequence[Trained]) -> list[AnyBlock]:
     rows = []
     for run in done:
         memory = ", ".join(f"{place} {bytes_text(count)}" for place, count in run.memory.items())

@@ -11,13 +11,13 @@ from itertools import count
 from markupsafe import Markup
 
 from xbackend.drawing.markup import escape, inline
-from xbackend.report.said.blocks import Block, Image
+from xbackend.report.said.blocks import AnyBlock, Image
 from xbackend.report.written.writing import flat, template
 
 _PAGE, _PART = (template(f"{name}.html.j2", escape) for name in ("page", "blocks"))
 
 
-def write(blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> str:
+def write(blocks: Sequence[AnyBlock], pictures: Mapping[str, bytes]) -> str:
     """A page of these blocks, with the pictures (SVG by file name) in it."""
     numbers = count(1)
 
@@ -28,6 +28,6 @@ def write(blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> str:
     return _PAGE(flat(blocks, page=True), pictures=pictures, inlined=inlined)
 
 
-def fragment(blocks: Sequence[Block]) -> str:
+def fragment(blocks: Sequence[AnyBlock]) -> str:
     """These blocks as a part of another page, such as a notebook: without headings, pictures or a style of its own."""
     return f"<div>{_PART(flat(blocks, page=False), pictures={}, inlined=None).strip()}</div>"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from xbackend.report.said.blocks import Block
+from xbackend.report.said.blocks import AnyBlock
 from xbackend.report.written.writing import flat, template
 from xbackend.wording import plain
 
@@ -66,6 +66,6 @@ def _tagged(text: str) -> Markup:
 _DOCUMENT = template("document.md.j2", escape, uncoded=_uncoded, tagged=_tagged)
 
 
-def write(blocks: Sequence[Block]) -> str:
+def write(blocks: Sequence[AnyBlock]) -> str:
     """A document of these blocks."""
     return _DOCUMENT(flat(blocks, page=False)).rstrip() + "\n"

@@ -31,7 +31,7 @@ def template(name: str, escape: Callable[[object], str], **filters: Callable[[st
         leading, trailing = " " * part[:1].isspace(), " " * (len(part) > 1 and part[-1:].isspace())
         return Markup(f"{leading}{escape(part)}{trailing}")
 
-    def write(blocks: Sequence[b.Written], **values: Any) -> str:
+    def write(blocks: Sequence[b.Content], **values: Any) -> str:
         return made.render(blocks=blocks, fragments=b.fragments(blocks), **values)
 
     environment = Environment(
@@ -44,7 +44,7 @@ def template(name: str, escape: Callable[[object], str], **filters: Callable[[st
         undefined=StrictUndefined,
     )
     environment.filters |= {"plain": plain, "address": _address, "running": running, **filters}
-    kinds = (*get_args(b.Written), b.Bold, b.Hyperlink)
+    kinds = (*get_args(b.Content), b.Bold, b.Hyperlink)
     environment.tests |= {kind.__name__.lower(): lambda value, kind=kind: isinstance(value, kind) for kind in kinds}
     made = environment.get_template(name)
     return write
@@ -55,9 +55,9 @@ def _address(target: str) -> Markup:
     return Markup("" if _FOREIGN.match(quoted) else quoted)
 
 
-def flat(blocks: Sequence[b.Block], page: bool) -> list[b.Written]:
+def flat(blocks: Sequence[b.AnyBlock], page: bool) -> list[b.Content]:
     """One block after the other: all for a ``page``; the markdown only names the blocks that it leaves out."""
-    written: list[b.Written] = []
+    written: list[b.Content] = []
     for block in blocks:
         match block:
             case b.Folded(title, parts):
@@ -74,7 +74,7 @@ def flat(blocks: Sequence[b.Block], page: bool) -> list[b.Written]:
     return written
 
 
-def _left(blocks: Sequence[b.Block]) -> Iterator[str]:
+def _left(blocks: Sequence[b.AnyBlock]) -> Iterator[str]:
     for block in blocks:
         if isinstance(block, b.OnPage) and block.blocks:
             yield block.what

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect
 from xbackend.bring.source.expressions import ATOM, Expr, call, indexed, method, tupled
-from xbackend.bring.source.layout import Block, Line
-from xbackend.bring.source.rows import WRITING, Row, along, as_numpy, of_arrays, sided, transposed, written_place
+from xbackend.bring.source.layout import Block, Statement
+from xbackend.bring.source.rows import WRITING, SourceRow, along, as_numpy, of_arrays, sided, transposed, written_place
 from xbackend.bring.source.traits import dtypes
 from xbackend.bring.source.writer import Scope, Targets, Use, inside, nested, reads
 from xbackend.program import analyses
@@ -34,18 +34,18 @@ def _conv2d(use: Use) -> Expr:
     )
 
 
-_TABLE: dict[str, Row] = {
+_TABLE: dict[str, SourceRow] = {
     **as_numpy("jnp", "jnp.int32", "special", "jax.scipy.linalg.solve_triangular"),
     "argsort": along("jnp.argsort"),
     "searchsorted": lambda use: method(sided("jnp.searchsorted")(use), "astype", "jnp.int64"),
     "permute_dims": transposed(lambda x, axes: method(x, "transpose", *axes)),
     **dict.fromkeys(WRITING, _written),
     "conv2d": _conv2d,
-    "transfer": of_arrays("jax.device_put"),  # with a device: `JAX.row`
+    "transfer": of_arrays("jax.device_put"),  # with a device: `JAXDialect.row`
 }
 
 
-class JAX(Dialect):
+class JAXDialect(Dialect):
     spoken = "JAX"
     module = "jnp"
     head = "import jax"
@@ -55,7 +55,7 @@ class JAX(Dialect):
         "lax": "from jax import lax",
         "special": "from jax.scipy import special",
     }
-    rows: ClassVar[Mapping[str, Row]] = _TABLE
+    rows: ClassVar[Mapping[str, SourceRow]] = _TABLE
     gradients_of_functions = True
 
     def row(self, use: Use) -> Expr:
@@ -171,19 +171,19 @@ class JAX(Dialect):
     def cond(self, scope: Scope, node: Node) -> None:
         functions.choice(scope, node, "lax.cond")
 
-    def script(self) -> list[Line | Block]:
-        return [*([] if self.devices else [Line("@jax.jit")]), *super().script()]
+    def script(self) -> list[Statement | Block]:
+        return [*([] if self.devices else [Statement("@jax.jit")]), *super().script()]
 
-    def preamble(self) -> list[Line | Block]:
+    def preamble(self) -> list[Statement | Block]:
         wide = dtypes(self.program) & {DType.int64, DType.float64}
-        lines: list[Line | Block] = [Line('jax.config.update("jax_enable_x64", True)')] if wide else []
+        lines: list[Statement | Block] = [Statement('jax.config.update("jax_enable_x64", True)')] if wide else []
         if self.devices:
-            lines.append(Line('CPUS = jax.devices("cpu")  # as many as JAX_NUM_CPU_DEVICES says'))
+            lines.append(Statement('CPUS = jax.devices("cpu")  # as many as JAX_NUM_CPU_DEVICES says'))
         for number, (device, name) in enumerate(self.devices.items()):
             kind, _, index = device.partition(":")
             chosen = f"CPUS[{number} % len(CPUS)]" if kind == "cpu" else f'jax.devices("{kind}")[{index}]'
-            lines.append(Line(f"{name} = {chosen}"))
+            lines.append(Statement(f"{name} = {chosen}"))
         return lines
 
 
-DIALECT = JAX
+DIALECT = JAXDialect

@@ -8,7 +8,16 @@ from typing import ClassVar
 from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect
 from xbackend.bring.source.expressions import ATOM, Expr, call
-from xbackend.bring.source.rows import WRITING, Row, as_numpy, of_arrays, one_or_all, taken, transposed, written_place
+from xbackend.bring.source.rows import (
+    WRITING,
+    SourceRow,
+    as_numpy,
+    of_arrays,
+    one_or_all,
+    taken,
+    transposed,
+    written_place,
+)
 from xbackend.bring.source.traits import padded
 from xbackend.bring.source.writer import Scope, Use
 from xbackend.program.program import Node
@@ -20,16 +29,16 @@ def _solve_triangular(use: Use) -> Expr:
     return call("linalg.solve_triangular", *use.arrays, lower=lower, check_finite="False")
 
 
-_TABLE: dict[str, Row] = {
+_TABLE: dict[str, SourceRow] = {
     **as_numpy("np", "np.int32", "special", ""),
     "solve_triangular": _solve_triangular,
     "permute_dims": transposed(lambda x, axes: call("np.transpose", x, axes)),
-    **dict.fromkeys(WRITING, taken),  # statements: `NumPy.stated`
+    **dict.fromkeys(WRITING, taken),  # statements: `NumPyDialect.stated`
     "transfer": of_arrays("np.copy"),
 }
 
 
-class NumPy(Dialect):
+class NumPyDialect(Dialect):
     spoken = "NumPy"
     module = "np"
     head = "import numpy as np"
@@ -37,7 +46,7 @@ class NumPy(Dialect):
         "linalg": "from scipy import linalg",
         "special": "from scipy import special",
     }
-    rows: ClassVar[Mapping[str, Row]] = _TABLE
+    rows: ClassVar[Mapping[str, SourceRow]] = _TABLE
     repeated = frozenset({"conv2d"})
     gradients = False
     has_devices = False
@@ -117,4 +126,4 @@ def _move(scope: Scope, carried: Sequence[str], after: Sequence[Expr]) -> None:
         scope.say(f"{', '.join(carried)} = ", functions.several_results(after))
 
 
-DIALECT = NumPy
+DIALECT = NumPyDialect

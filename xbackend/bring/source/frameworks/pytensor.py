@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 from xbackend.bring.source import functions
 from xbackend.bring.source.dialect import Dialect
 from xbackend.bring.source.expressions import ATOM, Expr, call, indexed, infix, listed, method, signed, tupled
-from xbackend.bring.source.layout import Block, Line
+from xbackend.bring.source.layout import Block, Statement
 from xbackend.bring.source.names import escaped
 from xbackend.bring.source.rows import (
     WRITING,
-    Row,
+    SourceRow,
     along,
     as_numpy,
     floor_divide,
@@ -45,7 +45,7 @@ def _astype(use: Use) -> Expr:
     return method(use.arrays[0], "astype", f'"{use.node.dtype.value}"')
 
 
-def _cumulative(name: str) -> Row:
+def _cumulative(name: str) -> SourceRow:
     """PyTensor declares a running sum of int32 as int32, but computes int64."""
     plain = along(name)
 
@@ -82,7 +82,7 @@ def _matmul(use: Use) -> Expr:
 
 
 _LARGEST, _SMALLEST, _PRODUCT = reduction("pt.max"), reduction("pt.min"), product()
-_TABLE: dict[str, Row] = {
+_TABLE: dict[str, SourceRow] = {
     **as_numpy("pt", '"int32"', "pt", "pt.linalg.solve_triangular"),
     "digamma": function("pt.psi"),
     "expit": function("pt.sigmoid"),
@@ -107,7 +107,7 @@ _TABLE: dict[str, Row] = {
 }
 
 
-class PyTensor(Dialect):
+class PyTensorDialect(Dialect):
     spoken = "PyTensor"
     module = "pt"
     making = "constant"
@@ -121,7 +121,7 @@ class PyTensor(Dialect):
         "zero_grad": "from pytensor.gradient import zero_grad",
     }
     reserved = ("compiled", "outputs", "updates")
-    rows: ClassVar[Mapping[str, Row]] = _TABLE
+    rows: ClassVar[Mapping[str, SourceRow]] = _TABLE
     repeated = frozenset({"floor_divide", "isfinite"})
     has_devices = False
 
@@ -131,9 +131,9 @@ class PyTensor(Dialect):
         self.mixed = {DType.float32, DType.float64} <= found
         self.single = DType.float32 in found and DType.float64 not in found
 
-    def preamble(self) -> list[Line | Block]:
+    def preamble(self) -> list[Statement | Block]:
         """With float64, the default of ``floatX``, the gradient of `pt.where` would be float64."""
-        return [Line('pytensor.config.floatX = "float32"')] if self.single else []
+        return [Statement('pytensor.config.floatX = "float32"')] if self.single else []
 
     def dtype(self, dtype: DType) -> str:
         return f'"{dtype.value}"'
@@ -253,7 +253,7 @@ class PyTensor(Dialect):
                 choice = call("ifelse", test, first.array, second.array)
                 scope.say(f"{scope.claim(i)} = ", choice)
 
-    def script(self) -> list[Line | Block]:
+    def script(self) -> list[Statement | Block]:
         program, updates = self.program, self.program.updates
         self.write_variables()
         scope = self.begun()
@@ -278,18 +278,18 @@ class PyTensor(Dialect):
         return call("pytensor.shared", first, name=f'"{escaped(variable.name)}"', shape=shape)
 
     def _compiled(self, arguments: Sequence[str], updates: bool) -> Block:
-        lines: list[Line | Block] = [Line('"""The compiled function."""')]
+        lines: list[Statement | Block] = [Statement('"""The compiled function."""')]
         for i, name in zip(self.program.inputs, arguments, strict=True):
             aval = self.program.values[i].aval
             made = call("pt.tensor", f'"{name}"', dtype=f'"{aval.dtype.value}"', shape=tupled(aval.shape))
-            lines.append(Line(f"{name} = ", made.end))
-        lines.append(Line(f"outputs{', updates' if updates else ''} = ", call(self.function, *arguments).end))
+            lines.append(Statement(f"{name} = ", made.end))
+        lines.append(Statement(f"outputs{', updates' if updates else ''} = ", call(self.function, *arguments).end))
         used = analyses.predecessors(self.program, [*self.program.outputs, *self.program.updates.values()])
         unused = None if used.issuperset(self.program.inputs) else '"ignore"'
         changed = "updates" if updates else None
         made = call("pytensor.function", listed(arguments), "outputs", updates=changed, on_unused_input=unused)
-        lines.append(Line("return ", made.end))
-        return Block(Line("def compiled():"), lines)
+        lines.append(Statement("return ", made.end))
+        return Block(Statement("def compiled():"), lines)
 
 
 def _captured(scope: Scope, closed: Sequence[int]) -> list[str]:
@@ -297,4 +297,4 @@ def _captured(scope: Scope, closed: Sequence[int]) -> list[str]:
     return list(dict.fromkeys(scope.exprs[i].text for i in closed if not scope.exprs[i].number))
 
 
-DIALECT = PyTensor
+DIALECT = PyTensorDialect

@@ -10,9 +10,9 @@ import numpy as np
 from xbackend.bring.source import functions, rows
 from xbackend.bring.source.dialect import Dialect
 from xbackend.bring.source.expressions import Expr, call, indexed, infix, listed, tupled
-from xbackend.bring.source.layout import Block, Line
+from xbackend.bring.source.layout import Block, Statement
 from xbackend.bring.source.names import escaped
-from xbackend.bring.source.rows import Row
+from xbackend.bring.source.rows import SourceRow
 from xbackend.bring.source.traits import connected
 from xbackend.bring.source.writer import Scope, Tape, Use, inside, nested
 from xbackend.program import analyses
@@ -111,7 +111,7 @@ def _searchsorted(use: Use) -> Expr:
     return found if len(use.shape) == 1 else call("tf.reshape", found, _numbers(use.shape))
 
 
-def _of_two(name: str) -> Row:
+def _of_two(name: str) -> SourceRow:
     """A call whose first operand has a dtype: a number takes its dtype from the first operand only."""
     return lambda use: call(name, use.arrays[0], *use.operands[1:])
 
@@ -129,7 +129,7 @@ _PLAIN = {
     **{"gammaln": "tf.math.lgamma", "expit": "tf.sigmoid", "ceil": "tf.math.ceil"},
     **{name: f"tf.{name}" for name in ("atan2", "pow", "maximum", "minimum")},
 }
-_TABLE: dict[str, Row] = {
+_TABLE: dict[str, SourceRow] = {
     **{name: rows.function(f"tf.{name}") for name in (*rows.UNARY, *rows.ARCS)},
     **{name: rows.function(f"tf.math.{name}") for name in _MATH},
     **{name: _of_two(theirs) for name, theirs in _PLAIN.items()},
@@ -172,18 +172,18 @@ _TABLE: dict[str, Row] = {
     ),
     "svdvals": lambda use: call("tf.linalg.svd", use.arrays[0], compute_uv="False"),
     "transfer": rows.of_arrays("tf.identity"),
-    "svd": rows.of_arrays("tf.linalg.svd"),  # statements: `TensorFlow.stated`
+    "svd": rows.of_arrays("tf.linalg.svd"),  # statements: `TensorFlowDialect.stated`
     "qr": lambda use: call("tf.linalg.qr", use.arrays[0], full_matrices="True" if use.params["full"] else None),
 }
 
 
-class TensorFlow(Dialect):
+class TensorFlowDialect(Dialect):
     spoken = "TensorFlow"
     module = "tf"
     head = "import tensorflow as tf"
     counting, making = "range", "constant"
     imports: ClassVar[Mapping[str, str]] = {"np": "import numpy as np"}
-    rows: ClassVar[Mapping[str, Row]] = _TABLE
+    rows: ClassVar[Mapping[str, SourceRow]] = _TABLE
     repeated = frozenset({"floor_divide", "trunc", "slice_add"})
 
     def dtype(self, dtype: DType) -> str:
@@ -242,7 +242,7 @@ class TensorFlow(Dialect):
             return
         for gradient in reversed(left):
             tape = Tape(scope.names.new("tape"), gradient, scope.statements)
-            block = Block(Line(f"with tf.GradientTape() as {tape.name}:"))
+            block = Block(Statement(f"with tf.GradientTape() as {tape.name}:"))
             scope.statements.append(block)
             scope.statements, scope.depth = block.body, scope.depth + 1
             scope.tapes.append(tape)
@@ -321,18 +321,20 @@ class TensorFlow(Dialect):
     def cond(self, scope: Scope, node: Node) -> None:
         functions.choice(scope, node, "tf.cond")
 
-    def preamble(self) -> list[Line | Block]:
-        lines: list[Line | Block] = [Line('CPUS = tf.config.list_logical_devices("CPU")')] if self.devices else []
+    def preamble(self) -> list[Statement | Block]:
+        lines: list[Statement | Block] = (
+            [Statement('CPUS = tf.config.list_logical_devices("CPU")')] if self.devices else []
+        )
         for place, (device, name) in enumerate(self.devices.items()):
             kind, _, number = device.partition(":")
             chosen = f"CPUS[{place} % len(CPUS)].name" if kind == "cpu" else f'"/{kind.upper()}:{number}"'
-            lines.append(Line(f"{name} = {chosen}"))
+            lines.append(Statement(f"{name} = {chosen}"))
         return lines
 
     def variable(self, i: int) -> Expr:
         return call("tf.Variable", self.initial(i), name=f'"{escaped(self.program.shared[i].name)}"')
 
-    def script(self) -> list[Line | Block]:
+    def script(self) -> list[Statement | Block]:
         self.write_variables()
         self.top = grouped(self.top)
         scope = self.begun()
@@ -340,7 +342,7 @@ class TensorFlow(Dialect):
             self._assign(scope)
         scope.returns(self.program.outputs, self.structured)
         scope.statements = grouped(scope.statements)
-        return [Line("@tf.function"), *self.defined(scope)]
+        return [Statement("@tf.function"), *self.defined(scope)]
 
     def _assign(self, scope: Scope) -> None:
         """Assign the variables' new values, after all reads of the old ones."""
@@ -356,9 +358,9 @@ class TensorFlow(Dialect):
             scope.say("", call(f"{self.above[target]}.assign", scope.exprs[new].array))
 
 
-def grouped(statements: Sequence[Line | Block]) -> list[Line | Block]:
+def grouped(statements: Sequence[Statement | Block]) -> list[Statement | Block]:
     """The statements, those with a device in its scope."""
-    found: list[Line | Block] = []
+    found: list[Statement | Block] = []
     open_on = ""
     for one in statements:
         if isinstance(one, Block):
@@ -369,7 +371,7 @@ def grouped(statements: Sequence[Line | Block]) -> list[Line | Block]:
             assert isinstance(last, Block)
             last.body.append(one)
         elif one.device:
-            found.append(Block(Line(f"with tf.device({one.device}):"), [one]))
+            found.append(Block(Statement(f"with tf.device({one.device}):"), [one]))
             open_on = one.device
         else:
             found.append(one)
@@ -377,4 +379,4 @@ def grouped(statements: Sequence[Line | Block]) -> list[Line | Block]:
     return found
 
 
-DIALECT = TensorFlow
+DIALECT = TensorFlowDialect

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 STATUS, BEGIN_ANEW = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-class Watch:
+class MemoryWatch:
     """The resident set now, and the peaks above it of later work.
 
     ``devices`` gives each device's peak of bytes in use since the process began.

@@ -65,7 +65,7 @@ class TaskLoss:
 
 
 @dataclass
-class Ran:
+class JobResults:
     """The results of a job.
 
     ``outputs``: for each worker the function's results at its last `STEPS_KEPT` steps (large ones of the last step
@@ -101,7 +101,7 @@ class Ran:
         return [one for server, version in enumerate(self.before) for one in self.log.after(server, version)]
 
 
-def words(ran: Ran) -> list[str]:
+def words(ran: JobResults) -> list[str]:
     """The lines at the end of a job."""
     servers = f", {counted(ran.servers, 'parameter server')}" if ran.servers else ""
     each = f"{counted(ran.workers, 'worker')}{servers}: {counted(ran.steps, 'step')} each"
