@@ -203,19 +203,20 @@ class PyTensorDialect(Dialect):
                 scope.say(f"{scope.claim(i, f'last_{carry}')} = {one}[-1]")
 
     def while_loop(self, scope: Scope, node: Node) -> None:
-        """A scan with `until`, which asks after each step. A loop without steps is one of length 0, which leaves the
-        initial carries the last ones."""
+        """A scan with `until`, which asks after each step. A loop without steps takes one and drops its results."""
         init, _, closed = functions.parts(node)
         captured = [scope.known(i) for i in closed]
         (first,) = scope.enter_here(node.params["condition"], [*(scope.known(i) for i in init), *captured])
-        others, name = _captured(scope, closed), scope.names.new("step")
+        begins, others, name = scope.names.new("begins"), _captured(scope, closed), scope.names.new("step")
+        scope.say(f"{begins} = ", first.array)
         inner = scope.child(node.params["body"])
         carried = functions.carried_names(scope, inner, init, closed)
         inner.through([*map(Expr, carried), *captured])
         after = [inner.known(i) for i in inner.program.outputs]
-        goes_on = inner.enter_here(node.params["condition"], [*after, *captured])
-        inner.say(f"return {functions.listed_results(after).text}, until({signed('~', goes_on[0].array).text})")
-        scope.define(name, [*carried, *others], inner)
+        (goes_on,) = inner.enter_here(node.params["condition"], [*after, *captured])
+        ends = signed("~", infix("&", Expr(begins), goes_on.array))
+        inner.say(f"return {functions.listed_results(after).text}, until({ends.text})")
+        scope.define(name, [*carried, *others, begins], inner)
         packed = [scope.names.new(f"{one}_steps") for one in carried]
 
         def loop(exprs: list[Expr]) -> Expr:
@@ -223,25 +224,24 @@ class PyTensorDialect(Dialect):
                 "pytensor.scan",
                 name,
                 outputs_info=listed([e.array for e in exprs]),
-                non_sequences=listed(others) if others else None,
-                n_steps=call("pt.switch", first.array, MOST_STEPS, 0),
+                non_sequences=listed([*others, begins]),
+                n_steps=MOST_STEPS,
                 return_list="True",
                 return_updates="False",
             )
 
         scope.bind(packed if len(packed) > 1 else f"({packed[0]},)", scope.fitting(init, loop))
-        for one, j in zip(packed, init, strict=True):
-            first_and_last = listed([indexed(scope.exprs[j], "None"), f"{one}[-1:]"])
-            scope.say(f"{one} = ", call("pt.concatenate", first_and_last))
-        last = [f"{one}[-1]" for one in packed]
+        last = [scope.names.new(f"last_{one}") for one in carried]
+        for one, steps, i in zip(last, packed, init, strict=True):
+            scope.say(f"{one} = ", call("pt.switch", begins, f"{steps}[-1]", scope.exprs[i].array))
         (more,) = scope.enter_here(node.params["condition"], [*map(Expr, last), *captured])
         ended = scope.names.new("ended")
         scope.say(f"{ended} = ", signed("~", more.array))
         stopped = analyses.has_gradients(self.program)
-        for i, one, carry in zip(node.outputs, last, carried, strict=True):
+        for i, one in zip(node.outputs, last, strict=True):
             if scope.uses[i] or i in scope.targets:
                 made = call(f'Assert("more than {MOST_STEPS} steps")', one, ended)
-                scope.say(f"{scope.claim(i, f'last_{carry}')} = ", call("zero_grad", made) if stopped else made)
+                scope.say(f"{scope.claim(i, one)} = ", call("zero_grad", made) if stopped else made)
 
     def cond(self, scope: Scope, node: Node) -> None:
         predicate, *values = node.inputs
