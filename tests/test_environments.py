@@ -239,6 +239,15 @@ def test_without_the_index(tiny, monkeypatch, how):
     assert environments.get("tiny").state == "absent"
 
 
+def test_without_the_python_and_without_its_server(tmp_path, monkeypatch):
+    monkeypatch.setenv("UV_PYTHON_PREFERENCE", "only-managed")
+    monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(tmp_path / "pythons"))
+    monkeypatch.setenv("UV_PYTHON_INSTALL_MIRROR", "http://127.0.0.1:9")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    with pytest.raises(EnvironmentFailed, match=r"(?s)tiny: its Python is not on this machine.*Install that version"):
+        installer.run_uv(["venv", "--python", "3.13", str(tmp_path / "tiny")], "tiny", installer.silent)
+
+
 @pytest.mark.parametrize("handled", [True, False], ids=["an error from the system", "a signal from the kernel"])
 def test_a_disk_that_takes_no_more(tiny, handled):
     before = "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))"

@@ -54,6 +54,12 @@ _CAUSES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "Install that version of Python and put it on PATH (or `uv python install VERSION`), then try again.",
     ),
     (
+        ("python-build-standalone", "install_only"),  # in the address of a Python
+        "its Python is not on this machine, and could not be downloaded",
+        "Install that version of Python and put it on PATH, or check the network (behind a proxy set HTTPS_PROXY, with "
+        "a mirror UV_PYTHON_INSTALL_MIRROR), then try again.",
+    ),
+    (
         (
             "network was disabled",
             "network connectivity is disabled",
