@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, fields, replace
 from functools import cached_property
 from importlib import import_module
@@ -332,8 +332,13 @@ def test_load_and_the_versions_of_a_process_are_noted() -> None:
 
 
 def test_a_loaded_machine_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = 2 * cores.FOREIGN
+    monkeypatch.setattr(machine, "foreign_load", lambda: nullcontext([busy]))
     monkeypatch.setattr(machine, "load", lambda: 1.6 * cores.count())
     assert "other programs were busy" in measured(Here(), ("numpy",)).warnings[0]
+    busy = 0.0  # the load was this session's own
+    assert machine.load_warnings() == []
+    busy = 2 * cores.FOREIGN
     monkeypatch.setattr(machine, "load", lambda: 0.4 * cores.count())
     assert machine.load_warnings() == []
     monkeypatch.setattr(machine, "load", lambda: None)

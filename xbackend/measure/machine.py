@@ -9,17 +9,20 @@ import os
 import platform
 import shutil
 import subprocess
+import time
 from collections.abc import Collection
 from pathlib import Path
 
 from xbackend import cores, limits
+from xbackend.measure.load import foreign_load
 from xbackend.measure.memory_watch import told
 from xbackend.results.schema import Machine
 from xbackend.wording import counted
 
 _DRIVER = "driver"
 GPUS = Path("/proc/driver/nvidia/gpus")
-LOADED = 0.5  # the load average for each core above which others are at work
+LOADED = 0.5  # the load average for each core above which others may be at work
+LOOK = 0.5  # seconds over which the cores are looked at
 
 
 def load() -> float | None:
@@ -31,9 +34,14 @@ def load() -> float | None:
 
 
 def load_warnings() -> list[str]:
-    """Whether others are at work before anything is measured."""
+    """Whether others are at work before anything is measured. It looks at the cores only after a busy minute: the load
+    average counts that minute's work of this session, too, such as an installation."""
     now = load()
     if now is None or now <= LOADED * cores.count():
+        return []
+    with foreign_load() as others:
+        time.sleep(LOOK)
+    if others[0] <= cores.FOREIGN:
         return []
     return [
         f"other programs were busy when the session began (load average {now:.1f} on {cores.count()} cores): close "
