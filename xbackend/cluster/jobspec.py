@@ -21,7 +21,7 @@ class JobSpec:
     is the number of losses that are followed by a new start. ``limit`` is the seconds that a step may take,
     ``start_limit`` those of the start with its compilation. ``every`` is the number of steps between checkpoints;
     ``folder`` keeps the newest. ``here`` is this machine's name in the cluster, if not one of the loopback. ``engine``
-    joins the tasks; empty, it is the backend's first. ``recorded``: `Ran.log` keeps the updates, for a replay.
+    joins the tasks; empty, it is the backend's first. ``recorded``: `JobResults.log` keeps the updates, for a replay.
     """
 
     job: Job
