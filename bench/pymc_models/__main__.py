@@ -37,7 +37,10 @@ def main() -> None:
     running.add_argument("--backends", required=True)
     running.add_argument("--limit", type=float, default=120)
     running.add_argument("--only", help="names of models, with commas between")
-    running.set_defaults(do=lambda t: run(t.folder, t.backends.split(","), t.limit, t.only and t.only.split(",")))
+    running.add_argument("--gradients", action="store_true", help="no log-density is compiled without its gradient")
+    running.set_defaults(
+        do=lambda t: run(t.folder, t.backends.split(","), t.limit, t.only and t.only.split(","), t.gradients)
+    )
     showing = commands.add_parser("tables")
     showing.add_argument("folder", type=Path)
     showing.add_argument("--core", type=Path, help="a document that names models, as `models/NAME.py`: their times")

@@ -46,5 +46,6 @@ def _cell(one: dict[str, Any] | None) -> str:
     if one is None or "error" in one:
         return "-" if one is None else one["error"].partition(":")[0]
     both = f"{1e6 * one['gradient: call']:.3g}" if "gradient: call" in one else "none"
-    compiled = one.get("gradient: compile", one["value: compile"])
-    return f"{1e6 * one['value: call']:.3g}, {both}; {compiled:.2g} s"
+    value = f"{1e6 * one['value: call']:.3g}" if "value: call" in one else "-"
+    compiled = one["gradient: compile" if "gradient: compile" in one else "value: compile"]
+    return f"{value}, {both}; {compiled:.2g} s"
