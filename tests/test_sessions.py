@@ -249,6 +249,7 @@ def test_the_remaining_time_is_learned_for_each_candidate(monkeypatch: pytest.Mo
 
         return call
 
+    monkeypatch.setattr(machine, "load", lambda: 0.0)  # else it looks at the cores, over no time of this clock
     monkeypatch.setattr(runner.time, "perf_counter", lambda: clock)
     lines: list[str] = []
     measured(Here(numpy=lasting(10), aesara=lasting(100)), ("numpy", "aesara"), 3, on_progress=lines.append)
@@ -417,7 +418,7 @@ def test_what_gpus_did_during_rounds_is_kept_and_doubted(monkeypatch: pytest.Mon
     """Planted: what NVML tells of a GPU. Processes that differ in numbers are of one doubt."""
     session, visits = list[list[int]](), iter(range(3, 9))
 
-    class Planted(loop.GPUs):
+    class Planted(loop.GPUWatch):
         @contextmanager
         def during(self, seconds: Callable[[], float], own: Collection[int]) -> Iterator[None]:
             session.append([*own])
@@ -429,7 +430,7 @@ def test_what_gpus_did_during_rounds_is_kept_and_doubted(monkeypatch: pytest.Mon
         def doubts(self) -> list[str]:
             return [f"GPU 0 held its clock down during rounds (power limit, 0x4, in {next(visits)} of 12 visits)"]
 
-    monkeypatch.setattr(loop, "GPUs", Planted)
+    monkeypatch.setattr(loop, "GPUWatch", Planted)
     done = measured(Here(), ("numpy",), 2)
     (candidate,) = done.candidates
     assert [process.gpus for process in candidate.processes] == [["GPU 0: 1650 to 1980 MHz"]] * 2
