@@ -395,6 +395,11 @@ def conversions() -> list[Batch]:
     return [Batch("conversions", tuple(shared_columns(checks)))]
 
 
+def of_flattened(column: xb.Array) -> xb.Array:
+    """The product of a column, made a vector and then a row, with itself."""
+    return xb.matmul(xb.reshape(xb.reshape(column, (3,)), (1, 3)), column)
+
+
 def products() -> list[Batch]:
     batches = []
     for dtype in SIGNED[1:]:
@@ -410,6 +415,7 @@ def products() -> list[Batch]:
             "matmul_column": (xb.matmul, (a, row)),
             "matmul_rows": (xb.matmul, (row, row)),
             "matmul_row_with_stack": (xb.matmul, (row, stack_b)),
+            "matmul_of_flattened": (lambda x: of_flattened(-xb.reshape(x, (3, 1))), (row,)),
             "matmul_no_rows": (xb.matmul, (empty_rows, b)),
             "matmul_of_nothing": (lambda x: xb.matmul(x, x.T), (empty_inner,)),
             "tensordot": (lambda a, b: xb.tensordot(a, b, axes=([1, 0], [2, 1])), (stack_b, squares)),

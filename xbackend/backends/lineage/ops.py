@@ -152,15 +152,19 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 def dot(T: Any, a: Any, b: Any) -> Any:
     """The product of two matrices. A vector that was made a row or a column stays a vector, as users write it."""
-    row, column = is_shuffled(a, "x", 0), is_shuffled(b, 0, "x")
+    row, column = _is_vector(a, "x", 0), _is_vector(b, 0, "x")
     product = T.dot(a.owner.inputs[0] if row else a, b.owner.inputs[0] if column else b)
     return product.dimshuffle("x" if row else 0, "x" if column else product.ndim - 1) if row or column else product
 
 
-def is_shuffled(variable: Any, *order: Any) -> bool:
-    """Whether a variable is another one's ``dimshuffle``: in that order, or in any."""
-    new_order = getattr(getattr(variable.owner, "op", None), "new_order", None)
-    return new_order is not None and (not order or tuple(new_order) == order)
+def _is_vector(matrix: Any, *order: Any) -> bool:
+    """Whether a matrix is the ``dimshuffle`` of a vector in that order. A matrix with one column has one, too."""
+    return is_shuffled(matrix) and tuple(matrix.owner.op.new_order) == order and matrix.owner.inputs[0].ndim == 1
+
+
+def is_shuffled(variable: Any) -> bool:
+    """Whether a variable is another one's ``dimshuffle``."""
+    return hasattr(getattr(variable.owner, "op", None), "new_order")
 
 
 def behind(variable: Any) -> Any:
