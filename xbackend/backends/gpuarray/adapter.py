@@ -1,7 +1,7 @@
 """The original Theano on its own contexts: one function, and graph, over several devices of CUDA, or of OpenCL through
 PoCL, with values of pygpu and shared variables of Theano with a ``target``. Theano's ``x.transfer(context)`` is
 canonicalised away while x is an op of the CPU in the graph, and both sides end on one context. So a transfer is the op
-`Transfer` of our own, until it is lifted to `GpuToGpu` together with its input."""
+`FoldedTransfer` of our own, until it is lifted to `GpuToGpu` together with its input."""
 
 from __future__ import annotations
 
