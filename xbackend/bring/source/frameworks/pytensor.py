@@ -232,8 +232,8 @@ class PyTensorDialect(Dialect):
 
         scope.bind(packed if len(packed) > 1 else f"({packed[0]},)", scope.fitting(init, loop))
         last = [scope.names.new(f"last_{one}") for one in carried]
-        for one, steps, i in zip(last, packed, init, strict=True):
-            scope.say(f"{one} = ", call("pt.switch", begins, f"{steps}[-1]", scope.exprs[i].array))
+        chosen = [listed([f"{one}[-1]" for one in packed]), listed([scope.exprs[i].array for i in init])]
+        scope.bind(last if len(last) > 1 else f"({last[0]},)", call("ifelse", begins, *chosen))
         (more,) = scope.enter_here(node.params["condition"], [*map(Expr, last), *captured])
         ended = scope.names.new("ended")
         scope.say(f"{ended} = ", signed("~", more.array))
