@@ -87,6 +87,8 @@ def test_indices_broadcast_beside_the_axis() -> None:
         ),
         (lambda x: xb.at(xb.arange(3))[0].set(x[0, 0, 0]), DTypeError, "undefined"),
         (lambda x: xb.take_along_axis(x, [0]), ShapeError, "ranks 3 and 1"),
+        (lambda x: xb.exp(xb.at(x)), TraceError, r"\.set\(value\) and \.add\(value\) give one"),
+        (lambda x: xb.at(x)[0], TraceError, r"\.set\(value\) and \.add\(value\) give one"),
     ],
 )
 def test_what_is_no_index_is_an_error(function: Any, error: type[Exception], words: str) -> None:

@@ -236,7 +236,14 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
     return emitted("take_along_axis", *map(broadcast, (array, where), shapes), axis=number)
 
 
-class At(Generic[T]):
+class _Unfinished:
+    """Refuses to be an operand, the result of a function or an argument, which all ask for an array."""
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TraceError("xb.at(x) is no array: xb.at(x)[key].set(value) and .add(value) give one, x[key] reads it")
+
+
+class At(_Unfinished, Generic[T]):
     """An array to update: ``xb.at(x)[1:, i].set(value)`` and ``.add(value)`` give a new one."""
 
     def __init__(self, write: Callable[[str, Any, Any], T]) -> None:
@@ -246,7 +253,7 @@ class At(Generic[T]):
         return Written(self._write, key)
 
 
-class Written(Generic[T]):
+class Written(_Unfinished, Generic[T]):
     """The updates of one part of an array."""
 
     def __init__(self, write: Callable[[str, Any, Any], T], key: Any) -> None:
