@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -150,11 +151,13 @@ def test_theanos_keywords_of_shared_are_named() -> None:
         (lambda: xb.trace(lambda x: xb.linalg.matrix_power(-x), X), r"xb.linalg.matrix_power\(x, n, /, .*'n' \(at "),
         (lambda: xb.linalg.dett, r"module 'xbackend.linalg' has no attribute 'dett': did you mean xb.linalg.det\?"),
         (lambda: xb.linalg.frobnicate, r"dir\(xb.linalg\) lists what there is"),
+        (lambda: xb.trace(np.median, X), r"np.median needs .*: write xb.sort\(x\)\[k\]"),
+        (lambda: xb.trace(np.cbrt, X), r"np.cbrt needs .*: write xb.sign\(x\)"),
         (lambda: xb.frobnicate, r"dir\(xb\) lists what there is"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_answered_with_what_is_meant(call: Callable[[], Any], said: str) -> None:
-    with pytest.raises((ArgumentError, AttributeError, UnknownBackend, WorkloadError), match=said):
+    with pytest.raises((ArgumentError, AttributeError, TraceError, UnknownBackend, WorkloadError), match=said):
         call()
 
 
@@ -179,6 +182,78 @@ def test_what_is_to_be_written_exists() -> None:
             for part in dotted.split("."):
                 found = getattr(found, part)
         assert said.startswith("write ")
+
+
+A, B = np.array([[3.0, 1.0], [1.0, 2.0]]), np.array([[1.0, 2.0]])
+ARRAYS = {
+    "x": np.array([1.5, -2.0, 0.5]),
+    "y": np.array([4.0, 1.0, -3.0]),
+    "w": np.array([1.0, 2.0, 5.0]),
+    "a": A,
+    "b": B,
+}
+NUMPYS: dict[str, Callable[..., Any]] = {
+    "append": lambda x, y, **_: np.append(x, y),
+    "pad": lambda x, **_: np.pad(x, (1, 2)),
+    "vstack": lambda a, b, **_: np.vstack([a, b]),
+    "column_stack": lambda x, y, **_: np.column_stack([x, y]),
+    "kron": lambda a, b, **_: np.kron(a, b),
+    "logdet": lambda a, **_: np.log(np.linalg.det(a)),
+    "cbrt": lambda x, **_: np.cbrt(x),
+    "exp2": lambda x, **_: np.exp2(x),
+    "heaviside": lambda x, **_: np.heaviside(x, 0.0),
+    "average": lambda x, w, **_: np.average(x, weights=w),
+    "ptp": lambda x, **_: np.ptp(x),
+    "divmod": lambda x, y, **_: np.divmod(x, y),
+    "trapezoid": lambda x, y, **_: np.trapezoid(y, x),
+    "polyval": lambda c, x, **_: np.polyval(c, x),
+    "radians": lambda x, **_: np.radians(x),
+    "degrees": lambda x, **_: np.degrees(x),
+    "nansum": lambda x, **_: np.nansum(x),
+    "nanmean": lambda x, **_: np.nanmean(x),
+    "nan_to_num": lambda x, **_: np.nan_to_num(x),
+    "array_equal": lambda x, y, **_: np.array_equal(x, y),
+    "isclose": lambda x, y, atol, rtol, **_: np.isclose(x, y, rtol, atol),
+    "allclose": lambda x, y, atol, rtol, **_: np.allclose(x, y, rtol, atol),
+    "median": lambda x, **_: np.median(x),
+    "top_k": lambda x, k, **_: np.sort(x)[::-1][:k],
+    "bincount": lambda i, n, **_: np.bincount(i, minlength=n),
+    "segment_sum": lambda i, n, **_: np.bincount(i, i * 1.5, minlength=n),
+    "cov": lambda a, **_: np.cov(a, rowvar=False),
+    "diag": lambda a, **_: np.diag(a),
+    "leaky_relu": lambda x, **_: np.where(x > 0, x, 0.01 * x),
+    "elu": lambda x, **_: np.where(x > 0, x, np.expm1(x)),
+    "silu": lambda x, **_: x / (1 + np.exp(-x)),
+    "gelu": lambda x, **_: x * [0.5 * (1 + math.erf(one / math.sqrt(2))) for one in x],
+    "log_sigmoid": lambda x, **_: np.log(1 / (1 + np.exp(-x))),
+}
+
+
+@pytest.mark.parametrize("name", NUMPYS)
+def test_what_is_to_be_written_has_numpys_values(name: str) -> None:
+    text = re.split(r", by |, with |[;,] of ", instead(name, xb.__all__).removeprefix("write "))[0]
+    constants = {
+        "k": 1,
+        "n": 3,
+        "shape": (2, 4),
+        "c": (2.0, -1.0, 0.5),
+        "atol": 0.1,
+        "rtol": 2.0,
+        "math": math,
+        "xb": xb,
+    }
+    given = ARRAYS | {"i": np.array([0, 2, 0, 1])}
+    if name == "segment_sum":
+        given["x"] = given["i"] * 1.5
+    if name == "cov":
+        given["c"], constants["n"] = A - A.mean(axis=0), 2
+    if name.startswith("nan"):
+        given["x"] = np.array([1.5, np.nan, -2.0])
+    with xb.open("numpy") as backend:
+        found = backend.compile(
+            lambda *arrays: eval(text, constants | dict(zip(given, arrays, strict=True))), *given.values()
+        )
+        np.testing.assert_allclose(found(*given.values()), NUMPYS[name](**constants | given))
 
 
 def test_a_name_whose_counterpart_is_not_there_has_the_default_answer() -> None:

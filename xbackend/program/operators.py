@@ -88,11 +88,11 @@ class Operators:
         function = self._functions.get(RENAMED.get(ufunc.__name__, ufunc.__name__))
         if method != "__call__" or kwargs or function is None:
             called = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
-            raise self._refused(called)
+            raise self._refused(called, "" if function else ufunc.__name__)
         return function(*inputs)
 
     def _refused(self, called: str, name: str = "") -> Exception:
-        """The error for a ufunc without a counterpart, or for another function of NumPy's with this ``name``."""
+        """The error for a ufunc with further arguments, or for a function of NumPy's without a counterpart."""
         if not name:
             return TraceError(f"{called} cannot be traced with these arguments; use the functions of xbackend")
         hint = instead(name, FUNCTIONS, _LISTED)
