@@ -216,6 +216,8 @@ def test_what_cannot_be_called_is_said() -> None:
         xb.to_callable(program, "numpy", np.ones(2))
     with pytest.raises(UsageError, match="there is no source code of 'torch'"):
         xb.to_callable(program, "torch")
+    with pytest.raises(UsageError, match=r"is no program: write xb.to_source\(xb.trace\(f, \*arrays\), 'numpy'\)"):
+        xb.to_source(abs, "numpy")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

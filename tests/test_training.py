@@ -331,6 +331,12 @@ def test_a_device_memory_that_is_none_is_refused(backend: Backend, limit: Any) -
         backend.compile(lambda x: x + 1.0, X, device_memory=limit)
 
 
+@pytest.mark.parametrize("given", [5, "loss", np.zeros(3)])
+def test_a_model_is_of_a_function(given: Any) -> None:
+    with pytest.raises(TrainingError, match="is no function: xb.model is of one that returns a loss"):
+        xb.model(given)
+
+
 def test_a_loss_that_is_no_scalar_is_refused(backend: Backend) -> None:
     for loss, words in (
         (lambda w, x: x @ w["w"], "the loss that training is given"),

@@ -58,6 +58,8 @@ class Job:
     """
 
     def __init__(self, function: Callable[..., Any], *, steps: int = 1) -> None:
+        if not callable(function):
+            raise ClusterError(f"{function!r:.60} is no function: xb.job is of one that returns a step's results")
         self.name = str(getattr(function, "__name__", "job"))
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
             raise ClusterError(f"job {self.name}: steps={steps!r:.40}: a whole number from 1 up is needed")

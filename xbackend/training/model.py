@@ -72,6 +72,8 @@ class Model:
         partial: bool = True,
         places: Mapping[str, str] | None = None,
     ) -> None:
+        if not callable(loss):
+            raise TrainingError(f"{loss!r:.60} is no function: xb.model is of one that returns a loss")
         name = str(getattr(loss, "__name__", "model"))
         if optimizer is not None and not isinstance(optimizer, Optimizer):
             raise TrainingError(f"model {name}: optimizer={optimizer!r:.60} is none; write SGD(0.1), Adam()")

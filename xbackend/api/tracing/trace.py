@@ -28,6 +28,7 @@ from xbackend.program.dtypes import DType, as_dtype
 from xbackend.program.host import check_plain, host_array
 from xbackend.program.operators import FUNCTIONS
 from xbackend.program.shared import SharedVariable
+from xbackend.wording import counted
 
 _OTHERS = {f.__name__: f for f in (all_reduce, cond, grad, scan, update, while_loop)}
 
@@ -75,9 +76,9 @@ def _argument_names(function: Callable[..., Any], arguments: Sequence[Any], stat
         signature.bind(*arguments, **static)
     except TypeError as error:
         name = getattr(function, "__name__", "the function")
-        raise ArgumentError(
-            f"{name}{signature} was given {len(arguments)} arrays and {dict(static)}: {error}"
-        ) from None
+        options = "".join(f", {one}={value!r:.40}" for one, value in static.items())
+        given = f"{counted(len(arguments), 'array')}{options}"
+        raise ArgumentError(f"{name}{signature} was given {given}: {error}") from None
     names = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return [names[i] if i < len(names) else f"x{i}" for i in range(len(arguments))]
 

@@ -66,6 +66,8 @@ def to_source(program: Program, framework: str) -> Source:
     >>> "def " in script.text, sorted(script.constants)
     (True, [])
     """
+    if not isinstance(program, Program):
+        raise UsageError(f"{program!r:.60} is no program: write xb.to_source(xb.trace(f, *arrays), {framework!r})")
     return written_as(program, framework)
 
 
