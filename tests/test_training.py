@@ -333,7 +333,7 @@ def test_a_device_memory_that_is_none_is_refused(backend: Backend, limit: Any) -
 
 @pytest.mark.parametrize("given", [5, "loss", np.zeros(3)])
 def test_a_model_is_of_a_function(given: Any) -> None:
-    with pytest.raises(TrainingError, match="is no function: xb.model is of one that returns a loss"):
+    with pytest.raises(TrainingError, match=r"is no function: xb\.model is of one that returns a loss"):
         xb.model(given)
 
 
