@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from test_exit_codes import Here
 
-from xbackend.cli import DONE, main
+from xbackend.cli import DONE, live, main
 from xbackend.measure.standing import MEASURED, STARTING, Standing
 from xbackend.scripting import progress
 from xbackend.scripting.progress import Beating, Log
@@ -84,6 +84,16 @@ def test_the_seconds_are_those_of_compiling() -> None:
         watch("case", [Standing("a", MEASURED), Standing("b", MEASURED)])
         time.sleep(0.1)
     assert 1 < counted <= len(lines) <= counted + 1 and watched == ["case", "case"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_seconds_are_not_those_of_a_first_number(capsys: pytest.CaptureFixture[str]) -> None:
+    with live.progress() as (say, watch):
+        say("b compiles")
+        watch("case", [Standing("a", MEASURED, 0.5), Standing("b", STARTING)])
+        time.sleep(0.2)
+    said = capsys.readouterr().err.splitlines()
+    assert said[:2] == ["b compiles", "first number of a: 500.0 ms"] and set(said[2:]) == {"b compiles, 0 s"}
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,9 @@ def progress() -> Iterator[tuple[Say, Watch]]:
         yield lambda _: None, lambda *_: None
         return
     if not console.is_terminal:
-        with Beating(Log()) as beating:
-            yield beating, beating.watched(_numbers(beating))
+        log = Log()
+        with Beating(log) as beating:
+            yield beating, beating.watched(_numbers(log))  # the line that comes again is of who compiles now
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
         table = _Table(live)
