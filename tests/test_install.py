@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import uv
 from packages import built, call, fresh, wheel  # noqa: F401 (fixtures)
 
 from xbackend.backends import registry
+from xbackend.environments.recipes import RECIPES, REQUIREMENTS
 
 pytestmark = pytest.mark.tier("standard")
 
@@ -51,3 +53,13 @@ def test_in_the_users_own_interpreter(environment: str, wheel: Path, tmp_path: P
     # loss = |x w|^2 = 10; dL/dw = 2 x^T x w = [[2,2],[8,8]]; w = [[0,0],[-3,-3]]; the next loss is 2 * 36 = 72.
     assert "losses 10.0 72.0" in output
     assert "w [[0.0, 0.0], [9.0, 9.0]]" in output
+
+
+@pytest.mark.tier("exhaustive")
+@pytest.mark.parametrize("lock", sorted(one.name for one in REQUIREMENTS.glob("*.txt")))
+def test_each_locked_package_has_a_wheel_for_the_newest_python(lock: str, tmp_path: Path) -> None:
+    """The index is asked, and nothing is installed."""
+    recipe = RECIPES[Path(lock).stem.partition("+")[0]]
+    number = ".".join(str(part) for part in recipe.newest_python)
+    resolves = [uv.find_uv_bin(), "pip", "install", "--dry-run", "--require-hashes", *recipe.building]
+    call(*resolves, "--python-version", number, "--target", tmp_path, "-r", REQUIREMENTS / lock)

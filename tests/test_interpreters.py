@@ -102,8 +102,8 @@ def test_the_newest_that_is_covered_is_taken_whatever_runs_xbackend(machine: Pat
     newest = [str(p) for p in interpreters.choices((3, 97))]
     assert newest[0] == "3.14" and "3.12" in newest and "3.98" not in newest
     assert recipes.recipe("numpy").python_version == "3.14"
-    assert recipes.recipe("pytensor").python_version == "3.12" if RUNNING < (3, 12) else "3.13"
-    assert recipes.recipe("pytensor").python.path == str(machine / "bin/python3.12") or RUNNING >= (3, 12)
+    assert recipes.recipe("tensorflow").python_version == "3.12" if RUNNING < (3, 12) else "3.13"
+    assert recipes.recipe("tensorflow").python.path == str(machine / "bin/python3.12") or RUNNING >= (3, 12)
 
 
 def test_one_that_is_asked_for_is_taken_where_the_lock_covers_it(

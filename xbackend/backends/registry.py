@@ -138,9 +138,9 @@ _MLX = "mlx[cpu]>=0.32; sys_platform == 'linux'"
 _ENVIRONMENTS = (
     Packaging("numpy", (3, 14), ("autograd>=1.8", "scipy>=1.9.3"), together=True),
     Packaging("tensorflow", (3, 13), ("tensorflow>=2.21",), together=True),
-    Packaging("jax", (3, 13), ("jax>=0.10",), together=True),
-    Packaging("pytensor", (3, 13), ("pytensor>=3.0.7", "jax>=0.10", "numba>=0.65", _MLX), together=True),
-    Packaging("pymc", (3, 13), ("pymc>=6.3",)),
+    Packaging("jax", (3, 14), ("jax>=0.10",), together=True),
+    Packaging("pytensor", (3, 14), ("pytensor>=3.0.7", "jax>=0.10", "numba>=0.65", _MLX), together=True),
+    Packaging("pymc", (3, 14), ("pymc>=6.3",)),
     Packaging("onnx", (3, 14), ("onnx>=1.21",)),
     Packaging("aesara", (3, 11), tuple(_AESARA.split())),
     Packaging("theano", (3, 11), tuple(_THEANO.split()), sources=("theano",)),
