@@ -16,11 +16,11 @@ INTERRUPTED = """
 import builtins, enum, os, signal
 from xbackend.report.drawn.canvas import canvas
 make = enum.EnumMeta.__call__
-def interrupted(cls, value, names=None, **options):
+def interrupted(cls, *values, **options):
     if "_enums" in str(options.get("module")) or "ft2font" in str(options.get("module")):
         print("interrupted", flush=True)
         os.kill(os.getpid(), signal.SIGINT)
-    return make(cls, value, names, **options)
+    return make(cls, *values, **options)
 enum.EnumMeta.__call__ = interrupted
 try:
     with canvas(1.0) as drawn:

@@ -97,7 +97,7 @@ WRONG = {
     "another format": ('"format":"xbackend.results"', '"format":"x"'),
     "no version": ('"version":9', '"version":null'),
     "version 0": ('"version":9', '"version":0'),
-    "nested too deep": ('"placement":{}', '"placement":' + '{"a":' * 20000 + "1" + "}" * 20000),
+    "nested too deep": ('"placement":{}', '"placement":' + '{"a":' * 200_000 + "1" + "}" * 200_000),
     "half a character": ('"backend":"numpy"', '"backend":"\\ud800"'),
 }
 
