@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -263,6 +264,14 @@ def test_the_remaining_time_is_learned_for_each_candidate(monkeypatch: pytest.Mo
     for i in range(2, 6):
         left = sum(lengths[i:])
         assert begun[i].endswith(f", about {left:.0f} s left" if left < 100 else f", about {left / 60:.0f} min left")
+
+
+def test_the_time_left_says_that_compiling_may_take_longer() -> None:
+    lines: list[str] = []
+    measured(Here(), ("numpy", "jax"), Extent(2, None, 90.0, fixed=False), on_progress=lines.append)
+    begun = [line for line in lines if line.startswith("[")]
+    assert re.search(r"left, unless it compiles for longer$", begun[1]) and "left" not in begun[0]
+    assert all(re.search(r", at most about \d+ (s|min) left$", line) for line in begun[2:])
 
 
 @pytest.mark.parametrize(("growth", "warned"), [(1.05, True), (1.0, False)])

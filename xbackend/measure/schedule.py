@@ -88,8 +88,11 @@ class Schedule:
             seconds += max(self.extent.processes - self.generations - 1, 0) * self._takes(self.asked)
         elif self.extent.seconds < math.inf:
             seconds = max(seconds, self.remaining)
-        about = "about" if self.extent.fixed else "at most about"
-        return f", {about} {seconds:.0f} s left" if seconds < 100 else f", {about} {seconds / 60:.0f} min left"
+        left = f"about {seconds:.0f} s left" if seconds < 100 else f"about {seconds / 60:.0f} min left"
+        if self.extent.fixed:
+            return f", {left}"
+        unknown = any(candidate not in self._took for candidate in self.ahead)
+        return f", at most {left}" + (", unless it compiles for longer" if unknown else "")
 
     def reached(self) -> tuple[str, str]:
         """Why no generation follows, empty if one does; and a warning where that was too soon."""
