@@ -87,15 +87,16 @@ def toml(spec: ClusterSpec) -> str:
 
 
 def process_of(victim: str) -> int:
-    """The process of a task, in the cluster launched by this process."""
+    """The process of a task, in the newest cluster launched by this process: one that was killed may have left a file,
+    also one of another process with this number."""
+    found: dict[float, int] = {}
     for path in status.folder().glob("*-*/status.json"):
         with suppress(OSError, ValueError):
             content = json.loads(path.read_text())
             if content["process"] == os.getpid():
-                for task, process, _ in content["tasks"]:
-                    if task == victim:
-                        return int(process)
-    return 0
+                at = path.stat().st_mtime
+                found |= {at: int(process) for task, process, _ in content["tasks"] if task == victim}
+    return found[max(found)] if found else 0
 
 
 def start() -> Numbers:
