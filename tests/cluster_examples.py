@@ -94,8 +94,9 @@ def process_of(victim: str) -> int:
         with suppress(OSError, ValueError):
             content = json.loads(path.read_text())
             if content["process"] == os.getpid():
-                at = path.stat().st_mtime
-                found |= {at: int(process) for task, process, _ in content["tasks"] if task == victim}
+                ours = [int(process) for task, process, _ in content["tasks"] if task == victim]
+                if ours:
+                    found[path.stat().st_mtime] = ours[0]
     return found[max(found)] if found else 0
 
 
