@@ -87,8 +87,8 @@ def toml(spec: ClusterSpec) -> str:
 
 
 def process_of(victim: str) -> int:
-    """The process of a task, in the newest cluster launched by this process: one that was killed may have left a file,
-    also one of another process with this number."""
+    """The process of a task in the newest cluster of this process. A killed cluster leaves its file behind, and process
+    numbers come again."""
     found: dict[float, int] = {}
     for path in status.folder().glob("*-*/status.json"):
         with suppress(OSError, ValueError):

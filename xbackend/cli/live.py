@@ -35,7 +35,7 @@ def progress() -> Iterator[tuple[Say, Watch]]:
     if not console.is_terminal:
         log = Log()
         with Beating(log) as beating:
-            yield beating, beating.watched(_numbers(log))  # the line that comes again is of who compiles now
+            yield beating, beating.watched(_numbers(log))  # not `beating`: only what compiles is counted in seconds
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
         table = _Table(live)
