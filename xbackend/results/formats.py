@@ -105,8 +105,14 @@ def _classes(kind: Any, seen: set[type]) -> Iterator[type]:
 
 
 def _portable(part: Any) -> None:
-    r"""JSON Schema has the patterns of JavaScript, whose end of the text is ``$`` where Python writes ``\Z``."""
+    r"""The same schema for every reader and every release of msgspec.
+
+    JSON Schema has the patterns of JavaScript, whose end of the text is ``$`` where Python writes ``\Z``. An empty
+    default is left out: msgspec 0.23 leaves it out, and 0.22 does not.
+    """
     if isinstance(part, dict):
+        if part.get("default") in ([], {}):
+            del part["default"]
         if isinstance(part.get("pattern"), str):
             part["pattern"] = part["pattern"].replace(r"\Z", "$")
         for each in part.values():
