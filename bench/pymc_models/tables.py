@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pymc_models.running import results
@@ -42,10 +43,14 @@ def _verdict(one: dict[str, Any]) -> str:
 
 
 def _cell(one: dict[str, Any] | None) -> str:
-    """Microseconds of the value, and of it with its gradient; seconds to compile the latter."""
+    """Microseconds of a call: the log-density, if it was compiled alone, and it with its gradient, if it has one. Then
+    the seconds to compile the last of them."""
     if one is None or "error" in one:
         return "-" if one is None else one["error"].partition(":")[0]
-    both = f"{1e6 * one['gradient: call']:.3g}" if "gradient: call" in one else "none"
-    value = f"{1e6 * one['value: call']:.3g}" if "value: call" in one else "-"
-    compiled = one["gradient: compile" if "gradient: compile" in one else "value: compile"]
-    return f"{value}, {both}; {compiled:.2g} s"
+    timed = [name for name in ("value", "gradient") if f"{name}: call" in one]
+    calls = ", ".join(_microseconds(median(one[f"{name}: call"])) for name in timed)
+    return f"{calls}; {one[f'{timed[-1]}: compile']:.2g} s"
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{float(f'{1e6 * seconds:.3g}'):.9g}"

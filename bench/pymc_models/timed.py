@@ -1,21 +1,29 @@
-"""In the worker: the time of a call."""
+"""In the worker: the time of a round of calls."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
 from xbackend.backends.contract import Backend, Built
 from xbackend.measure.loop import calibrate, seconds_of
 
-ROUNDS, SECONDS = 20, 0.002  # the fastest of some rounds, each of which takes so long or more
+SECONDS = 0.01  # a round takes so long or more
 
 
-def timed(backend: Backend, built: Built, point: np.ndarray) -> float:
-    """Seconds of a call."""
+def calibrated(backend: Backend, built: Built, point: np.ndarray) -> int:
+    """The number of calls of a round."""
+    return calibrate(_call(backend, built, point), SECONDS)[0]
+
+
+def timed(backend: Backend, built: Built, point: np.ndarray, iterations: int) -> float:
+    """Seconds of a round of ``iterations`` calls, after a call that is not timed."""
+    call = _call(backend, built, point)
+    call()
+    return seconds_of(call, iterations)
+
+
+def _call(backend: Backend, built: Built, point: np.ndarray) -> Callable[[], None]:
     [value] = backend.put_all([point], backend.devices[:1])
-
-    def call() -> None:
-        backend.synchronize(built.execute(value))
-
-    iterations, _ = calibrate(call, SECONDS)
-    return min(seconds_of(call, iterations) for _ in range(ROUNDS)) / iterations
+    return lambda: backend.synchronize(built.execute(value))
