@@ -23,6 +23,7 @@ from xbackend.errors import (
     DTypeError,
     TraceError,
     UnknownBackend,
+    UsageError,
     WorkloadError,
 )
 from xbackend.habits import INSTEAD, RENAMED, instead
@@ -128,6 +129,8 @@ def test_theanos_keywords_of_shared_are_named() -> None:
         (lambda: xb.workload(sweeps={"n": 1}), r"xb.workload takes no sweeps: did you mean sweep=\?"),
         (lambda: xb.model(optimiser=None), r"xb.model takes no optimiser: did you mean optimizer=\?"),
         (lambda: xb.open("nupmy"), r"pytensor-mlx; did you mean 'numpy'\?"),
+        (lambda: xb.open(5), r"there is no backend 5; there is numpy, .*"),
+        (lambda: xb.load_results(5), r"takes a folder, a file or the name of a run, not 5"),
         (lambda: xb.workloads.get("matpoww"), r"of your own; did you mean 'matpow'\?"),
         (lambda: xb.power, r"no attribute 'power': write xb.pow\(\.\.\.\)"),
         (lambda: xb.softmaxx, "no attribute 'softmaxx': for softmax write xb.exp"),
@@ -157,7 +160,26 @@ def test_theanos_keywords_of_shared_are_named() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_answered_with_what_is_meant(call: Callable[[], Any], said: str) -> None:
-    with pytest.raises((ArgumentError, AttributeError, TraceError, UnknownBackend, WorkloadError), match=said):
+    errors = (ArgumentError, AttributeError, TraceError, UnknownBackend, UsageError, WorkloadError)
+    with pytest.raises(errors, match=said):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("package", "call"),
+    [
+        ("jax", lambda: xb.from_jax(lambda x: x, X)),
+        ("tensorflow", lambda: xb.from_tensorflow(lambda x: x, X)),
+        ("tensorflow", lambda: xb.from_graph_def(b"", "loss")),
+        ("pymc", lambda: xb.from_pymc(None)),
+    ],
+)
+def test_a_framework_that_is_not_here_is_named(
+    package: str, call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    said = rf"takes {package}, not installed in .*: call it where .* xbackend run FILE.py:NAME --from {package}"
+    with pytest.raises(UsageError, match=said):
         call()
 
 

@@ -214,9 +214,10 @@ def base(name: str) -> str:
 def get(name: str) -> Entry:
     """The entry of a backend, perhaps with options: ``pytensor-jax[rewrites=merge]``. Raises `UnknownBackend`, with the
     existing ones."""
-    entry = REGISTRY.get(base(name))
+    entry = REGISTRY.get(base(name)) if isinstance(name, str) else None
     if entry is None:
-        raise UnknownBackend(f"there is no backend {name!r}; there is {', '.join(REGISTRY)}{suggested(name, REGISTRY)}")
+        alike = suggested(str(name), REGISTRY)
+        raise UnknownBackend(f"there is no backend {name!r}; there is {', '.join(REGISTRY)}{alike}")
     if name == entry.name:
         return entry
     written = _BRACKETS.fullmatch(name.removeprefix(entry.name))

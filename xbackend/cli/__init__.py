@@ -206,6 +206,16 @@ _INSTEAD = {
 }
 
 
+_COMMANDS_INSTEAD = {
+    **dict.fromkeys(("backends", "info", "versions", "status"), "doctor"),
+    "install": "doctor --install",
+    **dict.fromkeys(("gpu", "gpus"), "devices"),
+    "list": "runs",
+    "workloads": "compare --help",
+    "help": "--help",
+}
+
+
 def _unknown(error: wrong.UnknownOptionError) -> str:
     """The words for an unknown option, with the one that is meant or those that there are."""
     from xbackend.wording import meant
@@ -220,6 +230,14 @@ def _unknown(error: wrong.UnknownOptionError) -> str:
     return f"Unknown option: {typed}. {hint}"
 
 
+def _unknown_command(typed: str) -> str:
+    from xbackend.wording import meant
+
+    alike = _COMMANDS_INSTEAD.get(typed) or meant(typed, COMMANDS)
+    said = f"Did you mean xbackend {alike}? " if alike else ""
+    return f"Unknown command: {typed}. {said}There is {', '.join(COMMANDS)}"
+
+
 def _words(error: CycloptsError) -> str:
     """The fault of a command line in words, which begin with the option."""
     if isinstance(error, wrong.UnknownOptionError):
@@ -227,7 +245,7 @@ def _words(error: CycloptsError) -> str:
     if isinstance(error, wrong.RepeatArgumentError):
         return f"{error.token.keyword}: given twice; give it once"
     if isinstance(error, wrong.UnknownCommandError):
-        return f"{str(error).partition(' Available')[0]} There is {', '.join(COMMANDS)}"
+        return _unknown_command((error.unused_tokens or [""])[0])
     if isinstance(error, wrong.MissingArgumentError) and error.argument:
         name, metavar = error.argument.name, error.argument.parameter.metavar
         return f"{name}: give it a value, {metavar}" if name.startswith("--") else f"give {metavar or name}"

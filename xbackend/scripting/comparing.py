@@ -133,6 +133,8 @@ def load_results(
     'one'
     """
     extras.need("xb.load_results")
+    if not isinstance(path, str | Path):
+        raise UsageError(f"xb.load_results takes a folder, a file or the name of a run, not {path!r:.60}")
     if (Path(path) / FILE).is_file():
         path, store = "latest", path
     there = [file for kind in KINDS if (file := Path(path) / kind.file).is_file()]

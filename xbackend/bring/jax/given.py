@@ -11,6 +11,7 @@ from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.bring.jax.programs import from_jaxpr
 from xbackend.bring.stablehlo.given import from_exported
 from xbackend.errors import GraphError
+from xbackend.extras import need_framework
 
 
 def from_jax(function: Callable[..., Any], *examples: Any, name: str | None = None) -> TracedProgram:
@@ -34,6 +35,7 @@ def from_jax(function: Callable[..., Any], *examples: Any, name: str | None = No
     >>> [node.op for node in program.nodes]
     ['input', 'multiply', 'sum']
     """
+    need_framework("xb.from_jax", "jax")
     import jax
 
     if isinstance(function, jax.export.Exported):

@@ -11,6 +11,7 @@ from xbackend.bring.lineage.found import computed
 from xbackend.bring.lineage.given import from_graph
 from xbackend.bring.origin import Origin
 from xbackend.errors import GraphError
+from xbackend.extras import need_framework
 from xbackend.wording import join
 
 
@@ -73,4 +74,5 @@ def from_pymc(model: Any, point: Any = None, *, rewrites: str | None = "stabiliz
     >>> len(program.inputs)
     1
     """
+    need_framework("xb.from_pymc", "pymc")
     return log_density(model, point, rewrites, "logp")[0]

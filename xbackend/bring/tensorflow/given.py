@@ -19,6 +19,7 @@ from xbackend.bring.tensorflow.state import Variable, put_updates
 from xbackend.bring.tensorflow.walk import Key, SharedState, TensorFlowWalk, array, held, key, spelled
 from xbackend.bring.tracing import program_of
 from xbackend.errors import GraphError
+from xbackend.extras import need_framework
 from xbackend.program.dtypes import DType
 from xbackend.wording import join
 
@@ -45,6 +46,7 @@ def from_tensorflow(function: Any, *examples: Any, name: str | None = None, grad
     >>> [node.op for node in program.nodes]
     ['input', 'multiply', 'sum']
     """
+    need_framework("xb.from_tensorflow", "tensorflow")
     concrete = _concrete(function, examples)
     graph, count = concrete.graph, len(concrete.inputs) - len(concrete.captured_inputs)
     own, captured = concrete.inputs[:count], concrete.inputs[count:]
@@ -223,6 +225,7 @@ def from_graph_def(
     >>> [node.op for node in program.nodes]
     ['input', 'multiply', 'sum']
     """
+    need_framework("xb.from_graph_def", "tensorflow")
     graph, functions = graph_of(graph_def)
     fetched = [fetched_by(graph, one) for one in ([outputs] if isinstance(outputs, str) else outputs)]
     fed = [("", _tensor(graph, one), example) for one, example in (inputs or {}).items()]
