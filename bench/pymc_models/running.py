@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from xbackend.workloads.agreement import Agreement, Verified, verified
 RESULTS = "results.jsonl"
 TOLERANCE = 1e-8  # of the largest number
 MARGIN = 100  # times the change of a gradient by one change of the input's last digits: it is determined no better
+AT_ONCE = 2  # backends compile at the same time; calls are timed one at a time
 ROUNDS = 20  # each is timed so often, in turn with the others
 ENOUGH = 20.0  # seconds: what has been timed for so long is not timed again
 MODULES = {"pymc_models": str(Path(__file__).parent)}
@@ -48,14 +50,18 @@ def _of_model(
     program = xb.Program.from_json((place / "program.json").read_text())
     with np.load(place / "own.npz") as file:
         held = dict(file)
-    found: dict[str, dict[str, Any]] = {}
     calls: dict[str, dict[str, Call]] = {}
-    for backend in backends:
-        found[backend] = {"model": place.name, "backend": backend}
+
+    def compiled(backend: str) -> None:
         with _failing(found[backend], backend, opened):
             if backend not in opened:
                 opened[backend] = RemoteBackend(backend, Settings(1, None, 1), limit=limit, modules=MODULES)
             calls[backend] = _compared(opened[backend], program, held, gradients, found[backend])
+
+    found: dict[str, dict[str, Any]] = {backend: {"model": place.name, "backend": backend} for backend in backends}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for _ in pool.map(compiled, backends):
+            pass  # what is no error of a backend ends the run
     rounds: dict[tuple[str, str], list[float]] = {(backend, name): [] for backend in calls for name in calls[backend]}
     for _ in range(ROUNDS):
         for (backend, name), seconds in rounds.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,6 +14,7 @@ from xbackend.workloads.agreement import Agreement
 
 FAILED = "failed"
 VERDICTS = (*Agreement, FAILED)
+NEAR = 1.1  # times the smallest figure: one process of each tells no more apart
 
 
 def tables(folder: Path, core: Path | None) -> None:
@@ -32,25 +34,36 @@ def tables(folder: Path, core: Path | None) -> None:
                 print(f"- `{one['model']}` on {one['backend']}: {said}")
         return
     by = {(one["model"], one["backend"]): one for one in found}
-    print("| model (free numbers) |", " | ".join(backends), "|\n|---|" + "---:|" * len(backends))
-    for name in re.findall(r"`models\w*/(\w+)\.py`", core.read_text()):
-        free = next((one["free"] for one in found if one["model"] == name and "free" in one), "?")
-        print(f"| {name} ({free}) |", " | ".join(_cell(by.get((name, backend))) for backend in backends), "|")
+    names = re.findall(r"`models\w*/(\w+)\.py`", core.read_text())
+    for title, figure in (("microseconds of a call", _microseconds), ("seconds to compile", _compiled)):
+        print(f"\n{title}\n\n| model (free numbers) |", " | ".join(backends), "|\n|---|" + "---:|" * len(backends))
+        for name in names:
+            free = next((one["free"] for one in found if one["model"] == name and "free" in one), "?")
+            print(f"| {name} ({free}) |", " | ".join(_line([by.get((name, one)) for one in backends], figure)), "|")
+
+
+def _line(measured: Sequence[dict[str, Any] | None], figure: Callable[[dict[str, Any]], float]) -> list[str]:
+    """The figures of a model, and words where there is none. Those near the smallest are bold."""
+    figures = [None if one is None or "error" in one else figure(one) for one in measured]
+    smallest = min((each for each in figures if each is not None), default=0.0)
+    cells = []
+    for one, each in zip(measured, figures, strict=True):
+        if each is None:
+            cells.append("-" if one is None else one["error"].partition(":")[0])
+        else:
+            shown = f"{float(f'{each:.3g}'):.9g}"
+            cells.append(f"**{shown}**" if each <= NEAR * smallest else shown)
+    return cells
+
+
+def _microseconds(one: dict[str, Any]) -> float:
+    seconds: list[float] = one.get("gradient: call") or one["value: call"]
+    return 1e6 * median(seconds)
+
+
+def _compiled(one: dict[str, Any]) -> float:
+    return float(one["gradient: compile" if "gradient: compile" in one else "value: compile"])
 
 
 def _verdict(one: dict[str, Any]) -> str:
     return FAILED if "error" in one else one["agreement"]
-
-
-def _cell(one: dict[str, Any] | None) -> str:
-    """Microseconds of a call: the log-density, if it was compiled alone, and it with its gradient, if it has one. Then
-    the seconds to compile the last of them."""
-    if one is None or "error" in one:
-        return "-" if one is None else one["error"].partition(":")[0]
-    timed = [name for name in ("value", "gradient") if f"{name}: call" in one]
-    calls = ", ".join(_microseconds(median(one[f"{name}: call"])) for name in timed)
-    return f"{calls}; {one[f'{timed[-1]}: compile']:.2g} s"
-
-
-def _microseconds(seconds: float) -> str:
-    return f"{float(f'{1e6 * seconds:.3g}'):.9g}"
