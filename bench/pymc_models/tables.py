@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,7 +14,7 @@ from xbackend.workloads.agreement import Agreement
 
 FAILED = "failed"
 VERDICTS = (*Agreement, FAILED)
-NEAR = 1.1  # times the smallest figure: one process of each tells no more apart
+NEAR, MOST = 1.1, 0.75  # times the smallest figure, and the share of turns: less shows no difference here
 
 
 def tables(folder: Path, core: Path | None) -> None:
@@ -35,34 +35,45 @@ def tables(folder: Path, core: Path | None) -> None:
         return
     by = {(one["model"], one["backend"]): one for one in found}
     names = re.findall(r"`models\w*/(\w+)\.py`", core.read_text())
-    for title, figure in (("microseconds of a call", _microseconds), ("seconds to compile", _compiled)):
+    for title, line in (("microseconds of a call", _called), ("seconds to compile", _compiled)):
         print(f"\n{title}\n\n| model (free numbers) |", " | ".join(backends), "|\n|---|" + "---:|" * len(backends))
         for name in names:
             free = next((one["free"] for one in found if one["model"] == name and "free" in one), "?")
-            print(f"| {name} ({free}) |", " | ".join(_line([by.get((name, one)) for one in backends], figure)), "|")
+            print(f"| {name} ({free}) |", " | ".join(line([by.get((name, backend)) for backend in backends])), "|")
 
 
-def _line(measured: Sequence[dict[str, Any] | None], figure: Callable[[dict[str, Any]], float]) -> list[str]:
-    """The figures of a model, and words where there is none. Those near the smallest are bold."""
-    figures = [None if one is None or "error" in one else figure(one) for one in measured]
-    smallest = min((each for each in figures if each is not None), default=0.0)
-    cells = []
-    for one, each in zip(measured, figures, strict=True):
-        if each is None:
-            cells.append("-" if one is None else one["error"].partition(":")[0])
-        else:
-            shown = f"{float(f'{each:.3g}'):.9g}"
-            cells.append(f"**{shown}**" if each <= NEAR * smallest else shown)
-    return cells
+def _called(measured: Sequence[dict[str, Any] | None]) -> list[str]:
+    """Medians of a model's rounds. Bold are the smallest and those that are hardly slower, or not in most turns."""
+    rounds = [[] if one is None else _rounds(one) for one in measured]
+    best = min(filter(None, rounds), key=median, default=[])
+
+    def cell(own: Sequence[float]) -> str:
+        slower = sum(ours > theirs for ours, theirs in zip(own, best, strict=False))
+        near = median(own) <= NEAR * median(best) or slower < MOST * min(len(own), len(best))
+        return f"**{_rounded(1e6 * median(own))}**" if near else _rounded(1e6 * median(own))
+
+    return [cell(own) if own else _absent(one) for one, own in zip(measured, rounds, strict=True)]
 
 
-def _microseconds(one: dict[str, Any]) -> float:
-    seconds: list[float] = one.get("gradient: call") or one["value: call"]
-    return 1e6 * median(seconds)
+def _rounds(one: dict[str, Any]) -> list[float]:
+    """Seconds of a call in each round: with the gradient if there is one."""
+    return one.get("gradient: call") or one.get("value: call") or []
 
 
-def _compiled(one: dict[str, Any]) -> float:
-    return float(one["gradient: compile" if "gradient: compile" in one else "value: compile"])
+def _compiled(measured: Sequence[dict[str, Any] | None]) -> list[str]:
+    kinds = ("gradient: compile", "value: compile")
+    return [
+        _absent(one) if one is None or "error" in one else _rounded(next(one[kind] for kind in kinds if kind in one))
+        for one in measured
+    ]
+
+
+def _absent(one: dict[str, Any] | None) -> str:
+    return "-" if one is None else one["error"].partition(":")[0]
+
+
+def _rounded(figure: float) -> str:
+    return f"{float(f'{figure:.3g}'):.9g}"
 
 
 def _verdict(one: dict[str, Any]) -> str:

@@ -147,7 +147,11 @@ class AesaraNumba(NumbaMode, _Aesara):
         (link/numba/dispatch/scalar.py), and NumPy's division by zero."""
         compiled = self.module("link.numba.dispatch.basic").numba_njit(function, error_model="numpy")
         dtype = getattr(np, node.outputs[0].type.dtype)
-        return lambda x: dtype(compiled(x))
+
+        def number(x: Any) -> Any:  # by its name, Aesara writes a function for the op in place
+            return dtype(compiled(x))
+
+        return number
 
     def _loop(self, node: Any) -> Callable[..., Any]:
         basic = self.module("link.numba.dispatch.basic")
