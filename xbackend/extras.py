@@ -1,4 +1,5 @@
-"""The packages of an extra: sessions, reports and commands need them, scripts that trace, open and run do not."""
+"""Packages that may be absent: those of an extra, which sessions, reports and commands need (scripts that trace, open
+and run do not), and the framework of a graph that comes in."""
 
 from __future__ import annotations
 

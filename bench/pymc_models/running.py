@@ -50,6 +50,7 @@ def _of_model(
     program = xb.Program.from_json((place / "program.json").read_text())
     with np.load(place / "own.npz") as file:
         held = dict(file)
+    found: dict[str, dict[str, Any]] = {backend: {"model": place.name, "backend": backend} for backend in backends}
     calls: dict[str, dict[str, Call]] = {}
 
     def compiled(backend: str) -> None:
@@ -58,10 +59,19 @@ def _of_model(
                 opened[backend] = RemoteBackend(backend, Settings(1, None, 1), limit=limit, modules=MODULES)
             calls[backend] = _compared(opened[backend], program, held, gradients, found[backend])
 
-    found: dict[str, dict[str, Any]] = {backend: {"model": place.name, "backend": backend} for backend in backends}
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for _ in pool.map(compiled, backends):
-            pass  # what is no error of a backend ends the run
+        list(pool.map(compiled, backends))  # raises what is no error of a backend
+    _take_turns({backend: calls[backend] for backend in backends if backend in calls}, found, opened)
+    with (place.parent / RESULTS).open("a") as file:
+        for one in found.values():
+            file.write(json.dumps(one) + "\n")
+            print(json.dumps(one), flush=True)
+
+
+def _take_turns(
+    calls: dict[str, dict[str, Call]], found: dict[str, dict[str, Any]], opened: dict[str, RemoteBackend]
+) -> None:
+    """Time the calls of all backends in turn. ``found`` gets the seconds of a call in each round."""
     rounds: dict[tuple[str, str], list[float]] = {(backend, name): [] for backend in calls for name in calls[backend]}
     for _ in range(ROUNDS):
         for (backend, name), seconds in rounds.items():
@@ -71,12 +81,9 @@ def _of_model(
                 call = calls[backend][name]
                 taken = opened[backend].call("pymc_models.timed:timed", call.made, call.point, call.iterations)
                 seconds.append(taken / call.iterations)
-    for backend, one in found.items():
-        if "error" not in one:
-            one |= {f"{name}: call": seconds for (which, name), seconds in rounds.items() if which == backend}
-        with (place.parent / RESULTS).open("a") as results_of_all:
-            results_of_all.write(json.dumps(one) + "\n")
-        print(json.dumps(one), flush=True)
+    for (backend, name), seconds in rounds.items():
+        if "error" not in found[backend]:
+            found[backend][f"{name}: call"] = seconds
 
 
 @contextmanager

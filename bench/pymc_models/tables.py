@@ -14,7 +14,7 @@ from xbackend.workloads.agreement import Agreement
 
 FAILED = "failed"
 VERDICTS = (*Agreement, FAILED)
-NEAR, MOST = 1.1, 0.75  # times the smallest figure, and the share of turns: less shows no difference here
+NEAR, MOST = 1.1, 0.75  # a ratio to the smallest figure and a share of the turns: less shows no difference
 
 
 def tables(folder: Path, core: Path | None) -> None:
@@ -43,7 +43,8 @@ def tables(folder: Path, core: Path | None) -> None:
 
 
 def _called(measured: Sequence[dict[str, Any] | None]) -> list[str]:
-    """Medians of a model's rounds. Bold are the smallest and those that are hardly slower, or not in most turns."""
+    """Medians of a model's rounds. Bold are the smallest one, those within `NEAR` of it, and those that were slower
+    in less than `MOST` of the turns."""
     rounds = [[] if one is None else _rounds(one) for one in measured]
     best = min(filter(None, rounds), key=median, default=[])
 

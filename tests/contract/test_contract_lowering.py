@@ -64,18 +64,3 @@ def test_a_large_stack_of_matrices(host: Host) -> None:
         return
     np.testing.assert_allclose(found, np.linalg.cholesky(x), rtol=1e-12)
     np.testing.assert_allclose(gradient, 0.5 * np.linalg.inv(x), rtol=1e-10)  # of half the logarithm of det(x)
-
-
-@pytest.mark.takes_turns
-def test_elementwise_ops_of_what_is_not_needed_again(host: Host) -> None:
-    """A framework may write their results into their arguments, by other code than for an input."""
-    x = np.arange(1.0, 7.0).reshape(2, 3) / 2
-    ops = (xb.reciprocal, xb.expit, xb.digamma, xb.round, xb.sqrt, xb.log1p, xb.floor, xb.sign)
-
-    def each(x: Any) -> Any:
-        return tuple(op(xb.cumulative_sum(x + k, axis=0)) for k, op in enumerate(ops))
-
-    with xb.open("numpy") as oracle:
-        expected = oracle.compile(each, x)(x)
-    for found, right in zip(host.backend.compile(each, x)(x), expected, strict=True):
-        np.testing.assert_allclose(found, right, rtol=1e-12)

@@ -246,6 +246,20 @@ def test_ops_that_overwrite_leave_alone_what_was_given_and_returned(backend: Bac
     np.testing.assert_array_equal(backend.get_value(w), value)
 
 
+def test_elementwise_ops_in_place(backend: Backend) -> None:
+    """Where an argument is not needed again, a framework may compute in place, by other code."""
+    x = np.arange(1.0, 7.0).reshape(2, 3) / 2
+    ops = (xb.reciprocal, xb.expit, xb.digamma, xb.round, xb.sqrt, xb.log1p, xb.floor, xb.sign)
+
+    def each(x: Any) -> Any:
+        return tuple(op(xb.cumulative_sum(x + k, axis=0)) for k, op in enumerate(ops))
+
+    with xb.open("numpy") as oracle:
+        expected = oracle.compile(each, x)(x)
+    for found, right in zip(backend.compile(each, x)(x), expected, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-12)
+
+
 @pytest.mark.parametrize("shape", [(6,), (6, 2)], ids=str)
 def test_parts_of_an_input_are_not_written_into(backend: Backend, shape: tuple[int, ...]) -> None:
     """The gradient of a concatenation is parts of its cotangent, here an input."""

@@ -204,8 +204,7 @@ _INSTEAD = {
     "--devices": ("The program's devices are bound with --devices-map dev0=cpu:0,dev1=cpu:1", "--devices-map"),
     "--gpu": ("Visible GPUs are used; logical devices are bound to them, as in run --devices-map dev0=gpu:0", ""),
 }
-
-
+# Commands that are not there -> the one to type.
 _COMMANDS_INSTEAD = {
     **dict.fromkeys(("backends", "info", "versions", "status"), "doctor"),
     "install": "doctor --install",

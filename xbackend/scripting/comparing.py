@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,7 @@ def load_results(
     'one'
     """
     extras.need("xb.load_results")
-    if not isinstance(path, str | Path):
+    if not isinstance(path, str | os.PathLike):
         raise UsageError(f"xb.load_results takes a folder, a file or the name of a run, not {path!r:.60}")
     if (Path(path) / FILE).is_file():
         path, store = "latest", path
